@@ -1,0 +1,52 @@
+# RocketLake's commands. `make demo` and `make test` do all the set-up on a fresh machine: they need
+# Python >= 3.11, a C compiler and Java 17, and are quick the second time.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+TWINS  := $(shell find src -name '*.pxd')
+TWIN_SOURCES := $(TWINS) $(TWINS:.pxd=.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench docs clean
+
+help:            ## list the commands
+	@grep -hE '^[a-z]+: .*##|^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
+
+$(VENV)/.installed: pyproject.toml setup.py build_ext.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"RocketLake needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Cure: make PYTHON=/path/to/python3.11")'
+	@command -v cc >/dev/null || command -v gcc >/dev/null || { echo "RocketLake compiles its hot paths and found no C compiler. Cure: install gcc (Debian: apt-get install gcc)"; exit 1; }
+	@test -x $(BIN)/python || { echo "==> making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "==> installing RocketLake and what it needs (a few minutes the first time)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --upgrade pip
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(TWIN_SOURCES)
+	@echo "==> compiling the hot paths"
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+install: $(VENV)/.built          ## make .venv, install, compile
+
+demo: install    ## the main job: 336,776 flights through the broker into a Spark lake table
+	$(BIN)/python -m demo
+
+test: install    ## all tests (compiled form), then the core again without compiled twins
+	$(BIN)/python -m pytest
+	ROCKETLAKE_PURE=1 $(BIN)/python -m pytest tests/unit tests/property tests/scenarios -q -p no:cacheprovider
+
+check: install   ## lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install   ## speed beside Apache RocketMQ on this machine; JSON to bench/results
+	$(BIN)/python -m bench
+
+docs: install    ## generate the reference pages under docs/reference
+	$(BIN)/python -m docs.generate
+
+clean:           ## remove the environment and everything built
+	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.so' -delete -o -name '*.c' -delete

@@ -1,0 +1,84 @@
+"""The shape of the tree is tested: import contracts, modules that import alone, documents that name real files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+MODULES = sorted(
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in SOURCE.rglob("*.py")
+    if path.name != "__main__.py"
+)
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_import_contracts_are_kept() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lint_is_clean() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ruff", "check", "."], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_each_module_imports_alone() -> None:
+    """A module that only works after another was imported hides a circle."""
+    program = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    for loaded in [m for m in sys.modules if m.split('.')[0] == 'rocketlake']: del sys.modules[loaded]\n"
+        "    importlib.import_module(name)\n"
+    )
+    names = [name for name in MODULES if name.startswith("rocketlake")]
+    done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", sorted({p.parent for p in SOURCE.rglob("*.py")}), ids=str)
+def test_each_package_says_what_it_owns(package: Path) -> None:
+    tree = ast.parse((package / "__init__.py").read_text())
+    docstring = ast.get_docstring(tree)
+    assert docstring, f"{package}/__init__.py has no docstring"
+
+
+def test_each_module_has_a_docstring() -> None:
+    silent = [p for p in SOURCE.rglob("*.py") if not ast.get_docstring(ast.parse(p.read_text()))]
+    assert silent == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_documents_name_files_that_exist(document: Path) -> None:
+    """Every `path/file.py` and `docs/page.md` in a document is a real file, from the root or inside the package."""
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|md|pxd|toml))`", document.read_text()))
+    named |= {
+        link for link in re.findall(r"\]\(([^)#:]+\.md)\)", document.read_text()) if not link.startswith("http")
+    }
+    places = (ROOT, SOURCE / "rocketlake", document.parent)
+    missing = [name for name in sorted(named) if not any((place / name).exists() for place in places)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["pickle", "marshal", "shelve"])
+def test_no_module_uses_unsafe_serialisation(name: str) -> None:
+    users = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                imported.append(node.module or "")
+            if any(module.split(".")[0] == name for module in imported):
+                users.append(str(path))
+    assert users == []
