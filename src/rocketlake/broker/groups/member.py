@@ -1,0 +1,42 @@
+"""One connected member of a group.
+
+Owns        what is known of a client behind a link.
+Must not know   which groups it is in, how a link works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["SILENT_SECONDS_MAX", "Link", "Member"]
+
+SILENT_SECONDS_MAX = 120.0
+"""A client not heard for this long is gone (ClientChannelInfo's expiry in RocketMQ)."""
+
+
+class Link(Protocol):
+    """What the groups need of a connection: who it is. Links are compared by identity."""
+
+    @property
+    def address(self) -> str:
+        """The other side, as "ip:port"."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+@dataclass(slots=True)
+class Member:
+    """A client of a group: its link, its own name for itself, what it is made of, when it was last heard."""
+
+    link: Link
+    client_id: str
+    language: str
+    version: int
+    heard: float
+    """Seconds of the monotonic clock."""
+    heard_ms: int
+    """The same moment on the wall clock, for people."""

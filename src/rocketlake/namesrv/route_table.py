@@ -1,0 +1,398 @@
+"""Which broker serves which topic.
+
+Owns        clusters, brokers and their addresses, queues of each topic, what each broker said last.
+Must not know   requests, JSON, how a broker is told anything.
+
+Invariant: a broker name in `clusters` has at least one address; a topic has queues of at least one broker name.
+Nothing here is saved: after a restart the brokers' next registrations fill it again.
+
+Rules: RocketMQ's RouteInfoManager; the order of the checks in `register` is part of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.model.topic import DataVersion, Perm, TopicConfig
+
+__all__ = [
+    "MASTER_ID",
+    "SILENT_MS_MAX",
+    "BrokerGroup",
+    "Link",
+    "Queues",
+    "Registered",
+    "Registration",
+    "RouteTable",
+    "TopicRoute",
+]
+
+MASTER_ID = 0
+SILENT_MS_MAX = 120_000
+"""A broker not heard for this long is dropped, unless its registration names another time."""
+
+_SYNC_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+_UNIT, _UNIT_SUB = 1, 2
+
+
+class Link(Protocol):
+    """The connection a broker registered on; it ends with the broker."""
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues of one topic on one broker name."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int
+
+
+@dataclass(slots=True)
+class BrokerGroup:
+    """A broker name: the replicas that share its queues, by broker id (0 is the master)."""
+
+    cluster: str
+    name: str
+    addresses: dict[int, str] = field(default_factory=dict)
+    acting_master: bool = False
+    zone: str | None = None
+
+    def copy(self) -> BrokerGroup:
+        """The same with its own address table."""
+        return BrokerGroup(self.cluster, self.name, dict(self.addresses), self.acting_master, self.zone)
+
+
+@dataclass(slots=True)
+class Registration:
+    """What a broker says of itself."""
+
+    cluster: str
+    address: str
+    name: str
+    broker_id: int
+    ha_address: str = ""
+    timeout_ms: int | None = None
+    acting_master: bool | None = None
+    """None: the broker is too old to know acting masters."""
+    zone: str | None = None
+    data_version: DataVersion = field(default_factory=DataVersion)
+    topics: Mapping[str, TopicConfig] = field(default_factory=dict)
+    mappings: Mapping[str, Any] = field(default_factory=dict)
+    """Static topics: topic -> where its logical queues lie, passed on to clients as it is."""
+    filter_servers: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a slave is told: where its master is. Empty for a master, or when no master is known."""
+
+    master_address: str = ""
+    ha_address: str = ""
+
+
+@dataclass(slots=True)
+class TopicRoute:
+    """All a client needs to reach a topic."""
+
+    queues: list[Queues]
+    brokers: list[BrokerGroup]
+    filter_servers: dict[str, list[str]] = field(default_factory=dict)
+    mappings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Live:
+    """One broker process: when it was last heard and what it then had."""
+
+    heard: float
+    timeout_seconds: float
+    data_version: DataVersion
+    link: Link
+    ha_address: str
+    broker_name: str
+    broker_id: int
+
+
+_Address = tuple[str, str]  # cluster, "ip:port"
+
+
+class RouteTable:
+    """Brokers and topics of all clusters."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.version = 0
+        """Grows with each change that a route answer could show."""
+        self.delete_missing_topics = False
+        """A registration removes the broker's topics it does not name (deleteTopicWithBrokerRegistration)."""
+        self.support_acting_master = False
+        """Routes show the lowest slave as master where a group allows it (supportActingMaster)."""
+        self._clock = clock
+        self._topics: dict[str, dict[str, Queues]] = {}
+        self._brokers: dict[str, BrokerGroup] = {}
+        self._clusters: dict[str, set[str]] = {}
+        self._live: dict[_Address, _Live] = {}
+        self._filter_servers: dict[_Address, list[str]] = {}
+        self._mappings: dict[str, dict[str, Any]] = {}
+
+    # --- what brokers say ---------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, link: Link) -> Registered | None:
+        """Take a broker's registration; None if it is refused (one topic only, from a broker not known yet)."""
+        new = registration
+        group, first = self._group(new)
+        address = (new.cluster, new.address)
+        for broker_id in [i for i, a in group.addresses.items() if a == new.address and i != new.broker_id]:
+            del group.addresses[broker_id]  # it changed its role
+        if self._is_outdated(new, group):
+            self._live.pop(address, None)
+            return Registered()
+        if new.broker_id not in group.addresses and len(new.topics) == 1:
+            self._forget_empty(group)
+            return None
+        first = first or not group.addresses.get(new.broker_id)
+        if group.addresses.get(new.broker_id) != new.address:
+            group.addresses[new.broker_id] = new.address
+            self.version += 1
+        self._take_topics(new, group, first)
+        timeout_ms = SILENT_MS_MAX if new.timeout_ms is None else new.timeout_ms
+        self._live[address] = _Live(
+            self._clock.monotonic(), timeout_ms / 1000, new.data_version, link, new.ha_address, new.name, new.broker_id
+        )
+        self._take_filter_servers(address, new.filter_servers)
+        return self._where_the_master_is(new, group)
+
+    def unregister(self, cluster: str, address: str, name: str, broker_id: int) -> None:
+        """Drop one broker; its topics go with the last broker of its name."""
+        self._live.pop((cluster, address), None)
+        self._filter_servers.pop((cluster, address), None)
+        group = self._brokers.get(name)
+        if group is None:
+            return
+        # The id alone is not proof: the place may have been taken by a broker at another address.
+        for known_id in [i for i, a in group.addresses.items() if a == address]:
+            del group.addresses[known_id]
+        self.version += 1
+        if not group.addresses:
+            self._forget_empty(group)
+        elif group.acting_master and MASTER_ID not in group.addresses:
+            self._change_perm(name, lambda perm: perm & ~Perm.WRITE)
+
+    def heard(self, cluster: str, address: str) -> None:
+        """The broker is alive."""
+        live = self._live.get((cluster, address))
+        if live is not None:
+            live.heard = self._clock.monotonic()
+
+    def data_version(self, cluster: str, address: str) -> DataVersion | None:
+        """The version of the topics this broker registered last."""
+        live = self._live.get((cluster, address))
+        return None if live is None else live.data_version
+
+    def close_link(self, link: Link) -> None:
+        """The link is gone, and so are the brokers that registered on it."""
+        self._drop([address for address, live in self._live.items() if live.link is link])
+
+    def expire(self) -> list[Link]:
+        """Drop silent brokers; their links, to be closed by the caller."""
+        now = self._clock.monotonic()
+        silent = [address for address, live in self._live.items() if live.heard + live.timeout_seconds < now]
+        links = [self._live[address].link for address in silent]
+        self._drop(silent)
+        return links
+
+    # --- what clients ask ---------------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Queues and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
+        by_broker = self._topics.get(topic)
+        if not by_broker:
+            return None
+        brokers = [self._brokers[name].copy() for name in by_broker if name in self._brokers]
+        if not brokers:
+            return None
+        queues = list(by_broker.values())
+        filter_servers = {
+            address: self._filter_servers[group.cluster, address]
+            for group in brokers
+            for address in group.addresses.values()
+            if (group.cluster, address) in self._filter_servers
+        }
+        if self.support_acting_master and not topic.startswith(_SYNC_MEMBER_PREFIX):
+            for group in brokers:
+                _show_acting_master(group, by_broker[group.name])
+        return TopicRoute(queues, brokers, filter_servers, dict(self._mappings.get(topic, {})))
+
+    def brokers(self) -> dict[str, BrokerGroup]:
+        """Every broker group by name."""
+        return {name: group.copy() for name, group in self._brokers.items()}
+
+    def clusters(self) -> dict[str, list[str]]:
+        """Broker names by cluster, sorted."""
+        return {cluster: sorted(names) for cluster, names in self._clusters.items()}
+
+    def broker_group(self, cluster: str, name: str) -> BrokerGroup | None:
+        """One broker group of the cluster."""
+        group = self._brokers.get(name)
+        return group.copy() if group is not None and group.cluster == cluster else None
+
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics with a queue on a broker of the cluster."""
+        names = self._clusters.get(cluster, set())
+        return [topic for topic, by_broker in self._topics.items() if not names.isdisjoint(by_broker)]
+
+    def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
+        """Topics by their unit flags; None: the flag does not matter."""
+        return [
+            topic
+            for topic, by_broker in self._topics.items()
+            if _flag_is(by_broker, _UNIT, unit) and _flag_is(by_broker, _UNIT_SUB, unit_sub)
+        ]
+
+    # --- what an operator changes -------------------------------------------------------------------------------
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """No new messages to this broker name, until its topics change; how many topics that touched."""
+        return self._change_perm(broker_name, lambda perm: perm & ~Perm.WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Take a wipe back: read and write for all its topics; how many topics that touched."""
+        return self._change_perm(broker_name, lambda _: int(Perm.READ | Perm.WRITE))
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, on the brokers of one cluster or everywhere."""
+        if cluster is None:
+            self._topics.pop(topic, None)
+            self._mappings.pop(topic, None)
+        else:
+            for name in self._clusters.get(cluster, ()):
+                self._remove_queues(topic, name)
+        self.version += 1
+
+    def add_topic(self, topic: str, queues: Iterable[Queues]) -> None:
+        """Add queues of a topic on broker names that are known; others are ignored."""
+        known = {entry.broker_name: entry for entry in queues if entry.broker_name in self._brokers}
+        if known:
+            self._topics.setdefault(topic, {}).update(known)
+            self.version += 1
+
+    # --- parts --------------------------------------------------------------------------------------------------
+
+    def _group(self, new: Registration) -> tuple[BrokerGroup, bool]:
+        group = self._brokers.get(new.name)
+        first = group is None
+        if group is None:
+            group = self._brokers[new.name] = BrokerGroup(new.cluster, new.name)
+        names = self._clusters.setdefault(new.cluster, set())
+        acting_master = bool(new.acting_master)
+        if new.name not in names or (group.acting_master, group.zone) != (acting_master, new.zone):
+            self.version += 1
+        names.add(new.name)
+        group.acting_master, group.zone = acting_master, new.zone
+        return group, first
+
+    def _is_outdated(self, new: Registration, group: BrokerGroup) -> bool:
+        """Does a broker with a newer term hold this id at another address?"""
+        known_address = group.addresses.get(new.broker_id)
+        if known_address is None or known_address == new.address:
+            return False
+        live = self._live.get((new.cluster, known_address))
+        return live is not None and live.data_version.state_version > new.data_version.state_version
+
+    def _take_topics(self, new: Registration, group: BrokerGroup, first: bool) -> None:
+        is_master = new.broker_id == MASTER_ID
+        is_prime_slave = not is_master and new.acting_master is not None and new.broker_id == min(group.addresses)
+        if not (is_master or is_prime_slave):
+            return
+        if self.delete_missing_topics and not new.mappings:
+            for topic in [t for t, by_broker in self._topics.items() if new.name in by_broker and t not in new.topics]:
+                self._remove_queues(topic, new.name)
+        changed = first or self.data_version(new.cluster, new.address) != new.data_version
+        for topic, config in new.topics.items():
+            if changed or new.name not in self._topics.get(topic, ()):
+                perm = config.perm & ~Perm.WRITE if is_prime_slave and group.acting_master else config.perm
+                entry = Queues(new.name, config.read_queues, config.write_queues, perm, config.sys_flag)
+                by_broker = self._topics.setdefault(topic, {})
+                if by_broker.get(new.name) != entry:
+                    by_broker[new.name] = entry
+                    self.version += 1
+        if changed:
+            for topic, mapping in new.mappings.items():
+                self._mappings.setdefault(topic, {})[new.name] = mapping
+                self.version += 1
+
+    def _take_filter_servers(self, address: _Address, servers: Sequence[str]) -> None:
+        if list(servers) == self._filter_servers.get(address, []):
+            return
+        self.version += 1
+        if servers:
+            self._filter_servers[address] = list(servers)
+        else:
+            del self._filter_servers[address]
+
+    def _where_the_master_is(self, new: Registration, group: BrokerGroup) -> Registered:
+        if new.broker_id == MASTER_ID:
+            return Registered()
+        master = group.addresses.get(MASTER_ID)
+        live = None if master is None else self._live.get((new.cluster, master))
+        return Registered() if master is None or live is None else Registered(master, live.ha_address)
+
+    def _drop(self, addresses: Iterable[_Address]) -> None:
+        for address in addresses:
+            live = self._live[address]
+            self.unregister(*address, live.broker_name, live.broker_id)
+
+    def _forget_empty(self, group: BrokerGroup) -> None:
+        if group.addresses:
+            return
+        self.version += 1
+        self._brokers.pop(group.name, None)
+        for cluster in [cluster for cluster, names in self._clusters.items() if group.name in names]:
+            self._clusters[cluster].discard(group.name)
+            if not self._clusters[cluster]:
+                del self._clusters[cluster]
+        for topic in [topic for topic, by_broker in self._topics.items() if group.name in by_broker]:
+            self._remove_queues(topic, group.name)
+
+    def _remove_queues(self, topic: str, broker_name: str) -> None:
+        for table in (self._topics, self._mappings):
+            by_broker = table.get(topic)
+            if by_broker is not None and by_broker.pop(broker_name, None) is not None:
+                self.version += 1
+                if not by_broker:
+                    del table[topic]
+
+    def _change_perm(self, broker_name: str, change: Any) -> int:
+        touched = 0
+        for by_broker in self._topics.values():
+            entry = by_broker.get(broker_name)
+            if entry is not None:
+                by_broker[broker_name] = Queues(
+                    entry.broker_name, entry.read_queues, entry.write_queues, change(entry.perm), entry.sys_flag
+                )
+                touched += 1
+        self.version += 1
+        return touched
+
+
+def _show_acting_master(group: BrokerGroup, queues: Queues) -> None:
+    """Show the lowest slave as master when the master is gone and the topic is read-only there."""
+    if group.acting_master and group.addresses and MASTER_ID not in group.addresses and not queues.perm & Perm.WRITE:
+        group.addresses[MASTER_ID] = group.addresses.pop(min(group.addresses))
+
+
+def _flag_is(by_broker: Mapping[str, Queues], flag: int, wanted: bool | None) -> bool:
+    return wanted is None or bool(next(iter(by_broker.values())).sys_flag & flag) == wanted
