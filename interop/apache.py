@@ -1,0 +1,195 @@
+"""Owns starting Apache RocketMQ's name server, broker and Java drivers on loopback, and stopping them again.
+
+Jars come from Maven Central through `mvn`; what cannot be had raises PeerMissing with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent / "java"
+TARGET = HERE / "target"
+OPENS = [
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+]
+
+
+class PeerMissing(Exception):
+    """A peer cannot be had on this machine; the text says which and why."""
+
+
+def classpath(name: str) -> str:
+    """The class path of `<name>.pom.xml`, resolved by Maven once and kept under target/."""
+    kept = TARGET / f"{name}.classpath"
+    pom = HERE / f"{name}.pom.xml"
+    if kept.exists() and kept.stat().st_mtime >= pom.stat().st_mtime:
+        text = kept.read_text().strip()
+        if all(Path(jar).exists() for jar in text.split(":")):
+            return text
+    for tool in ("java", "javac", "mvn"):
+        if not shutil.which(tool):
+            raise PeerMissing(f"Apache RocketMQ ({name}): `{tool}` is not installed")
+    TARGET.mkdir(exist_ok=True)
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stdout[-300:])
+        raise PeerMissing(f"Apache RocketMQ ({name}): Maven could not fetch its jars: {reason}")
+    return kept.read_text().strip()
+
+
+def compiled_drivers(name: str) -> str:
+    """The class path of `<name>` with our Java drivers compiled against it."""
+    jars = classpath(name)
+    out = TARGET / f"{name}-drivers"
+    sources = sorted((HERE / "drivers").glob("*.java"))
+    newest = max(source.stat().st_mtime for source in sources)
+    if not out.exists() or out.stat().st_mtime < newest:
+        out.mkdir(parents=True, exist_ok=True)
+        command = ["javac", "-nowarn", "-cp", jars, "-d", str(out), *map(str, sources)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        if done.returncode:
+            raise RuntimeError(f"the Java drivers do not compile against {name}: {done.stderr}")
+        os.utime(out)
+    return f"{out}:{jars}"
+
+
+def run_driver(
+    main: str, *arguments: object, peer: str = "server", serialize_type: str = "JSON", timeout: float = 180
+) -> dict[str, int]:
+    """Run a driver to its end; its last line `name=number ...` as a dict. A failing driver raises with its output."""
+    command = ["java", "-Xmx256m", f"-Drocketmq.serialize.type={serialize_type}", "-cp", compiled_drivers(peer), main]
+    try:
+        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        # Without the command line: it holds a class path of 130 jars.
+        raise RuntimeError(f"{main} did not end within {timeout:.0f} s; it printed: {error.output!r}") from None
+    lines = [line for line in done.stdout.splitlines() if "=" in line]
+    if done.returncode or not lines:
+        raise RuntimeError(f"{main} failed ({done.returncode}):\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return {key: int(value) for key, value in (part.split("=") for part in lines[-1].split())}
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now, each with two free below it (the broker also opens its port - 2)."""
+    found: list[int] = []
+    while len(found) < count:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port > 2000 and all(abs(port - other) > 4 for other in found):
+            found.append(port)
+    return found
+
+
+class ApacheCluster:
+    """One Apache name server and one broker on loopback, in a folder of their own."""
+
+    def __init__(self, root: Path, *, heap: str = "512m", settings: dict[str, object] | None = None) -> None:
+        self.root = root
+        self.heap = heap
+        self.namesrv_port, self.broker_port, ha_port = free_ports(3)
+        self.namesrv = f"127.0.0.1:{self.namesrv_port}"
+        self.broker = f"127.0.0.1:{self.broker_port}"
+        self.store = root / "store"
+        self.settings: dict[str, object] = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "apache-a",
+            "brokerId": 0,
+            "brokerIP1": "127.0.0.1",
+            "listenPort": self.broker_port,
+            "haListenPort": ha_port,
+            "namesrvAddr": self.namesrv,
+            "storePathRootDir": self.store,
+            "storePathCommitLog": self.store / "commitlog",
+            "autoCreateTopicEnable": "true",
+            "diskMaxUsedSpaceRatio": 99,
+            **(settings or {}),
+        }
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def broker_pid(self) -> int:
+        return self._processes[1].pid
+
+    def start(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        namesrv_conf = self.root / "namesrv.conf"
+        namesrv_conf.write_text(f"listenPort={self.namesrv_port}\n")
+        self._launch("org.apache.rocketmq.namesrv.NamesrvStartup", namesrv_conf, "256m")
+        wait_for_port(self.namesrv_port, self._processes[-1])
+        self.start_broker()
+
+    def start_broker(self) -> None:
+        broker_conf = self.root / "broker.conf"
+        broker_conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        self._launch("org.apache.rocketmq.broker.BrokerStartup", broker_conf, self.heap)
+        wait_for_port(self.broker_port, self._processes[-1])
+        self._await_registration()
+
+    def _await_registration(self, seconds: float = 30) -> None:
+        """The broker listens before it has told the name server; clients fail with "no route" in between."""
+        header = b'{"code":105,"flag":0,"language":"JAVA","opaque":1,"version":479,"extFields":{"topic":"TBW102"}}'
+        frame = (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with socket.create_connection(("127.0.0.1", self.namesrv_port), timeout=5) as link:
+                link.sendall(frame)
+                if str(self.broker_port).encode() in link.recv(65536):
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"Apache's broker did not register with {self.namesrv} within {seconds:.0f} s")
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def _launch(self, main: str, conf: Path, heap: str) -> None:
+        command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
+        command += [f"-Duser.home={self.root}", "-cp", classpath("server"), main, "-c", str(conf)]
+        log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("wb")
+        environment = {**os.environ, "ROCKETMQ_HOME": str(self.root)}
+        with log:
+            self._processes.append(
+                subprocess.Popen(command, cwd=self.root, stdout=log, stderr=subprocess.STDOUT, env=environment)
+            )
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
+    """Return when somebody listens on the port; raise if the process ends or the time is up."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the process for port {port} ended with {process.returncode}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"nobody listens on port {port} after {seconds:.0f} s")
+
+
+@contextmanager
+def apache_cluster(root: Path, **options: object) -> Iterator[ApacheCluster]:
+    """A running Apache cluster, stopped at the end of the block."""
+    cluster = ApacheCluster(root, **options)  # type: ignore[arg-type]
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
