@@ -1,0 +1,53 @@
+"""One connection as a machine without I/O: bytes in, commands out; commands in, bytes out.
+
+Owns        the state of the byte stream of one connection, and its error: the first one ends the machine.
+Must not know   sockets, tasks, clocks, what a command means.
+
+Start reading here: net/link.py feeds it from a socket, tests feed it from a list.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import ProtocolError
+from rocketlake.protocol.command import Buffer, Command
+from rocketlake.protocol.frame import Codec, FrameReader, decode_frame, encode_command
+from rocketlake.protocol.limits import DEFAULT_LIMITS, WireLimits
+
+
+class Connection:
+    """Both directions of one connection. A peer may change its codec with every frame; ours stays `codec`."""
+
+    __slots__ = ("_limits", "_reader", "codec", "error")
+
+    def __init__(self, codec: Codec = Codec.JSON, limits: WireLimits = DEFAULT_LIMITS) -> None:
+        self.codec = codec
+        self.error: ProtocolError | None = None
+        self._limits = limits
+        self._reader = FrameReader(limits.frame_bytes, limits.header_bytes)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received of a command that is not complete yet."""
+        return self._reader.pending_bytes
+
+    def receive_data(self, data: Buffer) -> list[Command]:
+        """Takes bytes in any chunking, returns the commands they complete, in order.
+
+        On bytes that cannot be accepted `error` is set and the good commands before them are returned; the owner
+        serves these and closes. Any further call raises the error.
+        """
+        if self.error is not None:
+            raise self.error
+        commands: list[Command] = []
+        try:
+            for frame in self._reader.feed(data):
+                commands.append(decode_frame(frame, self._limits))
+        except ProtocolError as problem:
+            self.error = problem
+        else:
+            self.error = self._reader.error
+        return commands
+
+    def send(self, command: Command) -> list[Buffer]:
+        """Command -> buffers to write in order. Raises ProtocolError when it is too large for a frame."""
+        return encode_command(command, self.codec)

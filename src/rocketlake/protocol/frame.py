@@ -1,0 +1,165 @@
+"""Frames: the byte stream cut into commands, and a command written as bytes.
+
+Owns        the eight bytes before every header, and the refusal of lying lengths.
+Must not know   sockets, what a command means.
+
+Layout (docs/internals/wire.md, "Frame"), big-endian: total length int32 (all after itself), serialize type int8
+(0 JSON, 1 binary), header length int24, header, body. Nothing is allocated for a length that was only announced.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+from rocketlake.base.errors import ProtocolError
+from rocketlake.protocol.command import Buffer, Command
+from rocketlake.protocol.header_binary import decode_binary_header, encode_binary_header, fits_binary_header
+from rocketlake.protocol.header_json import decode_json_header, encode_json_header
+from rocketlake.protocol.limits import (
+    DEFAULT_LIMITS,
+    FRAME_BYTES_MAX,
+    HEADER_BYTES_MAX,
+    REMARK_CHARS_MAX,
+    WireLimits,
+)
+
+PREFIX_BYTES: Final = 8
+
+
+class Codec(IntEnum):
+    """The serialize type byte of a frame."""
+
+    JSON = 0
+    ROCKETMQ = 1
+
+
+class FrameReader:
+    """Cuts a byte stream into frames.
+
+    `feed` returns whole frames from the serialize type byte on (without the length). The first lying length sets
+    `error` and is final: frames before it are still returned, a further `feed` raises it.
+    """
+
+    __slots__ = ("_needed", "_pending", "error", "frame_bytes_max", "header_bytes_max")
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, header_bytes_max: int = HEADER_BYTES_MAX) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self.header_bytes_max = header_bytes_max
+        self.error: ProtocolError | None = None
+        self._pending = bytearray()
+        self._needed = PREFIX_BYTES
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not complete yet."""
+        return len(self._pending)
+
+    def feed(self, data: Buffer) -> list[memoryview]:
+        """Takes the next bytes of the stream, returns the frames they complete (views that keep their bytes alive)."""
+        if self.error is not None:
+            raise self.error
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._needed:
+                return []
+            whole = memoryview(bytes(self._pending))
+            self._pending = bytearray()
+        else:
+            whole = memoryview(data)
+        return self._cut(whole)
+
+    def _cut(self, whole: memoryview) -> list[memoryview]:
+        frames: list[memoryview] = []
+        position = 0
+        end = len(whole)
+        while end - position >= PREFIX_BYTES:
+            total = int.from_bytes(whole[position : position + 4], "big", signed=True)
+            kind = whole[position + 4]
+            header_size = int.from_bytes(whole[position + 5 : position + 8], "big")
+            problem = self._refusal(total, kind, header_size)
+            if problem is not None:
+                self.error = ProtocolError(problem, hint=_hint(bytes(whole[position : position + 4])))
+                return frames
+            frame_end = position + 4 + total
+            if frame_end > end:
+                self._needed = 4 + total
+                break
+            frames.append(whole[position + 4 : frame_end])
+            position = frame_end
+        else:
+            self._needed = PREFIX_BYTES
+        if position < end:
+            self._pending += whole[position:]
+        return frames
+
+    def _refusal(self, total: int, kind: int, header_size: int) -> str | None:
+        if total > self.frame_bytes_max:
+            return f"frame of {total} bytes, the limit is {self.frame_bytes_max}"
+        if total < 4:
+            return f"frame of {total} bytes, at least 4 are needed"
+        if kind > 1:
+            return f"unknown serialize type {kind}"
+        if header_size > total - 4:
+            return f"header of {header_size} bytes in a frame of {total}"
+        if header_size > self.header_bytes_max:
+            return f"header of {header_size} bytes, the limit is {self.header_bytes_max}"
+        return None
+
+
+def decode_frame(frame: Buffer, limits: WireLimits = DEFAULT_LIMITS) -> Command:
+    """A frame as FrameReader returns it -> Command; its body is bytes, or None when empty. Raises ProtocolError."""
+    view = memoryview(frame)
+    body_start = 4 + int.from_bytes(view[1:4], "big")
+    if view[0] == Codec.JSON:
+        command = decode_json_header(view[4:body_start], limits.fields)
+    else:
+        command = decode_binary_header(view[4:body_start], limits.fields)
+    if body_start < len(view):
+        command.body = bytes(view[body_start:])
+    return command
+
+
+def encode_command(command: Command, codec: Codec = Codec.JSON) -> list[Buffer]:
+    """Command -> buffers to write in order: first the prefix with the header, then the body as it was given.
+
+    A code that the binary header cannot carry is written with a JSON header; every peer reads both.
+    Raises ProtocolError when the frame would be larger than any peer accepts.
+    """
+    if command.remark is not None and len(command.remark) > REMARK_CHARS_MAX:
+        command.remark = command.remark[:REMARK_CHARS_MAX]
+    if codec == Codec.ROCKETMQ and fits_binary_header(command.code):
+        header = encode_binary_header(command)
+        kind = 1
+    else:
+        header = encode_json_header(command)
+        kind = 0
+    body: list[Buffer] = _body_buffers(command)
+    header_size = len(header)
+    total = 4 + header_size
+    for part in body:
+        total += len(part)
+    if total > FRAME_BYTES_MAX:
+        raise ProtocolError(f"command {command.code} makes a frame of {total} bytes, the limit is {FRAME_BYTES_MAX}")
+    prefix = total.to_bytes(4, "big") + (kind << 24 | header_size).to_bytes(4, "big")
+    return [prefix + header, *body]
+
+
+def _body_buffers(command: Command) -> list[Buffer]:
+    body = command.body
+    if body is None:
+        return []
+    if isinstance(body, list):
+        return list(body)
+    return [body] if len(body) else []
+
+
+def _hint(start: bytes) -> str:
+    """Names the usual strangers on this port by their first four bytes."""
+    if start[:2] == b"\x16\x03":
+        return "the peer speaks TLS; this port is plain"
+    if start in (b"GET ", b"POST", b"HEAD", b"PUT "):
+        return "the peer speaks HTTP"
+    if start == b"PROX" or start == b"\r\n\r\n":
+        return "the peer sends a PROXY protocol line; it is not supported here"
+    return ""

@@ -1,0 +1,119 @@
+"""The binary header (serialize type 1, "ROCKETMQ").
+
+Owns        reading and writing its bytes.
+Must not know   frames, single header classes.
+
+Layout (docs/internals/wire.md, "Binary header"), big-endian:
+    code int16, language int8, version int16, opaque int32, flag int32, remark length int32, remark,
+    fields length int32 (bytes), then per field: key length int16, key, value length int32, value.
+Empty text cannot be told from absent: an empty remark, key or value is not there after reading.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from rocketlake.base.errors import ProtocolError
+from rocketlake.protocol.command import Buffer, Command
+from rocketlake.protocol.language import LANGUAGE_CODES, language_name
+from rocketlake.protocol.limits import FIELDS_MAX, REMARK_CHARS_MAX
+
+_START: Final = Struct(">hbhiii")
+_INT: Final = Struct(">i")
+_KEY: Final = Struct(">h")
+_OTHER: Final = LANGUAGE_CODES["OTHER"]
+
+
+def fits_binary_header(code: int) -> bool:
+    """False for the codes that 16 bits cannot carry (POP family): such commands travel with a JSON header."""
+    return -32768 <= code <= 32767
+
+
+def encode_binary_header(command: Command) -> bytes:
+    """Command -> header bytes. The code must fit 16 bits (see fits_binary_header)."""
+    remark = command.remark.encode() if command.remark else b""
+    parts = [
+        _START.pack(
+            command.code,
+            LANGUAGE_CODES.get(command.language, _OTHER),
+            command.version,
+            command.opaque,
+            command.flag,
+            len(remark),
+        ),
+        remark,
+        b"",
+    ]
+    size = 0
+    if command.fields:
+        for key, value in command.fields.items():
+            key_bytes = key.encode()
+            value_bytes = value.encode()
+            parts.append(_KEY.pack(len(key_bytes)))
+            parts.append(key_bytes)
+            parts.append(_INT.pack(len(value_bytes)))
+            parts.append(value_bytes)
+            size += 6 + len(key_bytes) + len(value_bytes)
+    parts[2] = _INT.pack(size)
+    return b"".join(parts)
+
+
+def decode_binary_header(header: Buffer, fields_max: int = FIELDS_MAX) -> Command:
+    """Header bytes -> Command without body. Raises ProtocolError when a length points outside of the header."""
+    data = bytes(header)
+    size = len(data)
+    if size < 21:
+        raise ProtocolError(f"binary header of {size} bytes is shorter than its fixed part")
+    code, language, version, opaque, flag, remark_size = _START.unpack_from(data, 0)
+    position = 17
+    if remark_size < 0 or remark_size > size - 21:
+        raise ProtocolError(f"binary header of {size} bytes claims a remark of {remark_size}")
+    remark = None
+    if remark_size:
+        remark = _text(data[position : position + remark_size])[:REMARK_CHARS_MAX]
+        position += remark_size
+    fields_size: int = _INT.unpack_from(data, position)[0]
+    position += 4
+    if fields_size < 0 or fields_size > size - position:
+        raise ProtocolError(f"binary header of {size} bytes claims {fields_size} bytes of fields")
+    fields = _decode_fields(data, position, position + fields_size, fields_max) if fields_size else None
+    return Command(
+        code,
+        opaque=opaque,
+        flag=flag,
+        language=language_name(language),
+        version=version,
+        remark=remark,
+        fields=fields,
+    )
+
+
+def _decode_fields(data: bytes, position: int, end: int, fields_max: int) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    while position < end:
+        if end - position < 2:
+            raise ProtocolError("binary header ends inside of a key length")
+        key_size: int = _KEY.unpack_from(data, position)[0]
+        position += 2
+        if key_size < 0 or key_size > end - position - 4:
+            raise ProtocolError(f"binary header has a key of {key_size} bytes, {end - position} are left")
+        key = data[position : position + key_size]
+        position += key_size
+        value_size: int = _INT.unpack_from(data, position)[0]
+        position += 4
+        if value_size < 0 or value_size > end - position:
+            raise ProtocolError(f"binary header has a value of {value_size} bytes, {end - position} are left")
+        if key_size and value_size:
+            fields[_text(key)] = _text(data[position : position + value_size])
+            if len(fields) > fields_max:
+                raise ProtocolError(f"header has more than {fields_max} fields")
+        position += value_size
+    return fields
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("binary header holds text that is not UTF-8") from None

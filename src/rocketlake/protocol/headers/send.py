@@ -1,0 +1,124 @@
+"""Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, and their answer.
+
+Owns        field names, long and one-letter.
+Must not know   how a message is stored, batch bodies (codec/record_batch.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import field
+
+from rocketlake.base.errors import UsageError
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header, Int32, Int64, RequestHeader, TopicHeader
+from rocketlake.protocol.request_code import RequestCode
+
+
+class SendHeader(TopicHeader, kw_only=True):
+    """SEND_MESSAGE, SEND_REPLY_MESSAGE: where a message goes; the body is the message body.
+
+    `queue_id` below 0 lets the broker choose; `born_timestamp` in ms; `properties` is the property text of the message.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int32 | None = None
+    batch: bool | None = None
+
+
+class SendHeaderV2(SendHeader, kw_only=True):
+    """SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2: the same fields under one-letter names."""
+
+    producer_group: str = field(name="a")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c")
+    default_topic_queue_nums: Int32 = field(name="d")
+    queue_id: Int32 = field(name="e")
+    sys_flag: Int32 = field(name="f")
+    born_timestamp: Int64 = field(name="g")
+    flag: Int32 = field(name="h")
+    properties: str | None = field(default=None, name="i")
+    reconsume_times: Int32 | None = field(default=None, name="j")
+    unit_mode: bool | None = field(default=None, name="k")
+    max_reconsume_times: Int32 | None = field(default=None, name="l")
+    batch: bool | None = field(default=None, name="m")
+    target_broker: str | None = field(default=None, name="n")
+
+
+_LONG_NAMES: Final = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
+
+
+def read_send_header(command: Command) -> SendHeader:
+    """The header of any send request: its code says which names it uses. Raises HeaderError."""
+    return command.header(SendHeader if command.code in _LONG_NAMES else SendHeaderV2)
+
+
+class SendReplyHeader(Header, kw_only=True):
+    """Answer of the send family (codes 0, 10, 11, 12). `msg_id` is the offset message id; of a batch, joined by ","."""
+
+    msg_id: str
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    region: str | None = field(default=None, name="MSG_REGION")
+    trace_on: bool | None = field(default=None, name="TRACE_ON")
+
+
+class SendBackHeader(RequestHeader, kw_only=True):
+    """CONSUMER_SEND_MSG_BACK: consume the message at physical `offset` again, later.
+
+    `delay_level` -1 = dead letter topic, 0 = the broker decides, above 0 = this level.
+    """
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+class PushReplyHeader(RequestHeader, kw_only=True):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (broker to client): the answer of a request-reply message; hosts as `ip:port`."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+
+
+def host_text(host: tuple[str, int]) -> str:
+    """`ip:port` as headers carry it."""
+    return f"{host[0]}:{host[1]}"
+
+
+def parse_host_text(text: str) -> tuple[str, int]:
+    """`ip:port` -> (ip, port); an IPv6 address may stand in brackets. Raises UsageError."""
+    address, separator, port = text.rpartition(":")
+    if not separator or not port.isdigit():
+        raise UsageError(f"address {text[:100]!r} is not host:port")
+    return address.strip("[]").lstrip("/"), int(port)
