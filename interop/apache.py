@@ -122,12 +122,15 @@ class ApacheCluster:
         return self._processes[1].pid
 
     def start(self) -> None:
+        self.start_namesrv()
+        self.start_broker()
+
+    def start_namesrv(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         namesrv_conf = self.root / "namesrv.conf"
         namesrv_conf.write_text(f"listenPort={self.namesrv_port}\n")
         self._launch("org.apache.rocketmq.namesrv.NamesrvStartup", namesrv_conf, "256m")
         wait_for_port(self.namesrv_port, self._processes[-1])
-        self.start_broker()
 
     def start_broker(self) -> None:
         broker_conf = self.root / "broker.conf"

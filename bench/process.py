@@ -1,0 +1,23 @@
+"""Owns what the kernel knows of a process: CPU seconds, memory that is its own. Linux only (/proc)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the process so far, all threads, seconds (proc(5), stat fields 14 and 15)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mb(pid: int) -> dict[str, float]:
+    """MB resident, and MB private without mapped files (anonymous pages), from smaps_rollup."""
+    values = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, kilobytes = line.split(":")[0], line.split()[-2]
+        values[name] = int(kilobytes) / 1024
+    return {"resident": round(values["Rss"], 1), "anonymous": round(values["Anonymous"], 1)}
