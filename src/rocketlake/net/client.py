@@ -1,0 +1,102 @@
+"""NetClient: asks any address, answers what servers ask back.
+
+Owns        one call per request, GO_AWAY handled once, the deadline of the whole call.
+Must not know   which broker or name server is worth asking (rocketlake.client).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.errors import LinkError
+from rocketlake.net.client_link import ClientLink
+from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.link_pool import LinkPool
+from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.pending import InvokeTimeout
+from rocketlake.net.request import Handler
+from rocketlake.net.sweeper import Sweeper
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import Codec
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["InvokeTimeout", "NetClient"]
+
+
+class NetClient:
+    """One link per address, opened when needed, opened again after it broke. Use within one event loop."""
+
+    def __init__(
+        self,
+        limits: NetLimits | None = None,
+        clock: Clock | None = None,
+        handlers: Mapping[int, Handler] | None = None,
+        *,
+        network: Network | None = None,
+        codec: Codec = Codec.JSON,
+    ) -> None:
+        self._limits = limits or NetLimits()
+        self._clock = clock or SystemClock()
+        self._codec = codec
+        self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
+        self._sweeper = Sweeper(self._clock)
+        self._pool = LinkPool(self._make_link, network or TcpNetwork(), self._limits, self._clock, self._sweeper)
+
+    async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
+        """Asks and waits for the answer, whatever its code. Raises InvokeTimeout, LinkError, UsageError (address).
+
+        A server that says GO_AWAY is asked once more on a new connection.
+        """
+        deadline = self._now() + timeout_ms / 1000
+        link = await self._writable(address, deadline)
+        answer = await link.invoke(command, self._left_ms(deadline))
+        if answer.code != ResponseCode.GO_AWAY:
+            return answer
+        self._pool.retire(link)
+        link = await self._writable(address, deadline)
+        answer = await link.invoke(command, self._left_ms(deadline))
+        if answer.code == ResponseCode.GO_AWAY:
+            self._pool.retire(link)
+            raise LinkError(f"{address} is shutting down", hint="ask another address, or this one later")
+        return answer
+
+    async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
+        """Writes a request nobody answers. Raises LinkError when there is no connection to write it to."""
+        link = await self._writable(address, self._now() + timeout_ms / 1000)
+        link.send(command)
+
+    def drop(self, address: str) -> None:
+        """Closes the connection to an address; the next request opens a new one."""
+        self._pool.drop(address)
+
+    async def close(self) -> None:
+        """Closes every connection; waiting requests get LinkError."""
+        await self._pool.close()
+        self._sweeper.stop()
+
+    async def _writable(self, address: str, deadline: float) -> ClientLink:
+        link = self._pool.ready(address)
+        if link is None:
+            link = await self._pool.get(address, deadline - self._now())
+        if not link.writable:
+            await link.wait_writable(deadline - self._now())
+        return link
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _left_ms(self, deadline: float) -> float:
+        return max(1.0, (deadline - self._now()) * 1000)
+
+    def _make_link(self) -> ClientLink:
+        return ClientLink(
+            self.dispatcher,
+            self._limits,
+            self._clock,
+            self._codec,
+            lost=self._pool.lost,
+            expects=self._sweeper.expect,
+        )

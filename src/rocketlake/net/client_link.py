@@ -1,0 +1,100 @@
+"""ClientLink: one connection that we opened.
+
+Owns        what is special about the asking side: waiting for room to write, leaving when the server says so.
+Must not know   addresses to choose from (link_pool.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError
+from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.link import Link
+from rocketlake.net.pending import InvokeTimeout
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import Codec
+
+
+class ClientLink(Link):
+    """One outgoing connection. The dispatcher serves what the server asks us (notifications, running info)."""
+
+    stops_reading: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: NetLimits,
+        clock: Clock,
+        codec: Codec,
+        *,
+        lost: Callable[[ClientLink], None],
+        expects: Callable[[ClientLink], None],
+    ) -> None:
+        super().__init__(dispatcher, limits, clock, codec)
+        self._lost = lost
+        self._expects = expects
+        self._writers: list[asyncio.Future[None]] = []
+        self._retiring = False
+
+    @property
+    def usable(self) -> bool:
+        """False once it is closed, closing, or asked to go away."""
+        return not self.closed and not self._closing and not self._retiring
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the transport is gone."""
+        super().connection_lost(exc)
+        self._wake_writers()
+        self._lost(self)
+
+    def resume_writing(self) -> None:
+        """asyncio: the server has caught up."""
+        super().resume_writing()
+        if not self._paused:
+            self._wake_writers()
+
+    async def wait_writable(self, timeout_seconds: float) -> None:
+        """Waits until the server has caught up. Raises InvokeTimeout, or LinkError when the link closes."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        while self._paused and not self._closing:
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._writers.append(waiter)
+            done, _ = await asyncio.wait((waiter,), timeout=max(0.0, deadline - loop.time()))
+            if not done:
+                waiter.cancel()
+                raise InvokeTimeout(f"{self.address} does not read what we send")
+        if self._closing:
+            raise LinkError(f"link to {self.address} is closed")
+
+    def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
+        """Asks the server; see Link.start."""
+        future = super().start(command, timeout_ms)
+        self._expects(self)
+        return future
+
+    def retire(self) -> None:
+        """The server goes away: no new requests here; closes when the last answer has come."""
+        self._retiring = True
+        self._close_when_idle()
+
+    def sweep(self, now: float) -> None:
+        """See Link.sweep."""
+        super().sweep(now)
+        if self._retiring:
+            self._close_when_idle()
+
+    def _close_when_idle(self) -> None:
+        if not self.pending:
+            self.close()
+
+    def _wake_writers(self) -> None:
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            if not writer.done():
+                writer.set_result(None)

@@ -1,0 +1,90 @@
+"""Dispatcher: request code -> handler, and every way a request can fail -> an answer.
+
+Owns        the table, the hooks around it, the texts of the general failures.
+Must not know   what the handlers do, sockets.
+
+Order (docs/internals/wire.md, "Dispatch"): before-hooks, handler, after-hooks. A one-way request is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.protocol.request_code import request_name
+from rocketlake.protocol.response_code import ResponseCode
+
+log: Final = get_logger("net.dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One request code: who serves it, and the lane it belongs to (a name that groups codes for limits and figures)."""
+
+    code: int
+    handler: Handler
+    lane: str = "quick"
+
+
+class Dispatcher:
+    """Serves requests by their code. Hooks may be added at any time before the server starts.
+
+    A before-hook returns a Reply to answer in the handler's place, or None to go on; it may raise as a handler may.
+    An after-hook sees the reply before it is written, of held requests too.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.before: list[Callable[[Request], Reply | None]] = []
+        self.after: list[Callable[[Request, Reply], None]] = []
+        self._handlers: dict[int, Handler] = {}
+        self.lanes: dict[int, str] = {}
+        for row in rows:
+            code = int(row.code)
+            if code in self._handlers:
+                raise ValueError(f"two rows for {request_name(code)}")
+            self._handlers[code] = row.handler
+            self.lanes[code] = row.lane
+
+    def dispatch(self, request: Request) -> Reply | Held:
+        """Runs hooks and handler. Never raises: what goes wrong becomes the reply."""
+        try:
+            reply = self._run(request)
+        except RemoteError as problem:
+            reply = Reply(problem.code, remark=_text(problem))
+        except RocketLakeError as problem:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=_text(problem))
+        except Exception as problem:
+            log.exception("%s from %s failed", request_name(request.code), request.address)
+            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(problem).__name__}: {problem}")
+        if reply is not HELD:
+            self.finish(request, reply)
+        return reply
+
+    def finish(self, request: Request, reply: Reply) -> None:
+        """Runs the after-hooks; a failing hook is logged and changes nothing."""
+        for hook in self.after:
+            try:
+                hook(request, reply)
+            except Exception:
+                log.exception("after-hook of %s failed", request_name(request.code))
+
+    def _run(self, request: Request) -> Reply | Held:
+        handler = self._handlers.get(request.command.code)
+        if handler is None:
+            return Reply(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                remark=f" request type {request.command.code} not supported",
+            )
+        for hook in self.before:
+            reply = hook(request)
+            if reply is not None:
+                return reply
+        return handler(request)
+
+
+def _text(problem: RocketLakeError) -> str:
+    return str(problem) or type(problem).__name__

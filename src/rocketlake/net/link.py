@@ -1,0 +1,328 @@
+"""Link: one connection seen from our side, in both roles (it serves requests and asks its own).
+
+Owns        a transport and the sans-IO machine on top of it; chunked writing, back-pressure, its pending requests.
+Must not know   listening, connecting, what a request code means.
+
+Invariant: at most one write call for all answers of one received chunk.
+Invariant: while the peer does not read, nothing more is served to it; what held requests answer meanwhile is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, cast
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError, ProtocolError
+from rocketlake.base.logs import get_logger
+from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.pending import Pending
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.command import FLAG_ONEWAY, Buffer, Command
+from rocketlake.protocol.connection import Connection
+from rocketlake.protocol.frame import Codec
+from rocketlake.protocol.request_code import request_name
+from rocketlake.protocol.response_code import ResponseCode
+
+log: Final = get_logger("net.link")
+
+_OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+_link_ids: Final = itertools.count(1)
+
+
+class Link(asyncio.Protocol):
+    """One connection. Created before it is connected; dead after `connection_lost`, for good."""
+
+    stops_reading: ClassVar[bool] = True
+    """Stop reading from a peer that does not read. A client must not: its server may be waiting for it to read."""
+
+    def __init__(self, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec = Codec.JSON) -> None:
+        self.id = next(_link_ids)
+        self.remote: tuple[str, int] = ("", 0)
+        self.address = "unconnected"
+        self.state: dict[str, Any] = {}
+        self.on_close: list[Callable[[Link], None]] = []
+        self.pending = Pending()
+        self.held = 0
+        self.closed = False
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._clock = clock
+        self._machine = Connection(codec, limits.wire)
+        self._transport: asyncio.Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._backlog: deque[Command] = deque()
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._in_chunk = False
+        self._flush_planned = False
+        self._paused = False
+        self._reading = True
+        self._closing = False
+        self._last_active = 0.0
+        self._stuck_since = 0.0
+        self._frame_since: float | None = None
+        self._opaques = itertools.count()
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the transport is there."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.remote = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else (str(peer), 0)
+        self.address = f"{self.remote[0]}:{self.remote[1]}"
+        high = self._limits.write_high_bytes
+        self._transport.set_write_buffer_limits(high=high, low=high // 4)
+        self._last_active = self._clock.monotonic()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the transport is gone."""
+        self.closed = True
+        self._closing = True
+        self._backlog.clear()
+        self._out.clear()
+        self._out_bytes = 0
+        self._paused = False
+        self.pending.fail_all(f"link to {self.address} closed" + (f": {exc}" if exc else ""))
+        for callback in self.on_close:
+            try:
+                callback(self)
+            except Exception:
+                log.exception("close callback of %s failed", self.address)
+
+    def close(self) -> None:
+        """Closes after what is written is sent. Callable at any time, more than once."""
+        if self._transport is not None and not self._closing:
+            self._flush()
+            self._closing = True
+            self._transport.close()
+
+    def abort(self, why: str) -> None:
+        """Closes at once, with one log line that says why."""
+        if self._transport is not None and not self.closed:
+            log.warning("link %s closed: %s", self.address, why)
+            self._closing = True
+            self._transport.abort()
+
+    def sweep(self, now: float) -> None:
+        """Called about once a second with monotonic time: closes an idle, stuck or endlessly slow peer."""
+        limits = self._limits
+        if self.closed:
+            return
+        if self._paused and now - self._stuck_since > limits.stuck_seconds:
+            self.abort(f"it does not read, {self._out_bytes} bytes wait")
+        elif self._frame_since is not None and self._reading and now - self._frame_since > limits.frame_seconds:
+            self.abort(f"its frame is not complete after {limits.frame_seconds:g} s")
+        elif now - self._last_active > limits.idle_seconds:
+            log.info("link %s closed: idle for %g s", self.address, limits.idle_seconds)
+            self.close()
+
+    @property
+    def unfinished(self) -> int:
+        """Held requests, and buffers that are not written yet."""
+        return self.held + len(self._out) + len(self._backlog)
+
+    # -- bytes in -----------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio: a chunk came. Serves every request in it and writes all answers at once."""
+        if self._closing:
+            return
+        now = self._last_active = self._clock.monotonic()
+        machine = self._machine
+        if machine.error is not None:
+            return
+        commands = machine.receive_data(data)
+        if not machine.pending_bytes:
+            self._frame_since = None
+        elif commands or self._frame_since is None:
+            self._frame_since = now
+        self._backlog.extend(commands)
+        self._serve(now)
+
+    def eof_received(self) -> bool:
+        """asyncio: the peer sends no more. No peer half-closes on purpose, so the link ends."""
+        return False
+
+    def _serve(self, now: float) -> None:
+        backlog = self._backlog
+        self._in_chunk = True
+        try:
+            while backlog and not self._closing and not (self._paused and self.stops_reading):
+                self._serve_one(backlog.popleft(), now)
+                if self._out_bytes >= self._limits.write_high_bytes:
+                    self._flush()
+        finally:
+            self._in_chunk = False
+        self._flush()
+        if backlog:
+            self._stop_reading()
+        elif self._machine.error is not None and not self._closing:
+            log.warning("link %s closed: %s", self.address, self._machine.error)
+            self.close()
+
+    def _serve_one(self, command: Command, now: float) -> None:
+        if command.is_response:
+            if not self.pending.resolve(command):
+                log.debug("late answer %d from %s dropped", command.opaque, self.address)
+            return
+        request = Request(command, self, now)
+        reply: Reply | Held = self._admit(request) or self._dispatcher.dispatch(request)
+        if reply is HELD:
+            if not request.answered and not command.is_oneway:
+                request.counted = True
+                self.held += 1
+        elif not request.answered:
+            request.answered = True
+            self._write_reply(request, reply)
+
+    def _admit(self, request: Request) -> Reply | None:
+        """A reply that refuses the request before it is dispatched, or None."""
+        if self.held >= self._limits.held:
+            return Reply(ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
+        return None
+
+    # -- bytes out ----------------------------------------------------------------------------------------------
+
+    def answer(self, request: Request, reply: Reply) -> None:
+        """Writes the answer of a held request (called by Request.answer, once)."""
+        if request.counted:
+            self.held -= 1
+        if self.closed:
+            return
+        self._dispatcher.finish(request, reply)
+        self._write_reply(request, reply)
+
+    def send(self, command: Command) -> None:
+        """Writes a one-way request. Nothing happens on a closed link. Raises ProtocolError when it is too large."""
+        command.flag |= FLAG_ONEWAY
+        self._number(command)
+        self._write(self._machine.send(command))
+
+    def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
+        """Writes a request; the future gets its answer, InvokeTimeout, or LinkError when the link closes."""
+        if self._loop is None or self._closing:
+            raise LinkError(f"link to {self.address} is closed")
+        if len(self.pending) >= self._limits.pending:
+            raise LinkError(
+                f"{len(self.pending)} requests to {self.address} wait for an answer", hint="send more slowly"
+            )
+        opaque = self._number(command)
+        buffers = self._machine.send(command)
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self.pending.add(opaque, self._clock.monotonic() + timeout_ms / 1000, future)
+        self._write(buffers)
+        return future
+
+    async def invoke(self, command: Command, timeout_ms: float = 3000) -> Command:
+        """Asks the peer and waits for its answer. Raises InvokeTimeout or LinkError."""
+        try:
+            return await self.start(command, timeout_ms)
+        except LinkError as problem:
+            if not problem.where:
+                problem.where = f"{request_name(command.code)} to {self.address}, timeout {timeout_ms:g} ms"
+            raise
+
+    def _number(self, command: Command) -> int:
+        command.opaque = next(self._opaques) & 0x7FFFFFFF
+        return command.opaque
+
+    def _write_reply(self, request: Request, reply: Reply) -> None:
+        command = request.command
+        if command.is_oneway:
+            return
+        try:
+            buffers = self._machine.send(reply.to_command(command))
+        except (ProtocolError, TypeError, ValueError) as problem:
+            log.error("answer to %s of %s cannot be written: %s", request_name(command.code), self.address, problem)
+            failed = Reply(ResponseCode.SYSTEM_ERROR, remark="the answer cannot be written, see the server's log")
+            buffers = self._machine.send(failed.to_command(command))
+        self._write(buffers)
+
+    def _write(self, buffers: list[Buffer]) -> None:
+        """Adds to the output; it leaves with the chunk, or at the end of this turn of the loop."""
+        if self._closing or self._loop is None:
+            return
+        self._out += buffers
+        for buffer in buffers:
+            self._out_bytes += len(buffer)
+        if self._paused:
+            if self._out_bytes > self._limits.unsent_bytes:
+                self.abort(f"it does not read, {self._out_bytes} bytes wait")
+        elif not self._in_chunk and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush_planned = False
+        if not self._in_chunk:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Writes what waits, a portion of about `write_high_bytes` after the other, until the peer is behind."""
+        if self._transport is None:
+            return
+        high = self._limits.write_high_bytes
+        while self._out and not self._paused and not self._closing:
+            if self._out_bytes <= high:
+                portion, self._out, self._out_bytes = self._out, [], 0
+            else:
+                portion = self._take_portion(high)
+            self._last_active = self._clock.monotonic()
+            self._transport.writelines(portion)
+
+    def _take_portion(self, high: int) -> list[Buffer]:
+        size = count = 0
+        for buffer in self._out:
+            size += len(buffer)
+            count += 1
+            if size >= high:
+                break
+        portion = self._out[:count]
+        del self._out[:count]
+        self._out_bytes -= size
+        return portion
+
+    # -- back-pressure ------------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """asyncio: the peer is behind by more than `write_high_bytes`."""
+        self._paused = True
+        self._stuck_since = self._clock.monotonic()
+        if self.stops_reading:
+            self._stop_reading()
+
+    def resume_writing(self) -> None:
+        """asyncio: the peer has caught up."""
+        self._paused = False
+        self._last_active = self._clock.monotonic()
+        self._flush()
+        if not self._paused and not self._in_chunk:
+            self._serve(self._last_active)
+        if not self._paused and not self._backlog:
+            self._go_on_reading()
+
+    @property
+    def writable(self) -> bool:
+        """False while the peer is behind."""
+        return not self._paused and not self._closing
+
+    def _stop_reading(self) -> None:
+        if self._reading and self._transport is not None and not self._closing:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _go_on_reading(self) -> None:
+        if not self._reading and self._transport is not None and not self._closing:
+            self._reading = True
+            self._frame_since = None
+            self._transport.resume_reading()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.address}{' closed' if self.closed else ''}>"

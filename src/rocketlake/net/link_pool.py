@@ -1,0 +1,160 @@
+"""LinkPool: one link per address, opened when first needed.
+
+Owns        which links are open, who waits for one to open, how soon a failed address is tried again.
+Must not know   requests (client.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.net.client_link import ClientLink
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.network import Network
+from rocketlake.net.sweeper import Sweeper
+
+_BACK_OFF_FIRST: Final = 0.05
+_BACK_OFF_MAX: Final = 2.0
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Why an address failed, and until when it is not tried again (monotonic seconds)."""
+
+    text: str
+    until: float
+    pause: float
+
+
+class LinkPool:
+    """Links by `host:port`. Concurrent askers of one address share one attempt to connect."""
+
+    def __init__(
+        self,
+        make_link: Callable[[], ClientLink],
+        network: Network,
+        limits: NetLimits,
+        clock: Clock,
+        sweeper: Sweeper,
+    ) -> None:
+        self._make_link = make_link
+        self._network = network
+        self._limits = limits
+        self._clock = clock
+        self._sweeper = sweeper
+        self._links: dict[str, ClientLink] = {}
+        self._opening: dict[str, asyncio.Task[ClientLink]] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._open: set[ClientLink] = set()
+        self._closed = False
+
+    def ready(self, address: str) -> ClientLink | None:
+        """The open link to this address, if there is one."""
+        link = self._links.get(address)
+        return link if link is not None and link.usable else None
+
+    async def get(self, address: str, timeout_seconds: float) -> ClientLink:
+        """An open link. Raises LinkError (also while the address is left alone after failures), UsageError."""
+        link = self.ready(address)
+        if link is not None:
+            return link
+        task = self._opening.get(address)
+        if task is None:
+            self._check_may_try(address)
+            task = asyncio.get_running_loop().create_task(self._connect(address), name=f"connect {address}")
+            self._opening[address] = task
+            task.add_done_callback(lambda done: self._opened(address, done))
+        done, _ = await asyncio.wait((task,), timeout=max(0.0, timeout_seconds))
+        if not done:
+            raise LinkError(f"no connection to {address} within {timeout_seconds:.3g} s")
+        if task.cancelled():
+            raise LinkError(f"the client was closed while it connected to {address}")
+        return task.result()
+
+    def retire(self, link: ClientLink) -> None:
+        """Nobody gets this link any longer; it closes when its last answer has come."""
+        for address, current in tuple(self._links.items()):
+            if current is link:
+                del self._links[address]
+        link.retire()
+
+    def lost(self, link: ClientLink) -> None:
+        """A link ended (called by the link)."""
+        self._open.discard(link)
+        self._sweeper.discard(link)
+        for address, current in tuple(self._links.items()):
+            if current is link:
+                del self._links[address]
+
+    def drop(self, address: str) -> None:
+        """Closes the link to an address, if any, and forgets its failures."""
+        self._failures.pop(address, None)
+        link = self._links.pop(address, None)
+        if link is not None:
+            link.close()
+
+    async def close(self) -> None:
+        """Closes all links and waits until they are closed."""
+        self._closed = True
+        for task in tuple(self._opening.values()):
+            task.cancel()
+        if self._opening:
+            await asyncio.wait(tuple(self._opening.values()))
+        for link in tuple(self._open):
+            link.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 0.5
+        while self._open and loop.time() < deadline:
+            await asyncio.sleep(0.001)
+        for link in tuple(self._open):
+            link.abort("the client closes")
+        while self._open:
+            await asyncio.sleep(0)
+
+    def _check_may_try(self, address: str) -> None:
+        if self._closed:
+            raise LinkError("the client is closed")
+        failure = self._failures.get(address)
+        if failure is not None and self._clock.monotonic() < failure.until:
+            raise LinkError(failure.text, where=address)
+
+    async def _connect(self, address: str) -> ClientLink:
+        host, port = split_address(address)
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                link = await self._network.connect(self._make_link, host, port)
+        except TimeoutError:
+            raise LinkError(f"no connection to {address} within {self._limits.connect_seconds:g} s") from None
+        assert isinstance(link, ClientLink)
+        return link
+
+    def _opened(self, address: str, task: asyncio.Task[ClientLink]) -> None:
+        del self._opening[address]
+        if task.cancelled():
+            return
+        problem = task.exception()
+        if problem is None:
+            link = task.result()
+            self._failures.pop(address, None)
+            if link.closed:
+                return
+            self._open.add(link)
+            self._links[address] = link
+            self._sweeper.add(link)
+            return
+        before = self._failures.get(address)
+        pause = min(before.pause * 2, _BACK_OFF_MAX) if before is not None else _BACK_OFF_FIRST
+        self._failures[address] = _Failure(str(problem), self._clock.monotonic() + pause, pause)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port` -> (host, port). Raises UsageError."""
+    host, separator, port = address.strip().rpartition(":")
+    if not separator or not host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"address {address[:100]!r} is not host:port")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,123 @@
+"""Server: listens, accepts, drains.
+
+Owns        the set of open links, the limit on their number, the order of a graceful stop.
+Must not know   what is served (dispatcher.py), bytes (link.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.logs import get_logger
+from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.network import Listener, Network, TcpNetwork
+from rocketlake.net.server_link import ServerLink
+from rocketlake.net.sweeper import Sweeper
+from rocketlake.protocol.frame import Codec
+
+log: Final = get_logger("net.server")
+
+
+class Server:
+    """Serves a dispatcher on one port. Start once, stop once."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        limits: NetLimits | None = None,
+        clock: Clock | None = None,
+        network: Network | None = None,
+        codec: Codec = Codec.JSON,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.host = host
+        self.links: set[ServerLink] = set()
+        self.draining = False
+        self.on_link_lost: list[Callable[[ServerLink], None]] = []
+        self._port = port
+        self._limits = limits or NetLimits()
+        self._clock = clock or SystemClock()
+        self._network = network or TcpNetwork()
+        self._codec = codec
+        self._listener: Listener | None = None
+        self._sweeper = Sweeper(self._clock)
+
+    @property
+    def port(self) -> int:
+        """The port listened on; before `start` the one asked for."""
+        return self._listener.port if self._listener is not None else self._port
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listens. Raises UsageError naming the address when it is taken."""
+        self._listener = await self._network.listen(self._make_link, self.host, self._port)
+
+    async def stop(self, drain_seconds: float = 3.0) -> None:
+        """Accepts no more, lets open requests finish for `drain_seconds`, closes every link.
+
+        Meanwhile new requests of clients that understand it are answered GO_AWAY, others are still served.
+        """
+        self.draining = True
+        if self._listener is not None:
+            await self._listener.close()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + drain_seconds
+        while loop.time() < deadline and any(link.unfinished for link in self.links):
+            await asyncio.sleep(0.01)
+        await self._close_links()
+        self._sweeper.stop()
+
+    async def _close_links(self) -> None:
+        """Closes politely; who has not taken its last bytes after half a second is cut."""
+        loop = asyncio.get_running_loop()
+        for link in tuple(self.links):
+            link.close()
+        deadline = loop.time() + 0.5
+        while self.links and loop.time() < deadline:
+            await asyncio.sleep(0.005)
+        for link in tuple(self.links):
+            link.abort("the server stops")
+        while self.links:
+            await asyncio.sleep(0)
+
+    def sweep(self) -> None:
+        """Looks at every link now (tests with a hand-moved clock call it; otherwise a timer does)."""
+        self._sweeper.sweep()
+
+    def opened(self, link: ServerLink) -> bool:
+        """A connection came (called by the link)."""
+        if len(self.links) >= self._limits.connections:
+            return False
+        self.links.add(link)
+        self._sweeper.add(link)
+        return True
+
+    def lost(self, link: ServerLink) -> None:
+        """A connection is gone (called by the link)."""
+        if link not in self.links:
+            return
+        self.links.discard(link)
+        self._sweeper.discard(link)
+        for callback in self.on_link_lost:
+            try:
+                callback(link)
+            except Exception:
+                log.exception("link-lost callback failed for %s", link.address)
+
+    def expects(self, link: ServerLink) -> None:
+        """A link asked its client something (called by the link)."""
+        self._sweeper.expect(link)
+
+    def _make_link(self) -> ServerLink:
+        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec)

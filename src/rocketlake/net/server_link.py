@@ -1,0 +1,69 @@
+"""ServerLink: one accepted connection.
+
+Owns        what is special about the serving side: it says GO_AWAY while its server drains, it tells the server when it ends.
+Must not know   listening (server.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.link import Link
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import Codec
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import GO_AWAY_AFTER
+
+_GO_AWAY: Final = "please go away"
+
+
+class LinkOwner(Protocol):
+    """What a link tells its server."""
+
+    draining: bool
+
+    def opened(self, link: ServerLink) -> bool:
+        """A connection came; False = no room, the link closes itself."""
+
+    def lost(self, link: ServerLink) -> None:
+        """The connection is gone."""
+
+    def expects(self, link: ServerLink) -> None:
+        """The link has asked its peer something."""
+
+
+class ServerLink(Link):
+    """One accepted connection. `state` is a dict for the owner of the server (client id and so on)."""
+
+    def __init__(
+        self, owner: LinkOwner, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec = Codec.JSON
+    ) -> None:
+        super().__init__(dispatcher, limits, clock, codec)
+        self._owner = owner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: accepted."""
+        super().connection_made(transport)
+        if not self._owner.opened(self):
+            self.abort("too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the transport is gone."""
+        super().connection_lost(exc)
+        self._owner.lost(self)
+
+    def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
+        """Asks the client; see Link.start."""
+        future = super().start(command, timeout_ms)
+        self._owner.expects(self)
+        return future
+
+    def _admit(self, request: Request) -> Reply | None:
+        if self._owner.draining and request.command.version > GO_AWAY_AFTER:
+            return Reply(ResponseCode.GO_AWAY, remark=_GO_AWAY)
+        return super()._admit(request)
