@@ -1,0 +1,103 @@
+"""Make the next file of a log before it is needed.
+
+Owns        how a file is made durable, at most one file made ahead, and who makes it: the worker, or the append that
+            cannot wait.
+Must not know   when a file is full, what is written.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import File, Files
+from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import Worker
+
+__all__ = ["Allocate", "make_file"]
+
+_log = get_logger(__name__)
+
+_WAIT_SECONDS = 5.0  # as long as Apache's AllocateMappedFileService lets an append wait
+
+
+def make_file(files: Files, path: Path, size: int) -> File:
+    """Make a zero-filled file of `size` bytes and its folder. Blocking. Raises OSError."""
+    files.make_dirs(path.parent)
+    file = files.open(path, size=size, create=True)
+    files.sync_dir(path.parent)  # else a power cut could take the whole file, synced content and all
+    return file
+
+
+class _Ahead:
+    """A file being made; the lock decides between the worker and an append that needs the file now."""
+
+    def __init__(self, files: Files, path: Path, size: int) -> None:
+        self.path = path
+        self._files = files
+        self._size = size
+        self._lock = threading.Lock()
+        self._file: File | None = None
+        self._cancelled = False
+
+    def make(self) -> None:
+        """Make the file, unless it is made or given up already. Raises OSError."""
+        with self._lock:
+            if self._file is None and not self._cancelled:
+                self._file = make_file(self._files, self.path, self._size)
+
+    def take(self) -> File:
+        """The file, made now if the worker did not come to it. Raises OSError, StoreError when the worker hangs."""
+        if not self._lock.acquire(timeout=_WAIT_SECONDS):
+            raise StoreError(f"the file is still being made after {_WAIT_SECONDS:g} s", path=str(self.path))
+        try:
+            if self._file is None:
+                self._file = make_file(self._files, self.path, self._size)
+            return self._file
+        finally:
+            self._lock.release()
+
+    def cancel(self) -> None:
+        """Remove the file if it was made, and do not make it later. Raises OSError."""
+        with self._lock:
+            self._cancelled = True
+            if self._file is not None:
+                self._file.close()
+                self._files.remove(self.path)
+                self._file = None
+
+
+class Allocate:
+    """Opens the files of one log; those prepared in time cost nothing at the roll."""
+
+    def __init__(self, files: Files, file_size: int, worker: Worker) -> None:
+        self._files = files
+        self._file_size = file_size
+        self._worker = worker
+        self._ahead: _Ahead | None = None
+
+    def prepare(self, path: Path) -> None:
+        """Have the worker make this file; nothing happens when it is asked for already."""
+        if self._ahead is not None and self._ahead.path == path:
+            return
+        self._ahead = ahead = _Ahead(self._files, path, self._file_size)
+        self._worker.submit(ahead.make, self._made)
+
+    def _made(self, _result: None, error: Exception | None) -> None:
+        if error is not None:
+            _log.warning("the next file of the log could not be made ahead: %s", error)
+
+    def open_file(self, path: Path) -> File:
+        """The file to append to next. Raises OSError or StoreError; may be called again after that."""
+        if self._ahead is None or self._ahead.path != path:
+            self._ahead = _Ahead(self._files, path, self._file_size)
+        file = self._ahead.take()
+        self._ahead = None
+        return file
+
+    def remove_unused(self) -> None:
+        """Remove a file made ahead but never used (stop). Raises OSError."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.cancel()

@@ -1,0 +1,181 @@
+"""One fixed-size file of a log: written by `pwrite`, read through a mapping.
+
+Owns        the positions wrote, committed and flushed, and the way bytes get into the file.
+Must not know   records, queues, which file comes next, when to flush.
+
+Invariant: flushed <= committed <= wrote <= size, always.
+Invariant: bytes behind `wrote` are zero, so a scan of the file ends there.
+
+Why pwrite and not a store into the mapping: docs/decisions/0001-append-by-pwrite.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import File, Files
+
+__all__ = ["PAGE", "MappedFile"]
+
+PAGE = 4096
+
+Bytes = bytes | bytearray | memoryview
+
+
+class MappedFile:
+    """One file of a log; `start` is the log offset of its first byte, positions count from the file's begin.
+
+    With a write buffer (write pool) an append only fills the buffer: `wrote` moves, and `commit` carries the bytes into
+    the file. Without one, `committed` follows `wrote`. Bytes can be read up to `committed`.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_filled",
+        "_view",
+        "committed",
+        "file",
+        "files",
+        "flushed",
+        "path",
+        "size",
+        "start",
+        "sync_failed",
+        "wrote",
+    )
+
+    def __init__(self, files: Files, path: Path, file: File, start: int) -> None:
+        self.files = files
+        self.path = path
+        self.file = file
+        self.start = start
+        self.size = file.size
+        self.wrote = 0
+        self.committed = 0
+        self.flushed = 0
+        self.sync_failed = False
+        """Set by a failed sync. The kernel may since have called the lost pages clean, so a later sync proves nothing."""
+        self._buffer: memoryview | None = None
+        self._filled = 0
+        self._view: memoryview | None = None
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last byte this file can hold."""
+        return self.start + self.size
+
+    @property
+    def is_full(self) -> bool:
+        """True when nothing more will be appended."""
+        return self.wrote == self.size
+
+    @property
+    def room(self) -> int:
+        """Bytes that can still be appended."""
+        return self.size - self.wrote
+
+    @property
+    def buffered(self) -> bool:
+        """True while appends go to a write buffer first."""
+        return self._buffer is not None
+
+    def is_due(self, done: int, reached: int, least_pages: int) -> bool:
+        """The page rule of flush and commit: is it worth carrying `done` forward to `reached` (store.md 5.1)?"""
+        if least_pages > 0 and reached < self.size:
+            return reached // PAGE - done // PAGE >= least_pages
+        return reached > done
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> memoryview:
+        """The whole file, read-only; sees later appends. Whoever holds a slice keeps the mapping alive."""
+        if self._view is None:
+            self._view = self.file.view()
+        return self._view
+
+    def read(self, position: int, size: int) -> memoryview | None:
+        """`size` bytes at `position`, None when they are not all readable yet."""
+        if position < 0 or size < 0 or position + size > self.committed:
+            return None
+        return self.view[position : position + size]
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def append(self, data: Bytes) -> None:
+        """Write `data` behind what is there. OSError: nothing was appended, the file is as before (or see `erase_tail`)."""
+        position = self.wrote
+        reached = position + len(data)
+        if reached > self.size:
+            raise StoreError("append does not fit", path=str(self.path), offset=self.start + position)
+        if self._buffer is not None:
+            self._buffer[position:reached] = data
+            self.wrote = self._filled = reached
+            return
+        try:
+            self.file.pwrite(data, position)
+        except OSError:
+            self.erase_tail()
+            raise
+        self.wrote = self.committed = reached
+
+    def close_with(self, data: Bytes) -> None:
+        """Append `data` and give up the rest of the file: it is full afterwards."""
+        self.append(data)
+        self.wrote = self.size
+        if self._buffer is None:
+            self.committed = self.size
+
+    def commit(self, least_pages: int = 0) -> bool:
+        """Carry buffered bytes into the file; True when something moved. OSError: positions stay, it may be tried again."""
+        if self._buffer is None or not self.is_due(self.committed, self.wrote, least_pages):
+            return False
+        # Only what was filled: the rest of a used buffer still holds bytes of an older file.
+        self.file.pwrite(self._buffer[self.committed : self._filled], self.committed)
+        self.committed = self.wrote
+        return True
+
+    def lend_buffer(self, buffer: memoryview) -> None:
+        """From now on append to `buffer` (as long as the file) first. Only for an empty file."""
+        self._buffer = buffer
+
+    def take_buffer(self) -> memoryview | None:
+        """The write buffer of a full and committed file, to be used again; None if there is none or it is still needed."""
+        if self._buffer is None or self.committed < self.size:
+            return None
+        buffer, self._buffer = self._buffer, None
+        return buffer
+
+    def erase_tail(self) -> None:
+        """Make everything behind `wrote` zero, so that no torn or outdated record can ever be read again.
+
+        Raises StoreError when the file system refuses; the file must not be appended to after that.
+        """
+        try:
+            self.file.truncate(self.wrote)
+            self.file.truncate(self.size)
+        except OSError as error:
+            raise StoreError(
+                f"cannot erase a torn write: {error}", path=str(self.path), offset=self.start + self.wrote
+            ) from error
+
+    def cut(self, position: int) -> None:
+        """Forget what lies behind `position` (recovery)."""
+        self.wrote = self.committed = position
+        self.flushed = min(self.flushed, position)
+        self.erase_tail()
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the descriptor; slices that readers hold stay valid."""
+        self._view = None
+        self.file.close()
+
+    def remove(self) -> None:
+        """Close and delete the file. Blocking: large files take a while to free. Readers' slices stay valid."""
+        self.close()
+        self.files.remove(self.path)

@@ -1,0 +1,264 @@
+"""Many mapped files seen as one log.
+
+Owns        which file holds which offset, opening, rolling, cutting and dropping files, what is to be flushed.
+Must not know   records, queues, threads, timers.
+
+Invariant: files are neighbours, in order: files[i + 1].start == files[i].end.
+Invariant: a file whose sync failed is never synced again and stops the flushed offset for ever.
+
+Names and lengths: docs/internals/store_layout.md, "Offset files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import File, Files
+from rocketlake.store.allocate import make_file
+from rocketlake.store.mapped_file import Bytes, MappedFile
+from rocketlake.store.paths import offset_file_name
+
+__all__ = ["FlushJob", "MappedFileList"]
+
+OpenFile = Callable[[Path], File]
+"""path -> the new, zero-filled file; raises OSError or StoreError."""
+
+
+class FlushJob:
+    """One sync of some files up to fixed positions: `run` on a worker thread, then `done` or `failed` on the loop."""
+
+    __slots__ = ("_files", "_list", "end")
+
+    def __init__(self, owner: MappedFileList, files: list[tuple[MappedFile, int]]) -> None:
+        self._list = owner
+        self._files = files
+        last, position = files[-1]
+        self.end = last.start + position
+        """Log offset that is safe when the job is done."""
+
+    def run(self) -> None:
+        """Sync the files, oldest first. Touches no position. Raises OSError."""
+        for mapped, _position in self._files:
+            mapped.file.sync()
+
+    def done(self) -> None:
+        """The sync succeeded: move the flushed positions."""
+        for mapped, position in self._files:
+            mapped.flushed = max(mapped.flushed, min(position, mapped.committed))
+        self._list.flushed_offset = max(self._list.flushed_offset, self.end)
+
+    def failed(self, error: Exception) -> None:
+        """The sync failed: no position moves, and these files are never synced again."""
+        for mapped, _position in self._files:
+            mapped.sync_failed = True
+        self._list.sync_error = f"sync of {self._files[0][0].path} failed: {error}"
+
+
+class MappedFileList:
+    """A log of equally long files in one folder. All offsets are log offsets (bytes from the log's begin)."""
+
+    def __init__(self, folder: Path, file_size: int, files: Files, open_file: OpenFile | None = None) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        self.flushed_offset = 0
+        self.sync_error = ""
+        self._disk = files
+        self._open_file = open_file or self._make_file
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
+
+        Raises StoreError for a file of another length (except an empty last one, which is removed) and for a gap.
+        """
+        names = self._names()
+        if names and self._disk.size(self.folder / names[-1]) == 0:
+            self._disk.remove(self.folder / names.pop())
+        for name in names:
+            path = self.folder / name
+            if self._disk.size(path) != self.file_size:
+                raise StoreError(
+                    f"file is {self._disk.size(path)} bytes long, the setting says {self.file_size}",
+                    path=str(path),
+                    hint="start with the file size the store was made with",
+                )
+            if self.files and int(name) != self.files[-1].end:
+                raise StoreError(
+                    f"files are missing: {offset_file_name(self.files[-1].end)} should come before it",
+                    path=str(path),
+                    hint="put the missing files back, or move the files before the gap away",
+                )
+            mapped = MappedFile(self._disk, path, self._disk.open(path), int(name))
+            mapped.wrote = mapped.committed = mapped.flushed = mapped.size
+            self.files.append(mapped)
+        self.flushed_offset = self.wrote_offset
+
+    def _names(self) -> list[str]:
+        if not self._disk.exists(self.folder):
+            return []
+        names = [name for name in self._disk.list_dir(self.folder) if not self._disk.is_dir(self.folder / name)]
+        strange = [name for name in names if not (name.isascii() and name.isdigit())]
+        if strange:
+            raise StoreError(
+                "a file that is not named by an offset lies between the files of a log",
+                path=str(self.folder / strange[0]),
+                hint="move it away",
+            )
+        return sorted(names, key=int)
+
+    # -- positions -----------------------------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> MappedFile | None:
+        """The oldest file."""
+        return self.files[0] if self.files else None
+
+    @property
+    def last(self) -> MappedFile | None:
+        """The file that is appended to."""
+        return self.files[-1] if self.files else None
+
+    @property
+    def min_offset(self) -> int:
+        """First offset that is still there; 0 without files."""
+        return self.files[0].start if self.files else 0
+
+    @property
+    def max_offset(self) -> int:
+        """Where readable bytes end; 0 without files."""
+        for mapped in reversed(self.files):
+            # With a write pool several files can wait for their commit; the log is readable up to the first gap.
+            if mapped.committed or mapped is self.files[0]:
+                return mapped.start + mapped.committed
+        return 0
+
+    @property
+    def wrote_offset(self) -> int:
+        """Where appended bytes end (buffered ones count); 0 without files."""
+        if not self.files:
+            return 0
+        last = self.files[-1]
+        return last.start + last.wrote
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> MappedFile | None:
+        """The file that holds the byte at `offset` (whether written or not)."""
+        files = self.files
+        if not files:
+            return None
+        index = (offset - files[0].start) // self.file_size
+        return files[index] if 0 <= index < len(files) else None
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        """`size` readable bytes at `offset`, None if they are not all there or would cross a file."""
+        mapped = self.find(offset)
+        return None if mapped is None else mapped.read(offset - mapped.start, size)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def file_for_append(self, start_hint: int = 0) -> MappedFile:
+        """The last file, or a new one if it is full; the first ever file starts at or before `start_hint`.
+
+        Raises OSError or StoreError when a new file cannot be made.
+        """
+        last = self.files[-1] if self.files else None
+        if last is not None and not last.is_full:
+            return last
+        start = last.end if last is not None else start_hint - start_hint % self.file_size
+        path = self.folder / offset_file_name(start)
+        mapped = MappedFile(self._disk, path, self._open_file(path), start)
+        self.files.append(mapped)
+        if last is None:
+            self.flushed_offset = start
+        return mapped
+
+    def _make_file(self, path: Path) -> File:
+        return make_file(self._disk, path, self.file_size)
+
+    def append(self, data: Bytes) -> int:
+        """Append equally sized entries that fill files exactly; returns the offset. Raises OSError or StoreError."""
+        mapped = self.file_for_append()
+        offset = mapped.start + mapped.wrote
+        mapped.append(data)
+        return offset
+
+    def commit(self, least_pages: int = 0) -> bool:
+        """Carry write buffers into their files, oldest first; True when something moved. Raises OSError."""
+        moved = False
+        for mapped in self.files[self._index_of(self.max_offset) :]:
+            moved = mapped.commit(least_pages) or moved
+        return moved
+
+    # -- flushing ------------------------------------------------------------------------------------------------------
+
+    def to_flush(self, least_pages: int = 0) -> FlushJob | None:
+        """What to sync now, None if it is nothing (or not worth it by the page rule, or a sync failed before)."""
+        if self.sync_error:
+            return None
+        due = []
+        for mapped in self.files[self._index_of(self.flushed_offset) :]:
+            if not mapped.is_due(mapped.flushed, mapped.committed, least_pages):
+                break
+            due.append((mapped, mapped.committed))
+            if mapped.committed < mapped.size:
+                break
+        return FlushJob(self, due) if due else None
+
+    def flush(self, least_pages: int = 0) -> bool:
+        """Sync on this thread; True when something was synced. Raises StoreError when the sync fails, now or earlier."""
+        job = self.to_flush(least_pages)
+        if job is None:
+            if self.sync_error:
+                raise StoreError(self.sync_error, path=str(self.folder), offset=self.flushed_offset)
+            return False
+        try:
+            job.run()
+        except OSError as error:
+            job.failed(error)
+            raise StoreError(self.sync_error, path=str(self.folder), offset=self.flushed_offset) from error
+        job.done()
+        return True
+
+    def _index_of(self, offset: int) -> int:
+        """Index of the file that holds `offset`; the last file when the offset is just behind a full one."""
+        if not self.files:
+            return 0
+        index = (offset - self.files[0].start) // self.file_size
+        return min(max(index, 0), len(self.files) - 1)
+
+    # -- cutting and dropping ------------------------------------------------------------------------------------------
+
+    def truncate(self, offset: int) -> None:
+        """Forget everything from `offset` on: later files are removed, the rest of the file becomes zero (recovery)."""
+        while self.files and self.files[-1].start >= offset and len(self.files) > 1:
+            self.files.pop().remove()
+        if self.files:
+            last = self.files[-1]
+            last.cut(min(max(offset - last.start, 0), last.wrote))
+        self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
+
+    def drop_first(self, count: int) -> list[MappedFile]:
+        """Take the oldest `count` files out, never the last file. The caller removes them, perhaps on a worker."""
+        count = min(count, len(self.files) - 1)
+        dropped, self.files = self.files[:count], self.files[count:]
+        return dropped
+
+    def drop_before(self, offset: int) -> list[MappedFile]:
+        """Take out the files that lie wholly below `offset`, never the last file. The caller removes them."""
+        return self.drop_first(sum(1 for mapped in self.files if mapped.end <= offset))
+
+    def destroy(self) -> None:
+        """Remove all files."""
+        while self.files:
+            self.files.pop().remove()
+        self.flushed_offset = 0
+
+    def close(self) -> None:
+        """Close all files."""
+        for mapped in self.files:
+            mapped.close()

@@ -1,0 +1,107 @@
+"""What the store answers: put, get and query results.
+
+Owns        the status names and the fields of each answer.
+Must not know   how the answers come about, response codes of the protocol.
+
+Rules: docs/internals/store_layout.md, "Answers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+__all__ = ["GetResult", "GetStatus", "PutMessage", "PutResult", "PutStatus", "QueryResult"]
+
+
+class PutStatus(Enum):
+    """What became of one put. Only OK, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT mean that the message is stored."""
+
+    OK = "ok"
+    FLUSH_DISK_TIMEOUT = "flush disk timeout"
+    FLUSH_SLAVE_TIMEOUT = "flush slave timeout"
+    SERVICE_NOT_AVAILABLE = "service not available"
+    DISK_FULL = "disk full"
+    CREATE_FILE_FAILED = "create file failed"
+    MESSAGE_ILLEGAL = "message illegal"
+    PROPERTIES_TOO_LONG = "properties too long"
+    UNKNOWN = "unknown error"
+
+    @property
+    def is_stored(self) -> bool:
+        """True when the message lies in the log and will be delivered, even if the asked durability is not reached."""
+        return self in _STORED
+
+
+_STORED = frozenset((PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT))
+
+
+class GetStatus(Enum):
+    """Outcome of a read by queue offset."""
+
+    FOUND = "found"
+    NO_MATCHED_MESSAGE = "no matched message"
+    MESSAGE_WAS_REMOVING = "message was removing"
+    OFFSET_FOUND_NULL = "offset found null"
+    OFFSET_OVERFLOW_BADLY = "offset overflow badly"
+    OFFSET_OVERFLOW_ONE = "offset overflow one"
+    OFFSET_TOO_SMALL = "offset too small"
+    NO_MATCHED_LOGIC_QUEUE = "no matched logic queue"
+    NO_MESSAGE_IN_QUEUE = "no message in queue"
+    OFFSET_RESET = "offset reset"
+
+
+@dataclass(slots=True)
+class PutMessage:
+    """One message (or one batch body) to append. `properties` is the final property text, hosts are encoded bytes."""
+
+    topic: str
+    queue_id: int
+    body: bytes | bytearray | memoryview
+    properties: bytes = b""
+    flag: int = 0
+    sys_flag: int = 0
+    born_ms: int = 0
+    born_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
+    store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(slots=True)
+class PutResult:
+    """Where a message was appended. Offsets are -1 when the status says that nothing was stored."""
+
+    status: PutStatus
+    physical_offset: int = -1
+    size: int = 0
+    queue_offset: int = -1
+    store_ms: int = 0
+    next_offset: int = -1
+    reason: str = ""
+    count: int = 1
+    offsets: Sequence[int] = ()
+    """Physical offset of each record of a batch; empty for a single message."""
+
+
+@dataclass(slots=True)
+class GetResult:
+    """Records found, as slices of mapped files (valid as long as they are held); `next_offset` is a queue offset."""
+
+    status: GetStatus
+    slices: list[memoryview] = field(default_factory=list)
+    next_offset: int = 0
+    min_offset: int = 0
+    max_offset: int = 0
+    bytes: int = 0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class QueryResult:
+    """Records found by key, oldest first, and how far the newest index file reaches."""
+
+    slices: list[memoryview] = field(default_factory=list)
+    index_last_ms: int = 0
+    index_last_offset: int = 0
