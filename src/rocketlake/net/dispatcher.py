@@ -51,15 +51,7 @@ class Dispatcher:
 
     def dispatch(self, request: Request) -> Reply | Held:
         """Runs hooks and handler. Never raises: what goes wrong becomes the reply."""
-        try:
-            reply = self._run(request)
-        except RemoteError as problem:
-            reply = Reply(problem.code, remark=_text(problem))
-        except RocketLakeError as problem:
-            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=_text(problem))
-        except Exception as problem:
-            log.exception("%s from %s failed", request_name(request.code), request.address)
-            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(problem).__name__}: {problem}")
+        reply = run_handler(self._run, request)
         if reply is not HELD:
             self.finish(request, reply)
         return reply
@@ -84,6 +76,19 @@ class Dispatcher:
             if reply is not None:
                 return reply
         return handler(request)
+
+
+def run_handler(handler: Handler, request: Request) -> Reply | Held:
+    """Runs one handler; whatever it raises becomes the reply. Also for a held request that is taken up again."""
+    try:
+        return handler(request)
+    except RemoteError as problem:
+        return Reply(problem.code, remark=_text(problem))
+    except RocketLakeError as problem:
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=_text(problem))
+    except Exception as problem:
+        log.exception("%s from %s failed", request_name(request.code), request.address)
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(problem).__name__}: {problem}")
 
 
 def _text(problem: RocketLakeError) -> str:
