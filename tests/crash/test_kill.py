@@ -1,0 +1,37 @@
+"""`kill -9` of a real broker at random moments under load: nothing acknowledged is lost, nothing is invented."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from rocketlake.store.audit import audit_store
+from tests.crash.broker_process import BrokerProcess, Ledger, Reader, kill_under_load
+
+# 100 kills in all, as the foundation's issue asks; more for a longer night: ROCKETLAKE_KILLS=1000.
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "100")) // 2
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_no_acknowledged_message_is_lost_when_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
+    seed = int(os.environ.get("ROCKETLAKE_SEED", "20261121"))
+    moments = random.Random(f"{seed}{flush}")
+    broker = BrokerProcess(tmp_path, flushDiskType=flush)
+    ledger = Ledger()
+    reader = Reader(broker.address, ledger)
+    for number in range(KILLS):
+        broker.start()
+        await reader.read_new()
+        assert reader.lost() == [], f"after kill {number} (seed {seed})"
+        await kill_under_load(broker, ledger, moments.uniform(0.01, 0.4), f"k{number}")
+    broker.start()
+    await reader.read_new()
+    assert broker.stop() == 0
+    assert reader.lost() == []
+    assert len(ledger.acked) > KILLS, "the load must really have run"
+    assert audit_store(broker.store) == []
