@@ -9,6 +9,7 @@ import pytest
 
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.connection import Connection
+from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.request_code import RequestCode
 
 FRAMES = Path(__file__).parent / "frames"
@@ -46,3 +47,13 @@ def test_a_session_holds_what_a_producer_and_consumers_call(codec: str) -> None:
         RequestCode.UPDATE_CONSUMER_OFFSET,
     }
     assert expected <= set(codes)
+
+
+@pytest.mark.parametrize("name", ["broker_requests", "namesrv_requests"])  # Apache's servers answer in JSON
+def test_binary_frames_are_written_byte_for_byte(name: str) -> None:
+    recorded = (FRAMES / "rocketmq" / f"{name}.bin").read_bytes()
+    machine = Connection(Codec.ROCKETMQ)
+    written = b"".join(bytes(part) for command in machine.receive_data(recorded) for part in machine.send(command))
+    assert machine.error is None
+    assert machine.pending_bytes == 0
+    assert written == recorded
