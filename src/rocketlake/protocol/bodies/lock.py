@@ -1,0 +1,27 @@
+"""Bodies of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ.
+
+Owns        their shape.
+Must not know   who owns a queue.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from rocketlake.protocol.bodies.body import Body
+from rocketlake.protocol.bodies.queue_map import QueueEntry
+
+
+class LockBody(Body, kw_only=True):
+    """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ."""
+
+    client_id: str
+    consumer_group: str
+    queues: list[QueueEntry] = field(default_factory=list, name="mqSet")
+    only_this_broker: bool = False
+
+
+class LockReply(Body, kw_only=True):
+    """Answer of LOCK_BATCH_MQ: the queues the client owns now."""
+
+    queues: list[QueueEntry] = field(default_factory=list, name="lockOKMQSet")

@@ -1,0 +1,118 @@
+"""Bodies of offsets: of all groups, of delay levels, of one client.
+
+Owns        their shape.
+Must not know   where offsets are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rocketlake.base import json_text
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.body import Body, BodyError, convert, parse
+from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.queue_map import (
+    QueueEntry,
+    encode_object,
+    encode_queue_map,
+    queue_json,
+    read_queue_map,
+)
+
+
+class OffsetTable(Body, kw_only=True):
+    """Answer of GET_ALL_CONSUMER_OFFSET: offset by queue id, by `topic@group`."""
+
+    data_version: DataVersionBody | None = None
+    offset_table: dict[str, dict[int, int]] = {}
+
+    def encode(self) -> bytes:
+        """JSON text with unquoted numeric keys, as Java writes it."""
+        return json_text.to_text_unquoted_keys(_members(self))
+
+
+class DelayOffsets(Body, kw_only=True):
+    """Answer of GET_ALL_DELAY_OFFSET: offset by delay level."""
+
+    data_version: DataVersionBody | None = None
+    offset_table: dict[int, int] = {}
+
+    def encode(self) -> bytes:
+        """JSON text with unquoted numeric keys, as Java writes it."""
+        return json_text.to_text_unquoted_keys(_members(self))
+
+
+class CorrectionOffsets(Body, kw_only=True):
+    """Answer of QUERY_CORRECTION_OFFSET: offset by queue id."""
+
+    correction_offsets: dict[int, int] = {}
+
+    def encode(self) -> bytes:
+        """JSON text with unquoted numeric keys, as Java writes it."""
+        return json_text.to_text_unquoted_keys(_members(self))
+
+
+class ResetOffsets:
+    """RESET_CONSUMER_CLIENT_OFFSET and answer of INVOKE_BROKER_TO_RESET_OFFSET: offset by message queue."""
+
+    def __init__(self, offsets: dict[MessageQueue, int]) -> None:
+        self.offsets = offsets
+
+    def encode(self, as_list: bool = False) -> bytes:
+        """JSON text; `as_list` is the form that C++ clients read."""
+        if as_list:
+            rows = [{**queue_json(queue), "offset": offset} for queue, offset in self.offsets.items()]
+            return json_text.to_text({"offsetTable": rows})
+        return encode_object({"offsetTable": encode_queue_map(self.offsets)})
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> ResetOffsets:
+        """Body bytes, either form -> offsets. Raises BodyError."""
+        table = _object(data, "ResetOffsets").get("offsetTable")
+        if isinstance(table, list):
+            rows = [(convert(QueueEntry, row).to_model(), convert(int, row.get("offset"))) for row in table]
+            return cls(dict(rows))
+        return cls({queue: convert(int, offset) for queue, offset in read_queue_map(table, "offsetTable").items()})
+
+
+class ConsumerStatus:
+    """Answer of GET_CONSUMER_STATUS_FROM_CLIENT (`queues`) and of its broker twin 223 (`clients`, by client id)."""
+
+    def __init__(
+        self,
+        queues: dict[MessageQueue, int] | None = None,
+        clients: dict[str, dict[MessageQueue, int]] | None = None,
+    ) -> None:
+        self.queues = queues or {}
+        self.clients = clients or {}
+
+    def encode(self) -> bytes:
+        """JSON text, queues as object keys."""
+        clients = encode_object({name: encode_queue_map(queues) for name, queues in self.clients.items()})
+        return encode_object({"consumerTable": clients, "messageQueueTable": encode_queue_map(self.queues)})
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> ConsumerStatus:
+        """Body bytes -> offsets. Raises BodyError."""
+        members = _object(data, "ConsumerStatus")
+        clients: dict[str, dict[MessageQueue, int]] = {}
+        for name, table in (members.get("consumerTable") or {}).items():
+            clients[name] = {queue: convert(int, offset) for queue, offset in read_queue_map(table, name).items()}
+        queues = read_queue_map(members.get("messageQueueTable"), "messageQueueTable")
+        return cls({queue: convert(int, offset) for queue, offset in queues.items()}, clients)
+
+
+def _members(body: Body) -> dict[str, Any]:
+    """Plain JSON value whose numeric keys stay numbers, so that they are written without quotes."""
+    members: dict[str, Any] = msgspec.to_builtins(body)
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _object(data: bytes | memoryview, name: str) -> dict[str, Any]:
+    parsed = parse(data, name)
+    if not isinstance(parsed, dict):
+        raise BodyError(f"{name}: the body is no object")
+    return parsed

@@ -1,0 +1,140 @@
+"""Bodies of routes and of the cluster picture.
+
+Owns        their shape, both JSON flavours.
+Must not know   the route table.
+
+Old peers get `"brokerAddrs":{0:"ip:port"}` (numeric keys unquoted), peers from 4.9.4 on the standard form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from rocketlake.base import json_text
+from rocketlake.model.route import BrokerInfo, QueueInfo, Route
+from rocketlake.protocol.bodies.body import Body, Entry, to_json
+
+
+class BrokerEntry(Entry, kw_only=True):
+    """One broker group: its addresses by broker id (0 = master)."""
+
+    cluster: str = ""
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    def to_model(self) -> BrokerInfo:
+        """The model value."""
+        return BrokerInfo(cluster=self.cluster, name=self.broker_name, addresses=dict(self.broker_addrs))
+
+    @classmethod
+    def from_model(cls, broker: BrokerInfo) -> BrokerEntry:
+        """From the model value."""
+        return cls(
+            cluster=broker.cluster, broker_name=broker.name, broker_addrs=dict(sorted(broker.addresses.items()))
+        )
+
+
+class RouteQueueEntry(Entry, kw_only=True):
+    """The queues of a topic on one broker group (Java: QueueData)."""
+
+    broker_name: str
+    perm: int = 6
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    topic_sys_flag: int = 0
+
+    def to_model(self) -> QueueInfo:
+        """The model value."""
+        return QueueInfo(
+            broker_name=self.broker_name,
+            read_queues=self.read_queue_nums,
+            write_queues=self.write_queue_nums,
+            perm=self.perm,
+            sys_flag=self.topic_sys_flag,
+        )
+
+    @classmethod
+    def from_model(cls, queue: QueueInfo) -> RouteQueueEntry:
+        """From the model value."""
+        return cls(
+            broker_name=queue.broker_name,
+            perm=queue.perm,
+            read_queue_nums=queue.read_queues,
+            write_queue_nums=queue.write_queues,
+            topic_sys_flag=queue.sys_flag,
+        )
+
+
+class RouteBody(Body, kw_only=True):
+    """Answer of GET_ROUTEINFO_BY_TOPIC; body of REGISTER_TOPIC_IN_NAMESRV."""
+
+    broker_datas: list[BrokerEntry] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+    queue_datas: list[RouteQueueEntry] = []
+
+    def encode(self, standard: bool = True) -> bytes:
+        """JSON text; `standard` False leaves numeric keys unquoted, as old clients expect."""
+        return json_text.to_text(to_json(self)) if standard else json_text.to_text_unquoted_keys(_numeric_keys(self))
+
+    def to_model(self) -> Route:
+        """The model value."""
+        return Route(
+            queues=[queue.to_model() for queue in self.queue_datas],
+            brokers=[broker.to_model() for broker in self.broker_datas],
+            order_config=self.order_topic_conf,
+        )
+
+    @classmethod
+    def from_model(cls, route: Route) -> RouteBody:
+        """From the model value."""
+        return cls(
+            queue_datas=[RouteQueueEntry.from_model(queue) for queue in route.queues],
+            broker_datas=[BrokerEntry.from_model(broker) for broker in route.brokers],
+            order_topic_conf=route.order_config or None,
+        )
+
+
+class ClusterInfo(Body, kw_only=True):
+    """Answer of GET_BROKER_CLUSTER_INFO, always in the old flavour."""
+
+    brokers: dict[str, BrokerEntry] = field(default_factory=dict, name="brokerAddrTable")
+    clusters: dict[str, list[str]] = field(default_factory=dict, name="clusterAddrTable")
+
+    def encode(self) -> bytes:
+        """JSON text with unquoted numeric keys."""
+        return json_text.to_text_unquoted_keys(_numeric_keys(self))
+
+
+class MemberGroupEntry(Entry, kw_only=True):
+    """The addresses of one broker group."""
+
+    broker_addrs: dict[int, str] = {}
+    broker_name: str = ""
+    cluster: str = ""
+
+
+class BrokerMemberGroup(Body, kw_only=True):
+    """Answer of GET_BROKER_MEMBER_GROUP."""
+
+    group: MemberGroupEntry = field(name="brokerMemberGroup")
+
+    def encode(self) -> bytes:
+        """JSON text with unquoted numeric keys."""
+        return json_text.to_text_unquoted_keys(_numeric_keys(self))
+
+
+def _numeric_keys(body: Body) -> Any:
+    """Plain JSON value whose numeric keys stay numbers."""
+    return _drop_none(msgspec.to_builtins(body))
+
+
+def _drop_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _drop_none(member) for key, member in value.items() if member is not None}
+    return [_drop_none(member) for member in value] if isinstance(value, list) else value

@@ -1,0 +1,168 @@
+"""Bodies of numbers and lists for administrators: topic and group progress, tables, statistics.
+
+Owns        their shape.
+Must not know   where the numbers come from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from rocketlake.base import json_text
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.body import Body, BodyError, Entry, convert, parse, to_json
+from rocketlake.protocol.bodies.queue_map import (
+    QueueEntry,
+    encode_object,
+    encode_queue_map,
+    read_queue_map,
+)
+
+
+class KVTable(Body, kw_only=True):
+    """Names and values: GET_BROKER_RUNTIME_INFO, GET_KVLIST_BY_NAMESPACE, answer of REGISTER_BROKER."""
+
+    table: dict[str, str] = {}
+
+
+class TopicList(Body, kw_only=True):
+    """Topic names; some answers name a broker too."""
+
+    topics: list[str] = field(default_factory=list, name="topicList")
+    broker_addr: str | None = None
+
+
+class GroupList(Body, kw_only=True):
+    """Answer of QUERY_TOPIC_CONSUME_BY_WHO."""
+
+    groups: list[str] = field(default_factory=list, name="groupList")
+
+
+class TopicOffsets(Entry, kw_only=True):
+    """Where a queue begins and ends; `last_update_timestamp` in ms, 0 when empty."""
+
+    min_offset: int = 0
+    max_offset: int = 0
+    last_update_timestamp: int = 0
+
+
+class TopicStats:
+    """Answer of GET_TOPIC_STATS_INFO."""
+
+    def __init__(self, offsets: dict[MessageQueue, TopicOffsets], put_tps: float = 0.0) -> None:
+        self.offsets = offsets
+        self.put_tps = put_tps
+
+    def encode(self) -> bytes:
+        """JSON text, queues as object keys."""
+        table = {queue: to_json(entry) for queue, entry in self.offsets.items()}
+        return encode_object({"offsetTable": encode_queue_map(table), "topicPutTps": json_text.to_text(self.put_tps)})
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> TopicStats:
+        """Body bytes -> stats. Raises BodyError."""
+        members = _members(data, "TopicStats")
+        table = read_queue_map(members.get("offsetTable"), "offsetTable")
+        offsets = {queue: convert(TopicOffsets, value) for queue, value in table.items()}
+        return cls(offsets, float(members.get("topicPutTps") or 0))
+
+
+class GroupOffsets(Entry, kw_only=True):
+    """Where a queue ends and how far a group is; `last_timestamp` in ms: store time of the last consumed message."""
+
+    broker_offset: int = 0
+    consumer_offset: int = 0
+    last_timestamp: int = 0
+    pull_offset: int = 0
+
+
+class ConsumeStats:
+    """Answer of GET_CONSUME_STATS."""
+
+    def __init__(self, offsets: dict[MessageQueue, GroupOffsets], consume_tps: float = 0.0) -> None:
+        self.offsets = offsets
+        self.consume_tps = consume_tps
+
+    def encode(self) -> bytes:
+        """JSON text, queues as object keys."""
+        table = {queue: to_json(entry) for queue, entry in self.offsets.items()}
+        return encode_object({"consumeTps": json_text.to_text(self.consume_tps), "offsetTable": encode_queue_map(table)})
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> ConsumeStats:
+        """Body bytes -> stats. Raises BodyError."""
+        members = _members(data, "ConsumeStats")
+        table = read_queue_map(members.get("offsetTable"), "offsetTable")
+        offsets = {queue: convert(GroupOffsets, value) for queue, value in table.items()}
+        return cls(offsets, float(members.get("consumeTps") or 0))
+
+
+class ConsumeStatsList:
+    """Answer of GET_BROKER_CONSUME_STATS."""
+
+    def __init__(
+        self, broker_addr: str, groups: list[dict[str, list[ConsumeStats]]], total_diff: int, inflight_diff: int
+    ) -> None:
+        self.broker_addr = broker_addr
+        self.groups = groups
+        self.total_diff = total_diff
+        self.inflight_diff = inflight_diff
+
+    def encode(self) -> bytes:
+        """JSON text."""
+        groups = [
+            encode_object({name: b"[" + b",".join(one.encode() for one in stats) + b"]" for name, stats in group.items()})
+            for group in self.groups
+        ]
+        return encode_object(
+            {
+                "brokerAddr": json_text.to_text(self.broker_addr),
+                "consumeStatsList": b"[" + b",".join(groups) + b"]",
+                "totalDiff": json_text.to_text(self.total_diff),
+                "totalInflightDiff": json_text.to_text(self.inflight_diff),
+            }
+        )
+
+
+class BrokerStatsItem(Entry, kw_only=True):
+    """One statistic over one time."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStats(Body, kw_only=True):
+    """Answer of VIEW_BROKER_STATS_DATA."""
+
+    stats_minute: BrokerStatsItem = BrokerStatsItem()
+    stats_hour: BrokerStatsItem = BrokerStatsItem()
+    stats_day: BrokerStatsItem = BrokerStatsItem()
+
+
+class ConsumeTimeSpan(Entry, kw_only=True):
+    """How old the messages of a queue are, in ms; the Str members are `yyyy-MM-dd#HH:mm:ss:SSS`."""
+
+    message_queue: QueueEntry
+    min_time_stamp: int = 0
+    max_time_stamp: int = 0
+    consume_time_stamp: int = 0
+    delay_time: int = 0
+    min_time_stamp_str: str | None = None
+    max_time_stamp_str: str | None = None
+    consume_time_stamp_str: str | None = None
+
+
+class ConsumeTimeSpans(Body, kw_only=True):
+    """Answer of QUERY_CONSUME_TIME_SPAN."""
+
+    spans: list[ConsumeTimeSpan] = field(default_factory=list, name="consumeTimeSpanSet")
+
+
+def _members(data: bytes | memoryview, name: str) -> dict[str, Any]:
+    parsed = parse(data, name)
+    if not isinstance(parsed, dict):
+        raise BodyError(f"{name}: the body is no object")
+    return parsed
