@@ -22,9 +22,9 @@ __all__ = ["AdminAccess", "check_admin_access", "guard"]
 class AdminAccess(Enum):
     """Values of the setting `adminAccess`."""
 
-    LOOPBACK = "loopback"
-    ANY = "any"
-    NONE = "none"
+    LOOPBACK = "LOOPBACK"
+    ANY = "ANY"
+    NONE = "NONE"
 
 
 def check_admin_access(access: AdminAccess, remote_host: str, what: str) -> None:
@@ -34,7 +34,7 @@ def check_admin_access(access: AdminAccess, remote_host: str, what: str) -> None
     raise RemoteError(
         f"{what} is refused from {remote_host}: adminAccess={access.value}",
         code=ResponseCode.NO_PERMISSION,
-        hint="send it from the server's own machine, or set adminAccess=any in its configuration file",
+        hint="send it from the server's own machine, or set adminAccess=ANY in its configuration file",
     )
 
 

@@ -7,6 +7,7 @@ Must not know   requests (client.py).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from rocketlake.net.sweeper import Sweeper
 
 _BACK_OFF_FIRST: Final = 0.05
 _BACK_OFF_MAX: Final = 2.0
+_CLOSE_SECONDS: Final = 0.5
+"""How long a peer may take to read our last bytes."""
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class LinkPool:
         self._failures: dict[str, _Failure] = {}
         self._open: set[ClientLink] = set()
         self._closed = False
+        self._last_lost = asyncio.Event()
 
     def ready(self, address: str) -> ClientLink | None:
         """The open link to this address, if there is one."""
@@ -87,6 +91,8 @@ class LinkPool:
         """A link ended (called by the link)."""
         self._open.discard(link)
         self._sweeper.discard(link)
+        if not self._open:
+            self._last_lost.set()
         for address, current in tuple(self._links.items()):
             if current is link:
                 del self._links[address]
@@ -107,14 +113,18 @@ class LinkPool:
             await asyncio.wait(tuple(self._opening.values()))
         for link in tuple(self._open):
             link.close()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + 0.5
-        while self._open and loop.time() < deadline:
-            await asyncio.sleep(0.001)
-        for link in tuple(self._open):
-            link.abort("the client closes")
-        while self._open:
-            await asyncio.sleep(0)
+        if not await self._gone(_CLOSE_SECONDS):
+            for link in tuple(self._open):
+                link.abort("the client closes and the peer does not read")
+            await self._gone(_CLOSE_SECONDS)
+
+    async def _gone(self, timeout_seconds: float) -> bool:
+        """Waits until the last link is closed; False when the time is over."""
+        if self._open:
+            self._last_lost.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._last_lost.wait(), timeout_seconds)
+        return not self._open
 
     def _check_may_try(self, address: str) -> None:
         if self._closed:

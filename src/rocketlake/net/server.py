@@ -7,6 +7,7 @@ Must not know   what is served (dispatcher.py), bytes (link.py).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -20,6 +21,9 @@ from rocketlake.net.sweeper import Sweeper
 from rocketlake.protocol.frame import Codec
 
 log: Final = get_logger("net.server")
+
+_CLOSE_SECONDS: Final = 0.5
+"""How long a peer may take to read our last bytes."""
 
 
 class Server:
@@ -48,6 +52,7 @@ class Server:
         self._codec = codec
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
+        self._last_lost = asyncio.Event()
 
     @property
     def port(self) -> int:
@@ -73,23 +78,28 @@ class Server:
             await self._listener.close()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + drain_seconds
-        while loop.time() < deadline and any(link.unfinished for link in self.links):
+        # Polling: it happens once in a server's life, an event would cost every answer.
+        while loop.time() < deadline and any(link.unfinished for link in self.links):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await self._close_links()
         self._sweeper.stop()
 
     async def _close_links(self) -> None:
-        """Closes politely; who has not taken its last bytes after half a second is cut."""
-        loop = asyncio.get_running_loop()
+        """Closes politely; who does not take its last bytes is cut."""
         for link in tuple(self.links):
             link.close()
-        deadline = loop.time() + 0.5
-        while self.links and loop.time() < deadline:
-            await asyncio.sleep(0.005)
-        for link in tuple(self.links):
-            link.abort("the server stops")
-        while self.links:
-            await asyncio.sleep(0)
+        if not await self._gone(_CLOSE_SECONDS):
+            for link in tuple(self.links):
+                link.abort("the server stops and the peer does not read")
+            await self._gone(_CLOSE_SECONDS)
+
+    async def _gone(self, timeout_seconds: float) -> bool:
+        """Waits until the last link is closed; False when the time is over."""
+        if self.links:
+            self._last_lost.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._last_lost.wait(), timeout_seconds)
+        return not self.links
 
     def sweep(self) -> None:
         """Looks at every link now (tests with a hand-moved clock call it; otherwise a timer does)."""
@@ -109,6 +119,8 @@ class Server:
             return
         self.links.discard(link)
         self._sweeper.discard(link)
+        if not self.links:
+            self._last_lost.set()
         for callback in self.on_link_lost:
             try:
                 callback(link)

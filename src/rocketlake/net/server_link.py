@@ -1,6 +1,6 @@
 """ServerLink: one accepted connection.
 
-Owns        what is special about the serving side: it says GO_AWAY while its server drains, it tells the server when it ends.
+Owns        what is special about the serving side: GO_AWAY while the server drains, a place in the server's set.
 Must not know   listening (server.py).
 """
 

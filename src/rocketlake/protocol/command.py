@@ -71,9 +71,7 @@ class Command:
     ) -> Command:
         """The answer to `request`."""
         merged = _merge(header, fields)
-        return Command(
-            int(code), opaque=request.opaque, flag=FLAG_RESPONSE, remark=remark, fields=merged, body=body
-        )
+        return Command(int(code), opaque=request.opaque, flag=FLAG_RESPONSE, remark=remark, fields=merged, body=body)
 
     @property
     def is_response(self) -> bool:

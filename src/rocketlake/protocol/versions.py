@@ -3,8 +3,8 @@
 Owns        the ordinals that travel in every command header.
 Must not know   who asks.
 
-A version is the ordinal in Java's version enum. A release 4.y.z is 213 + 20*y + 2*z, a release 5.y.z is 413 + 20*y + 2*z;
-the SNAPSHOT before it is one less. Source: docs/internals/wire.md, "Versions".
+A version is the ordinal in Java's version enum. A release 4.y.z is 213 + 20*y + 2*z, a release 5.y.z is
+413 + 20*y + 2*z; the SNAPSHOT before it is one less. Source: docs/internals/wire.md, "Versions".
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class ExponentialRetry(Entry, kw_only=True):
 class CustomizedRetry(Entry, kw_only=True):
     """Pauses one by one, in ms."""
 
-    next: list[int] = []
+    next: list[int] = field(default_factory=list)
 
 
 class RetryPolicyEntry(Entry, kw_only=True):
@@ -62,7 +62,7 @@ class GroupEntry(Body, kw_only=True):
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
     subscription_data_set: list[SimpleSubscription] | None = None
-    attributes: dict[str, str] = {}
+    attributes: dict[str, str] = field(default_factory=dict)
 
 
 class GroupTable(Body, kw_only=True):

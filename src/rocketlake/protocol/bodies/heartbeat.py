@@ -25,8 +25,8 @@ class SubscriptionEntry(Entry, kw_only=True):
 
     topic: str = ""
     sub_string: str = "*"
-    tags_set: list[str] = []
-    code_set: list[int] = []
+    tags_set: list[str] = field(default_factory=list)
+    code_set: list[int] = field(default_factory=list)
     sub_version: int = 0
     class_filter_mode: bool = False
     expression_type: str | None = "TAG"

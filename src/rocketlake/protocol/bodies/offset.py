@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
@@ -27,7 +28,7 @@ class OffsetTable(Body, kw_only=True):
     """Answer of GET_ALL_CONSUMER_OFFSET: offset by queue id, by `topic@group`."""
 
     data_version: DataVersionBody | None = None
-    offset_table: dict[str, dict[int, int]] = {}
+    offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""
@@ -38,7 +39,7 @@ class DelayOffsets(Body, kw_only=True):
     """Answer of GET_ALL_DELAY_OFFSET: offset by delay level."""
 
     data_version: DataVersionBody | None = None
-    offset_table: dict[int, int] = {}
+    offset_table: dict[int, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""
@@ -48,7 +49,7 @@ class DelayOffsets(Body, kw_only=True):
 class CorrectionOffsets(Body, kw_only=True):
     """Answer of QUERY_CORRECTION_OFFSET: offset by queue id."""
 
-    correction_offsets: dict[int, int] = {}
+    correction_offsets: dict[int, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""

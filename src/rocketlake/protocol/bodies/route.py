@@ -23,7 +23,7 @@ class BrokerEntry(Entry, kw_only=True):
 
     cluster: str = ""
     broker_name: str
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[int, str] = field(default_factory=dict)
     enable_acting_master: bool = False
     zone_name: str | None = None
 
@@ -34,9 +34,7 @@ class BrokerEntry(Entry, kw_only=True):
     @classmethod
     def from_model(cls, broker: BrokerInfo) -> BrokerEntry:
         """From the model value."""
-        return cls(
-            cluster=broker.cluster, broker_name=broker.name, broker_addrs=dict(sorted(broker.addresses.items()))
-        )
+        return cls(cluster=broker.cluster, broker_name=broker.name, broker_addrs=dict(sorted(broker.addresses.items())))
 
 
 class RouteQueueEntry(Entry, kw_only=True):
@@ -73,10 +71,10 @@ class RouteQueueEntry(Entry, kw_only=True):
 class RouteBody(Body, kw_only=True):
     """Answer of GET_ROUTEINFO_BY_TOPIC; body of REGISTER_TOPIC_IN_NAMESRV."""
 
-    broker_datas: list[BrokerEntry] = []
-    filter_server_table: dict[str, list[str]] = {}
+    broker_datas: list[BrokerEntry] = field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     order_topic_conf: str | None = None
-    queue_datas: list[RouteQueueEntry] = []
+    queue_datas: list[RouteQueueEntry] = field(default_factory=list)
 
     def encode(self, standard: bool = True) -> bytes:
         """JSON text; `standard` False leaves numeric keys unquoted, as old clients expect."""
@@ -114,7 +112,7 @@ class ClusterInfo(Body, kw_only=True):
 class MemberGroupEntry(Entry, kw_only=True):
     """The addresses of one broker group."""
 
-    broker_addrs: dict[int, str] = {}
+    broker_addrs: dict[int, str] = field(default_factory=dict)
     broker_name: str = ""
     cluster: str = ""
 

@@ -24,7 +24,7 @@ from rocketlake.protocol.bodies.queue_map import (
 class KVTable(Body, kw_only=True):
     """Names and values: GET_BROKER_RUNTIME_INFO, GET_KVLIST_BY_NAMESPACE, answer of REGISTER_BROKER."""
 
-    table: dict[str, str] = {}
+    table: dict[str, str] = field(default_factory=dict)
 
 
 class TopicList(Body, kw_only=True):
@@ -88,7 +88,8 @@ class ConsumeStats:
     def encode(self) -> bytes:
         """JSON text, queues as object keys."""
         table = {queue: to_json(entry) for queue, entry in self.offsets.items()}
-        return encode_object({"consumeTps": json_text.to_text(self.consume_tps), "offsetTable": encode_queue_map(table)})
+        tps = json_text.to_text(self.consume_tps)
+        return encode_object({"consumeTps": tps, "offsetTable": encode_queue_map(table)})
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumeStats:
@@ -113,13 +114,13 @@ class ConsumeStatsList:
     def encode(self) -> bytes:
         """JSON text."""
         groups = [
-            encode_object({name: b"[" + b",".join(one.encode() for one in stats) + b"]" for name, stats in group.items()})
+            encode_object({name: _array([one.encode() for one in stats]) for name, stats in group.items()})
             for group in self.groups
         ]
         return encode_object(
             {
                 "brokerAddr": json_text.to_text(self.broker_addr),
-                "consumeStatsList": b"[" + b",".join(groups) + b"]",
+                "consumeStatsList": _array(groups),
                 "totalDiff": json_text.to_text(self.total_diff),
                 "totalInflightDiff": json_text.to_text(self.inflight_diff),
             }
@@ -159,6 +160,10 @@ class ConsumeTimeSpans(Body, kw_only=True):
     """Answer of QUERY_CONSUME_TIME_SPAN."""
 
     spans: list[ConsumeTimeSpan] = field(default_factory=list, name="consumeTimeSpanSet")
+
+
+def _array(texts: list[bytes]) -> bytes:
+    return b"[" + b",".join(texts) + b"]"
 
 
 def _members(data: bytes | memoryview, name: str) -> dict[str, Any]:

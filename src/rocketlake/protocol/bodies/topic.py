@@ -25,7 +25,7 @@ class TopicEntry(Body, kw_only=True):
     topic_filter_type: str = "SINGLE_TAG"
     topic_sys_flag: int = 0
     order: bool = False
-    attributes: dict[str, str] = {}
+    attributes: dict[str, str] = field(default_factory=dict)
 
     def to_model(self) -> TopicConfig:
         """The model value."""

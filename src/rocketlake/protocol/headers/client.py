@@ -1,7 +1,9 @@
 """Headers about connected clients: heartbeat answer, unregister, members, notifications, running info, reset pushes.
 
 Owns        field names.
-Must not know   the tables of clients. HEART_BEAT, the lock requests and CHECK_CLIENT_CONFIG have no header, only a body.
+Must not know   the tables of clients.
+
+HEART_BEAT, the lock requests and CHECK_CLIENT_CONFIG have a body only.
 """
 
 from __future__ import annotations
