@@ -1,0 +1,122 @@
+"""The clock seam: the only place that asks the machine for the time or sleeps.
+
+Owns        wall clock, monotonic clock, sleeping; a clock moved by hand for tests and simulations.
+Must not know   who waits for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock"]
+
+_SETTLE_ROUNDS = 100
+
+
+class Clock(Protocol):
+    """Time as the rest of the code sees it."""
+
+    def now_ms(self) -> int:
+        """Wall clock: milliseconds since 1970-01-01 UTC. May jump."""
+
+    def monotonic(self) -> float:
+        """Seconds since some start; never goes back. For deadlines."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds`; 0 or less gives other tasks one turn."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds since some start."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """asyncio.sleep."""
+        await asyncio.sleep(max(0.0, seconds))
+
+
+class ManualClock:
+    """A clock that stands still until it is moved; sleepers wake in the order of their time, then of their coming.
+
+    `start_ms` is the first wall-clock time; `monotonic()` starts at 0. Times are kept in microseconds so that sums of
+    many small sleeps stay exact.
+    """
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._start_ms = start_ms
+        self._elapsed_us = 0
+        self._jump_ms = 0
+        self._order = itertools.count()
+        self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    def now_ms(self) -> int:
+        """Start time plus what was advanced plus what the wall clock jumped."""
+        return self._start_ms + self._elapsed_us // 1000 + self._jump_ms
+
+    def monotonic(self) -> float:
+        """Seconds advanced so far."""
+        return self._elapsed_us / 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when the clock has been advanced past `seconds` from now."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # At least one step: a sleep that rounds to nothing would let its caller spin at one point in time.
+        due = self._elapsed_us + max(1, round(seconds * 1_000_000))
+        heapq.heappush(self._sleepers, (due, next(self._order), woken))
+        await woken
+
+    def advance(self, ms: float) -> None:
+        """Move forward; sleepers that become due are marked runnable, in order, and run at the next loop turn."""
+        target = self._elapsed_us + round(ms * 1000)
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._wake_next()
+        self._elapsed_us = target
+
+    async def run_for(self, ms: float) -> None:
+        """Move forward in steps: at each sleeper's time let everything run that can, so sleeping loops run in time."""
+        target = self._elapsed_us + round(ms * 1000)
+        await self.settle()
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._wake_next()
+            await self.settle()
+        self._elapsed_us = target
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let tasks run until those that do not wait for time, threads or sockets have nothing left to do.
+
+        That is 100 turns of the loop: a longer chain of hand-overs needs a second call.
+        """
+        for _ in range(_SETTLE_ROUNDS):
+            await asyncio.sleep(0)
+
+    def jump_wall(self, ms: int) -> None:
+        """Set the wall clock forward or back without time passing (a correction by NTP)."""
+        self._jump_ms += ms
+
+    @property
+    def sleeping(self) -> int:
+        """How many sleepers wait."""
+        return sum(1 for _, _, woken in self._sleepers if not woken.done())
+
+    def _wake_next(self) -> None:
+        due, _, woken = heapq.heappop(self._sleepers)
+        if not woken.done():  # a cancelled sleeper stays in the heap until its time
+            self._elapsed_us = max(self._elapsed_us, due)
+            woken.set_result(None)

@@ -1,0 +1,201 @@
+"""Settings: the properties file users already have, and overrides, into a frozen dataclass.
+
+Owns        the properties format, conversion by field type, range checks, the text of setting errors.
+Must not know   single settings. They are dataclass fields made with `setting(...)`, each beside its part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import re
+import typing
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files, PosixFiles
+
+__all__ = ["java_name", "load", "load_together", "parse_properties", "read_properties", "setting", "to_properties"]
+
+C = TypeVar("C")
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+
+
+def setting(default: Any, *, java: str = "", low: float | None = None, high: float | None = None, why: str = "") -> Any:
+    """A dataclass field that is a setting: its Java name (default: the camelCase of its own), its range, its reason."""
+    metadata = {"java": java, "low": low, "high": high, "why": why}
+    if callable(default) and not isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def java_name(field: dataclasses.Field[Any]) -> str:
+    """The name of a setting in a properties file."""
+    if field.metadata.get("java"):
+        return str(field.metadata["java"])
+    first, *rest = field.name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The text of a Java properties file: key -> value. Later keys win; broken lines cannot occur in this format."""
+    values: dict[str, str] = {}
+    for line in _logical_lines(text):
+        found = _SEPARATOR.fullmatch(line)
+        if found is not None:
+            values[_unescape(found.group(1))] = _unescape(found.group(2)).strip()
+    return values
+
+
+def to_properties(values: Mapping[str, str]) -> str:
+    """The text of a properties file that parse_properties reads back as `values` (white space at the ends goes)."""
+    return "".join(f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}\n" for key, value in values.items())
+
+
+def read_properties(path: Path, files: Files | None = None) -> dict[str, str]:
+    """Read a properties file. UsageError if it is not there. UTF-8, or Latin-1 as Java would read it."""
+    try:
+        data = (files or PosixFiles()).read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"settings cannot be read: {error.strerror}", where=str(path)) from error
+    try:
+        return parse_properties(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        return parse_properties(data.decode("latin-1"))
+
+
+def load(cls: type[C], path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> C:
+    """One settings object: defaults, then the file, then `overrides` (Java or Python names; text or values)."""
+    (loaded,) = load_together([cls], path, overrides)
+    return typing.cast(C, loaded)
+
+
+def load_together(
+    classes: Sequence[type[Any]],
+    path: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    without_effect: Collection[str] = (),
+    files: Files | None = None,
+) -> tuple[Any, ...]:
+    """Several settings objects out of one file, as broker.conf holds those of broker and store.
+
+    UsageError names every unknown key (with the nearest known one) and every value out of range. Keys in
+    `without_effect` are known to RocketMQ but mean nothing here: they are accepted.
+    """
+    given: list[tuple[str, Any, str]] = []
+    if path is not None:
+        given += [(key, value, str(path)) for key, value in read_properties(path, files).items()]
+    given += [(key, value, "given value") for key, value in (overrides or {}).items()]
+
+    known = {name: (cls, field) for cls in classes for field in dataclasses.fields(cls) for name in _names(field)}
+    chosen: dict[type[Any], dict[str, Any]] = {cls: {} for cls in classes}
+    for key, value, source in given:
+        if key not in known:
+            if key in without_effect:
+                continue
+            raise _unknown(key, source, known)
+        cls, field = known[key]
+        chosen[cls][field.name] = _convert(cls, field, value, source)
+    return tuple(_make(cls, chosen[cls]) for cls in classes)
+
+
+def _names(field: dataclasses.Field[Any]) -> set[str]:
+    return {field.name, java_name(field)} if field.init else set()
+
+
+def _make(cls: type[Any], values: dict[str, Any]) -> Any:
+    made = cls(**values)
+    validate = getattr(made, "validate", None)
+    if callable(validate):
+        validate()
+    return made
+
+
+def _unknown(key: str, source: str, known: Mapping[str, Any]) -> UsageError:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists all settings"
+    return UsageError(f"unknown setting {key}", where=source, hint=hint)
+
+
+def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: str) -> Any:
+    wanted = typing.get_type_hints(cls)[field.name]
+    name = java_name(field)
+    try:
+        converted = _to_type(wanted, value)
+    except (ValueError, TypeError, KeyError):
+        raise UsageError(f"setting {name} = {value!r} is no {_type_name(wanted)}", where=source) from None
+    if isinstance(converted, int | float) and not isinstance(converted, bool):
+        low, high = field.metadata.get("low"), field.metadata.get("high")
+        if (low is not None and converted < low) or (high is not None and converted > high):
+            allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
+            raise UsageError(f"setting {name} = {converted} is out of range", where=source, hint=f"allowed: {allowed}")
+    return converted
+
+
+def _to_type(wanted: Any, value: Any) -> Any:
+    options = [option for option in typing.get_args(wanted) if option is not type(None)]
+    if typing.get_origin(wanted) in (tuple, list):
+        items = re.split(r"[;,]", value) if isinstance(value, str) else value
+        kind = options[0] if options else str
+        return typing.get_origin(wanted)(_to_type(kind, item.strip() if isinstance(item, str) else item) for item in items if item)
+    if options:  # X | None
+        return None if value is None or value == "" else _to_type(options[0], value)
+    if not isinstance(value, str):
+        if isinstance(wanted, type) and not isinstance(value, wanted | (int if wanted is float else wanted)):
+            return wanted(value) if wanted is Path else _refuse(value)
+        return value
+    if wanted is bool:
+        return {"true": True, "false": False}[value.lower()]
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return wanted[value]
+    return wanted(value)
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(value)
+
+
+def _type_name(wanted: Any) -> str:
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return "one of " + ", ".join(wanted.__members__)
+    return names.get(wanted, str(wanted))
+
+
+def _logical_lines(text: str) -> typing.Iterator[str]:
+    """Lines without comments and blanks; a line that ends in an odd number of backslashes goes on in the next one."""
+    pending = ""
+    for raw in re.split(r"\r\n|\n|\r", text):
+        line = raw.lstrip(" \t\f")
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        line = pending + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending = line[:-1]
+            continue
+        pending = ""
+        yield line
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _unescape_one(found.group(1)), text) if "\\" in text else text
+
+
+def _unescape_one(code: str) -> str:
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+
+def _escape(text: str, *, is_key: bool) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
+    if is_key:
+        return re.sub(r"([=:\s#!])", r"\\\1", text)
+    return re.sub(r"^([ =:])", r"\\\1", text)

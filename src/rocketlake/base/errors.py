@@ -1,0 +1,83 @@
+"""The exception tree: one root, and one branch for each question "whose fault is it?".
+
+Owns        RocketLakeError and its branches; how what, where and hint become one line of text.
+Must not know   who raises what. Foreign exceptions are translated in one place per package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "InternalError",
+    "LinkError",
+    "ProtocolError",
+    "RemoteError",
+    "RocketLakeError",
+    "StoreError",
+    "UsageError",
+]
+
+
+class RocketLakeError(Exception):
+    """Root of all errors raised on purpose: what happened, where, and a hint that names the cure."""
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = self.what
+        if self.where:
+            text += f" ({self.where})"
+        if self.hint:
+            text += f". Cure: {self.hint}"
+        return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls cls(*args) and fails on keyword-only arguments; Spark sends errors between processes.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[RocketLakeError], args: tuple[Any, ...], state: dict[str, Any]) -> RocketLakeError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(RocketLakeError):
+    """You: a wrong argument, name, setting or call order."""
+
+
+class LinkError(RocketLakeError):
+    """The line: no connection, connection lost, no answer in time."""
+
+
+class ProtocolError(RocketLakeError):
+    """The peer sent bytes that cannot be accepted (garbage, lying lengths); the link ends."""
+
+
+class InternalError(RocketLakeError):
+    """Our bug; please report it."""
+
+
+class RemoteError(RocketLakeError):
+    """The peer said no: `code` is its response code, `remark` its text, `address` who it was."""
+
+    def __init__(self, what: str, *, code: int, remark: str = "", address: str = "", hint: str = "") -> None:
+        super().__init__(what, where=address, hint=hint)
+        self.code = code
+        self.remark = remark
+        self.address = address
+
+
+class StoreError(RocketLakeError):
+    """The disk: `path` is the file, `offset` the byte position in it or -1."""
+
+    def __init__(self, what: str, *, path: str = "", offset: int = -1, hint: str = "") -> None:
+        super().__init__(what, where=path if offset < 0 else f"{path} at {offset}", hint=hint)
+        self.path = path
+        self.offset = offset

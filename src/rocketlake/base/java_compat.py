@@ -1,0 +1,34 @@
+"""Rules of the Java language that show in files and on the wire.
+
+Owns        String.hashCode, the wrap-around of int and long.
+Must not know   what is hashed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["string_hash", "to_int32", "to_int64"]
+
+
+def string_hash(text: str) -> int:
+    """java.lang.String.hashCode: a signed 32-bit number over UTF-16 units. Tag codes and index slots come from it."""
+    value = 0
+    for character in text:
+        unit = ord(character)
+        if unit > 0xFFFF:  # Java counts the two surrogates, Python one character
+            unit -= 0x10000
+            value = (value * 31 + (0xD800 | (unit >> 10))) & 0xFFFFFFFF
+            unit = 0xDC00 | (unit & 0x3FF)
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - 0x100000000 if value > 0x7FFFFFFF else value
+
+
+def to_int32(value: int) -> int:
+    """The int that Java would hold: the low 32 bits, signed."""
+    value &= 0xFFFFFFFF
+    return value - 0x100000000 if value > 0x7FFFFFFF else value
+
+
+def to_int64(value: int) -> int:
+    """The long that Java would hold: the low 64 bits, signed."""
+    value &= 0xFFFFFFFFFFFFFFFF
+    return value - 0x10000000000000000 if value > 0x7FFFFFFFFFFFFFFF else value

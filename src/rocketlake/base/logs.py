@@ -1,0 +1,45 @@
+"""Logger names, and warnings that do not flood.
+
+Owns        how our loggers are named, how often one warning may repeat.
+Must not know   handlers and formats (cli).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketlake.base.clock import Clock, SystemClock
+
+__all__ = ["RareWarnings", "get_logger"]
+
+_KEYS_MAX = 1024
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of a module (pass `__name__`)."""
+    return logging.getLogger(name)
+
+
+class RareWarnings:
+    """Warnings by key, each at most once per interval, with the count of those left out in between."""
+
+    def __init__(self, logger: logging.Logger, *, interval_seconds: float = 10.0, clock: Clock | None = None) -> None:
+        self._logger = logger
+        self._interval = interval_seconds
+        self._clock: Clock = clock or SystemClock()
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warn(self, key: str, text: str, *args: object) -> bool:
+        """Log `text % args` unless `key` was logged within the interval; says whether it did."""
+        now = self._clock.monotonic()
+        last, left_out = self._said.get(key, (float("-inf"), 0))
+        if now - last < self._interval:
+            self._said[key] = (last, left_out + 1)
+            return False
+        if len(self._said) >= _KEYS_MAX and key not in self._said:
+            self._said.clear()  # keys may come from peers: forget counts rather than grow
+        self._said[key] = (now, 0)
+        if left_out:
+            text += f" (and {left_out} more like this)"
+        self._logger.warning(text, *args)
+        return True

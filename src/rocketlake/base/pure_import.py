@@ -1,0 +1,32 @@
+"""The switch ROCKETLAKE_PURE=1: run the `.py` files although compiled twins lie beside them.
+
+Owns        the order in which Python's finder looks at file endings inside this package.
+Must not know   which modules have a twin.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from types import ModuleType
+
+__all__ = ["install"]
+
+
+class _SourceOnly:
+    """A meta path finder that finds modules of `rocketlake` in their source form only."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if path is None or not name.startswith("rocketlake."):
+            return None
+        for folder in path:
+            spec = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
+            if spec is not None and spec.loader is not None:
+                return spec
+        return None
+
+
+def install() -> None:
+    """From now on modules of `rocketlake` come from their `.py` files."""
+    sys.meta_path.insert(0, _SourceOnly())

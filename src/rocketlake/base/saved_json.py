@@ -1,0 +1,73 @@
+"""A small file that is replaced as a whole: the save and load protocol of RocketMQ's configuration files.
+
+Owns        the order of X.tmp, X.bak and X; which of them is read.
+Must not know   what the text means, beyond being JSON.
+
+Save: write X.tmp and sync it, X -> X.bak, X.tmp -> X, sync the folder. A crash leaves X or X.bak whole.
+Load: X; if it is missing, empty or no JSON, X.bak. A broken X is kept as X.broken, so that the next save does not put
+it in the place of the good X.bak.
+
+Bytes: docs/internals/store_layout.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+from rocketlake.base.json_text import JsonError, parse
+from rocketlake.base.logs import get_logger
+
+__all__ = ["load_text", "save_text"]
+
+log = get_logger(__name__)
+
+
+def load_text(files: Files, path: Path) -> str | None:
+    """The last text saved, None if there is none. StoreError if there are files but none holds JSON."""
+    copy = _beside(path, ".bak")
+    text, problem = _read(files, path)
+    if text is not None:
+        return text
+    if problem:
+        log.warning("%s is broken (%s), reading %s", path, problem, copy.name)
+    text, copy_problem = _read(files, copy)
+    if text is None and (problem or copy_problem):
+        raise StoreError(
+            f"neither the file nor its copy {copy.name} can be read: {problem or copy_problem}",
+            path=str(path),
+            hint="restore one of them, or move both away to start empty",
+        )
+    if problem:
+        files.rename(path, _beside(path, ".broken"))
+    return text
+
+
+def save_text(files: Files, path: Path, text: str) -> None:
+    """Replace the text; after return it survives a power cut. OSError if the disk refuses: then the old text stands."""
+    fresh = _beside(path, ".tmp")
+    files.make_dirs(path.parent)
+    files.write_bytes(fresh, text.encode())
+    if files.exists(path):
+        files.rename(path, _beside(path, ".bak"))
+    files.rename(fresh, path)
+    files.sync_dir(path.parent)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _read(files: Files, path: Path) -> tuple[str | None, str]:
+    """(text, "") or (None, what is wrong with it: "" if it is missing or empty)."""
+    if not files.exists(path):
+        return None, ""
+    data = files.read_bytes(path)
+    if not data.strip(b"\0 \r\n\t"):
+        return None, ""
+    try:
+        parse(data)
+        return data.decode(), ""
+    except (JsonError, UnicodeDecodeError) as error:
+        return None, str(error)
