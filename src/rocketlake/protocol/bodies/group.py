@@ -6,12 +6,15 @@ Must not know   the group table of a broker.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
+from rocketlake.model import group as model
 from rocketlake.protocol.bodies.body import Body, Entry
 from rocketlake.protocol.bodies.data_version import DataVersionBody
+
+_POLICY_TYPES: Final = {kind.value: kind for kind in model.RetryPolicyType}
 
 
 class ExponentialRetry(Entry, kw_only=True):
@@ -35,6 +38,29 @@ class RetryPolicyEntry(Entry, kw_only=True):
     exponential_retry_policy: ExponentialRetry | None = None
     customized_retry_policy: CustomizedRetry | None = None
 
+    def to_model(self) -> model.RetryPolicy:
+        """The model value."""
+        exponential, customized = self.exponential_retry_policy, self.customized_retry_policy
+        return model.RetryPolicy(
+            type=_POLICY_TYPES.get(self.type, model.RetryPolicyType.CUSTOMIZED),
+            exponential=exponential
+            and model.ExponentialRetry(exponential.initial, exponential.max, exponential.multiplier),
+            customized=model.CustomizedRetry(tuple(customized.next)) if customized and customized.next else None,
+        )
+
+    @classmethod
+    def from_model(cls, policy: model.RetryPolicy) -> RetryPolicyEntry:
+        """From the model value."""
+        exponential, customized = policy.exponential, policy.customized
+        return cls(
+            type=policy.type.value,
+            exponential_retry_policy=exponential
+            and ExponentialRetry(
+                initial=exponential.initial_ms, max=exponential.max_ms, multiplier=exponential.multiplier
+            ),
+            customized_retry_policy=customized and CustomizedRetry(next=list(customized.steps_ms)),
+        )
+
 
 class SimpleSubscription(Entry, kw_only=True):
     """A subscription fixed by the administrator."""
@@ -43,6 +69,17 @@ class SimpleSubscription(Entry, kw_only=True):
     expression: str = "*"
     expression_type: str = "TAG"
     version: int = 0
+
+    def to_model(self) -> model.SimpleSubscription:
+        """The model value."""
+        return model.SimpleSubscription(self.topic, self.expression, self.expression_type, self.version)
+
+    @classmethod
+    def from_model(cls, entry: model.SimpleSubscription) -> SimpleSubscription:
+        """From the model value."""
+        return cls(
+            topic=entry.topic, expression=entry.expression, expression_type=entry.expression_type, version=entry.version
+        )
 
 
 class GroupEntry(Body, kw_only=True):
@@ -63,6 +100,51 @@ class GroupEntry(Body, kw_only=True):
     consume_timeout_minute: int = 15
     subscription_data_set: list[SimpleSubscription] | None = None
     attributes: dict[str, str] = field(default_factory=dict)
+
+    def to_model(self) -> model.GroupConfig:
+        """The model value."""
+        subscriptions = self.subscription_data_set
+        return model.GroupConfig(
+            name=self.group_name,
+            consume_enable=self.consume_enable,
+            consume_from_min_enable=self.consume_from_min_enable,
+            consume_broadcast_enable=self.consume_broadcast_enable,
+            consume_message_orderly=self.consume_message_orderly,
+            retry_queues=self.retry_queue_nums,
+            retry_max_times=self.retry_max_times,
+            retry_policy=self.group_retry_policy.to_model(),
+            broker_id=self.broker_id,
+            which_broker_when_consume_slowly=self.which_broker_when_consume_slowly,
+            notify_consumer_ids_changed_enable=self.notify_consumer_ids_changed_enable,
+            sys_flag=self.group_sys_flag,
+            consume_timeout_minutes=self.consume_timeout_minute,
+            subscriptions=None if subscriptions is None else tuple(entry.to_model() for entry in subscriptions),
+            attributes=dict(self.attributes),
+        )
+
+    @classmethod
+    def from_model(cls, config: model.GroupConfig) -> GroupEntry:
+        """From the model value."""
+        subscriptions = config.subscriptions
+        return cls(
+            group_name=config.name,
+            consume_enable=config.consume_enable,
+            consume_from_min_enable=config.consume_from_min_enable,
+            consume_broadcast_enable=config.consume_broadcast_enable,
+            consume_message_orderly=config.consume_message_orderly,
+            retry_queue_nums=config.retry_queues,
+            retry_max_times=config.retry_max_times,
+            group_retry_policy=RetryPolicyEntry.from_model(config.retry_policy),
+            broker_id=config.broker_id,
+            which_broker_when_consume_slowly=config.which_broker_when_consume_slowly,
+            notify_consumer_ids_changed_enable=config.notify_consumer_ids_changed_enable,
+            group_sys_flag=config.sys_flag,
+            consume_timeout_minute=config.consume_timeout_minutes,
+            subscription_data_set=(
+                None if subscriptions is None else [SimpleSubscription.from_model(entry) for entry in subscriptions]
+            ),
+            attributes=dict(config.attributes),
+        )
 
 
 class GroupTable(Body, kw_only=True):

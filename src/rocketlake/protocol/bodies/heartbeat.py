@@ -40,6 +40,7 @@ class SubscriptionEntry(Entry, kw_only=True):
             tag_codes=frozenset(self.code_set),
             version=self.sub_version,
             expression_type=self.expression_type or "TAG",
+            class_filter_mode=self.class_filter_mode,
         )
 
     @classmethod
@@ -52,6 +53,7 @@ class SubscriptionEntry(Entry, kw_only=True):
             code_set=sorted(subscription.tag_codes),
             sub_version=subscription.version,
             expression_type=subscription.expression_type,
+            class_filter_mode=subscription.class_filter_mode,
         )
 
 

@@ -65,12 +65,12 @@ def register_crc(data: bytes | memoryview) -> int:
 def _decode_compressed(data: bytes | memoryview, with_mappings: bool) -> RegisterBrokerBody:
     reader = _Reader(_unpack(data))
     version = DataVersionBody.decode(reader.block())
-    topics: dict[str, TopicEntry] = field(default_factory=dict)
+    topics: dict[str, TopicEntry] = {}
     for _ in range(reader.number()):
         entry = _parse_topic_text(reader.block())
         topics[entry.topic_name] = entry
     filter_servers = decode_as(list[str], reader.block())
-    mappings: dict[str, Any] = field(default_factory=dict)
+    mappings: dict[str, Any] = {}
     if with_mappings and reader.left:
         for _ in range(reader.number()):
             mapping = decode_as(dict[str, Any], reader.block())

@@ -29,12 +29,24 @@ class BrokerEntry(Entry, kw_only=True):
 
     def to_model(self) -> BrokerInfo:
         """The model value."""
-        return BrokerInfo(cluster=self.cluster, name=self.broker_name, addresses=dict(self.broker_addrs))
+        return BrokerInfo(
+            cluster=self.cluster,
+            name=self.broker_name,
+            addresses=dict(self.broker_addrs),
+            zone=self.zone_name,
+            enable_acting_master=self.enable_acting_master,
+        )
 
     @classmethod
     def from_model(cls, broker: BrokerInfo) -> BrokerEntry:
         """From the model value."""
-        return cls(cluster=broker.cluster, broker_name=broker.name, broker_addrs=dict(sorted(broker.addresses.items())))
+        return cls(
+            cluster=broker.cluster,
+            broker_name=broker.name,
+            broker_addrs=dict(sorted(broker.addresses.items())),
+            zone_name=broker.zone,
+            enable_acting_master=broker.enable_acting_master,
+        )
 
 
 class RouteQueueEntry(Entry, kw_only=True):
@@ -69,12 +81,13 @@ class RouteQueueEntry(Entry, kw_only=True):
 
 
 class RouteBody(Body, kw_only=True):
-    """Answer of GET_ROUTEINFO_BY_TOPIC; body of REGISTER_TOPIC_IN_NAMESRV."""
+    """Answer of GET_ROUTEINFO_BY_TOPIC; body of REGISTER_TOPIC_IN_NAMESRV. Mappings of static topics pass as they are."""
 
     broker_datas: list[BrokerEntry] = field(default_factory=list)
     filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     order_topic_conf: str | None = None
     queue_datas: list[RouteQueueEntry] = field(default_factory=list)
+    topic_queue_mapping_by_broker: dict[str, Any] | None = None
 
     def encode(self, standard: bool = True) -> bytes:
         """JSON text; `standard` False leaves numeric keys unquoted, as old clients expect."""
@@ -86,6 +99,8 @@ class RouteBody(Body, kw_only=True):
             queues=[queue.to_model() for queue in self.queue_datas],
             brokers=[broker.to_model() for broker in self.broker_datas],
             order_config=self.order_topic_conf,
+            filter_servers=dict(self.filter_server_table),
+            queue_mappings=self.topic_queue_mapping_by_broker,
         )
 
     @classmethod
@@ -95,6 +110,8 @@ class RouteBody(Body, kw_only=True):
             queue_datas=[RouteQueueEntry.from_model(queue) for queue in route.queues],
             broker_datas=[BrokerEntry.from_model(broker) for broker in route.brokers],
             order_topic_conf=route.order_config or None,
+            filter_server_table=dict(route.filter_servers),
+            topic_queue_mapping_by_broker=dict(route.queue_mappings) if route.queue_mappings else None,
         )
 
 

@@ -6,13 +6,15 @@ Must not know   the topic table of a broker.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import field
 
-from rocketlake.model.topic import DataVersion, TopicConfig
+from rocketlake.model.topic import DataVersion, TopicConfig, TopicFilterType
 from rocketlake.protocol.bodies.body import Body
 from rocketlake.protocol.bodies.data_version import DataVersionBody
+
+_FILTER_TYPES: Final = {kind.value: kind for kind in TopicFilterType}
 
 
 class TopicEntry(Body, kw_only=True):
@@ -34,7 +36,7 @@ class TopicEntry(Body, kw_only=True):
             read_queues=self.read_queue_nums,
             write_queues=self.write_queue_nums,
             perm=self.perm,
-            filter_type=self.topic_filter_type,
+            filter_type=_FILTER_TYPES.get(self.topic_filter_type, TopicFilterType.SINGLE_TAG),
             sys_flag=self.topic_sys_flag,
             order=self.order,
             attributes=dict(self.attributes),
@@ -48,7 +50,7 @@ class TopicEntry(Body, kw_only=True):
             read_queue_nums=config.read_queues,
             write_queue_nums=config.write_queues,
             perm=config.perm,
-            topic_filter_type=config.filter_type,
+            topic_filter_type=config.filter_type.value,
             topic_sys_flag=config.sys_flag,
             order=config.order,
             attributes=dict(config.attributes),
