@@ -36,7 +36,7 @@ class Checkpoint:
             )
         self._file: File = files.open(path, size=CHECKPOINT_SIZE, create=True)
         self._written = self._file.pread(_LAYOUT.size, 0)
-        numbers = (max(0, number) for number in _LAYOUT.unpack(self._written))
+        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack(self._written)]
         self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset = numbers
 
     @property

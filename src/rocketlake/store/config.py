@@ -8,10 +8,11 @@ Source of names and defaults: Apache's MessageStoreConfig. Generated page: docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+from rocketlake.base.config_file import setting
 from rocketlake.base.errors import UsageError
+from rocketlake.model.delay_levels import DEFAULT_LEVELS
 
 __all__ = ["WITHOUT_EFFECT", "StoreConfig"]
 
@@ -19,98 +20,155 @@ _MIB = 1024 * 1024
 _HOUR_MS = 3_600_000
 
 
-def _setting(default: Any, java: str, why: str, low: float | None = None, high: float | None = None) -> Any:
-    return field(default=default, metadata={"java": java, "why": why, "low": low, "high": high})
-
-
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Sizes in bytes, times in milliseconds, ratios in percent, unless the name says otherwise."""
 
     # -- behaviour: files ----------------------------------------------------------------------------------------------
-    commit_log_path: str = _setting(
-        "", "storePathCommitLog", "folder of the commit log; empty = commitlog in the store root")
-    commit_log_file_bytes: int = _setting(
-        1024 * _MIB, "mappedFileSizeCommitLog", "length of a commit log file; fixed once a store exists", 4096, 2**31 - 1)
-    consume_queue_file_bytes: int = _setting(
-        6_000_000, "mappedFileSizeConsumeQueue", "length of a consume queue file, rounded up to entries", 20, 2**31 - 1)
-    index_slots: int = _setting(5_000_000, "maxHashSlotNum", "hash slots of a key index file", 1, 2**28)
-    index_entries: int = _setting(20_000_000, "maxIndexNum", "entries of a key index file", 2, 2**30)
-    index_enabled: bool = _setting(True, "messageIndexEnable", "find messages by key")
-    index_safe: bool = _setting(False, "messageIndexSafe", "recovery also waits for the key index's checkpoint")
+    commit_log_path: str = setting(
+        "", java="storePathCommitLog", why="folder of the commit log; empty = commitlog in the store root"
+    )
+    commit_log_file_bytes: int = setting(
+        1024 * _MIB,
+        java="mappedFileSizeCommitLog",
+        low=4096,
+        high=2**31 - 1,
+        why="length of a commit log file; fixed once a store exists",
+    )
+    consume_queue_file_bytes: int = setting(
+        6_000_000,
+        java="mappedFileSizeConsumeQueue",
+        low=20,
+        high=2**31 - 1,
+        why="length of a consume queue file, rounded up to entries",
+    )
+    index_slots: int = setting(
+        5_000_000, java="maxHashSlotNum", low=1, high=2**28, why="hash slots of a key index file"
+    )
+    index_entries: int = setting(20_000_000, java="maxIndexNum", low=2, high=2**30, why="entries of a key index file")
+    index_enabled: bool = setting(True, java="messageIndexEnable", why="find messages by key")
+    index_safe: bool = setting(False, java="messageIndexSafe", why="recovery also waits for the key index's checkpoint")
 
     # -- behaviour: what a message may be ------------------------------------------------------------------------------
-    body_bytes_max: int = _setting(4 * _MIB, "maxMessageSize", "largest body", 10, 2**30)
+    body_bytes_max: int = setting(4 * _MIB, java="maxMessageSize", low=10, high=2**30, why="largest body")
+
+    message_delay_level: str = setting(
+        DEFAULT_LEVELS,
+        java="messageDelayLevel",
+        why="how long each delay level waits; gives the tag code of delayed messages",
+    )
 
     # -- behaviour: durability -----------------------------------------------------------------------------------------
-    flush_disk_type: str = _setting(
-        "ASYNC_FLUSH", "flushDiskType", "SYNC_FLUSH answers a send after the sync, ASYNC_FLUSH before it")
-    sync_flush_timeout_ms: int = _setting(
-        5000, "syncFlushTimeout", "longest wait of a send for its sync; then FLUSH_DISK_TIMEOUT", 1)
-    flush_timed: bool = _setting(
-        True, "flushCommitLogTimed", "async flush by the clock alone; false = also when a put wakes it")
-    flush_wakes_on_put: bool = _setting(False, "wakeFlushWhenPutMessage", "a put wakes the real-time flush")
-    check_crc_on_recover: bool = _setting(True, "checkCRCOnRecover", "verify bodies when a store is recovered")
-    read_uncommitted: bool = _setting(
-        False, "readUnCommitted", "with SYNC_FLUSH, let consumers read what is not synced yet")
+    flush_disk_type: str = setting(
+        "ASYNC_FLUSH", java="flushDiskType", why="SYNC_FLUSH answers a send after the sync, ASYNC_FLUSH before it"
+    )
+    sync_flush_timeout_ms: int = setting(
+        5000, java="syncFlushTimeout", low=1, why="longest wait of a send for its sync; then FLUSH_DISK_TIMEOUT"
+    )
+    flush_timed: bool = setting(
+        True, java="flushCommitLogTimed", why="async flush by the clock alone; false = also when a put wakes it"
+    )
+    flush_wakes_on_put: bool = setting(False, java="wakeFlushWhenPutMessage", why="a put wakes the real-time flush")
+    check_crc_on_recover: bool = setting(True, java="checkCRCOnRecover", why="verify bodies when a store is recovered")
+    read_uncommitted: bool = setting(
+        False, java="readUnCommitted", why="with SYNC_FLUSH, let consumers read what is not synced yet"
+    )
 
     # -- behaviour: retention ------------------------------------------------------------------------------------------
-    file_reserved_hours: int = _setting(72, "fileReservedTime", "age at which a commit log file expires", 0)
-    delete_when: str = _setting("04", "deleteWhen", "hours of the day at which expired files go; joined by ;")
-    disk_used_max_percent: int = _setting(
-        75, "diskMaxUsedSpaceRatio", "above it expired files go at any hour", 10, 95)
-    disk_clean_forcibly_percent: int = _setting(
-        85, "diskSpaceCleanForciblyRatio", "above it files go whatever their age", 30, 99)
-    disk_warning_percent: int = _setting(
-        90, "diskSpaceWarningLevelRatio", "above it puts are refused until space is free", 35, 99)
-    clean_forcibly: bool = _setting(True, "cleanFileForciblyEnable", "files may go before their age when the disk is full")
+    file_reserved_hours: int = setting(72, java="fileReservedTime", low=0, why="age at which a commit log file expires")
+    delete_when: str = setting("04", java="deleteWhen", why="hours of the day at which expired files go; joined by ;")
+    disk_used_max_percent: int = setting(
+        75, java="diskMaxUsedSpaceRatio", low=10, high=95, why="above it expired files go at any hour"
+    )
+    disk_clean_forcibly_percent: int = setting(
+        85, java="diskSpaceCleanForciblyRatio", low=30, high=99, why="above it files go whatever their age"
+    )
+    disk_warning_percent: int = setting(
+        90, java="diskSpaceWarningLevelRatio", low=35, high=99, why="above it puts are refused until space is free"
+    )
+    clean_forcibly: bool = setting(
+        True, java="cleanFileForciblyEnable", why="files may go before their age when the disk is full"
+    )
 
     # -- behaviour: reading --------------------------------------------------------------------------------------------
-    transfer_bytes_max_memory: int = _setting(
-        256 * 1024, "maxTransferBytesOnMessageInMemory", "bytes of one pull, recent messages", 1)
-    transfer_count_max_memory: int = _setting(
-        32, "maxTransferCountOnMessageInMemory", "messages of one pull, recent messages", 1)
-    transfer_bytes_max_disk: int = _setting(
-        64 * 1024, "maxTransferBytesOnMessageInDisk", "bytes of one pull, old messages", 1)
-    transfer_count_max_disk: int = _setting(8, "maxTransferCountOnMessageInDisk", "messages of one pull, old messages", 1)
-    memory_max_percent: int = _setting(
-        40, "accessMessageInMemoryMaxRatio", "share of memory counted as page cache", 1, 100)
-    filter_bytes_max: int = _setting(16_000, "maxFilterMessageSize", "consume queue bytes scanned by one pull", 20)
-    query_count_max: int = _setting(64, "maxMsgsNumBatch", "hits of one query by key", 1)
+    transfer_bytes_max_memory: int = setting(
+        256 * 1024, java="maxTransferBytesOnMessageInMemory", low=1, why="bytes of one pull, recent messages"
+    )
+    transfer_count_max_memory: int = setting(
+        32, java="maxTransferCountOnMessageInMemory", low=1, why="messages of one pull, recent messages"
+    )
+    transfer_bytes_max_disk: int = setting(
+        64 * 1024, java="maxTransferBytesOnMessageInDisk", low=1, why="bytes of one pull, old messages"
+    )
+    transfer_count_max_disk: int = setting(
+        8, java="maxTransferCountOnMessageInDisk", low=1, why="messages of one pull, old messages"
+    )
+    memory_max_percent: int = setting(
+        40, java="accessMessageInMemoryMaxRatio", low=1, high=100, why="share of memory counted as page cache"
+    )
+    filter_bytes_max: int = setting(
+        16_000, java="maxFilterMessageSize", low=20, why="consume queue bytes scanned by one pull"
+    )
+    query_count_max: int = setting(64, java="maxMsgsNumBatch", low=1, why="hits of one query by key")
 
     # -- speed: commit log ---------------------------------------------------------------------------------------------
-    flush_interval_ms: int = _setting(500, "flushIntervalCommitLog", "pause between async flushes", 1)
-    flush_least_pages: int = _setting(4, "flushCommitLogLeastPages", "4 KiB pages that make a flush worth it", 0)
-    flush_thorough_interval_ms: int = _setting(
-        10_000, "flushCommitLogThoroughInterval", "flush everything at least this often", 0)
-    write_pool_enabled: bool = _setting(
-        False, "transientStorePoolEnable", "append to buffers first, commit them to the file by the interval")
-    write_pool_buffers: int = _setting(5, "transientStorePoolSize", "write buffers, each one commit log file long", 1)
-    commit_interval_ms: int = _setting(200, "commitIntervalCommitLog", "pause between commits of the write pool", 1)
-    commit_least_pages: int = _setting(4, "commitCommitLogLeastPages", "pages that make a commit worth it", 0)
-    commit_thorough_interval_ms: int = _setting(
-        200, "commitCommitLogThoroughInterval", "commit everything at least this often", 0)
-    commit_wakes_on_put: bool = _setting(True, "wakeCommitWhenPutMessage", "a put wakes the commit")
+    flush_interval_ms: int = setting(500, java="flushIntervalCommitLog", low=1, why="pause between async flushes")
+    flush_least_pages: int = setting(
+        4, java="flushCommitLogLeastPages", low=0, why="4 KiB pages that make a flush worth it"
+    )
+    flush_thorough_interval_ms: int = setting(
+        10_000, java="flushCommitLogThoroughInterval", low=0, why="flush everything at least this often"
+    )
+    write_pool_enabled: bool = setting(
+        False, java="transientStorePoolEnable", why="append to buffers first, commit them to the file by the interval"
+    )
+    write_pool_buffers: int = setting(
+        5, java="transientStorePoolSize", low=1, why="write buffers, each one commit log file long"
+    )
+    commit_interval_ms: int = setting(
+        200, java="commitIntervalCommitLog", low=1, why="pause between commits of the write pool"
+    )
+    commit_least_pages: int = setting(
+        4, java="commitCommitLogLeastPages", low=0, why="pages that make a commit worth it"
+    )
+    commit_thorough_interval_ms: int = setting(
+        200, java="commitCommitLogThoroughInterval", low=0, why="commit everything at least this often"
+    )
+    commit_wakes_on_put: bool = setting(True, java="wakeCommitWhenPutMessage", why="a put wakes the commit")
 
     # -- speed: consume queues, checkpoint, clean-up -------------------------------------------------------------------
-    queue_flush_interval_ms: int = _setting(1000, "flushIntervalConsumeQueue", "pause between consume queue flushes", 1)
-    queue_flush_least_pages: int = _setting(2, "flushConsumeQueueLeastPages", "pages that make a flush worth it", 0)
-    queue_flush_thorough_interval_ms: int = _setting(
-        60_000, "flushConsumeQueueThoroughInterval", "flush all consume queues at least this often", 0)
-    clean_interval_ms: int = _setting(10_000, "cleanResourceInterval", "pause between looks at age and disk", 1)
-    delete_pause_ms: int = _setting(100, "deleteCommitLogFilesInterval", "pause between two deleted files", 0)
-    delete_batch_max: int = _setting(10, "deleteFileBatchMax", "commit log files deleted in one round", 1)
+    queue_flush_interval_ms: int = setting(
+        1000, java="flushIntervalConsumeQueue", low=1, why="pause between consume queue flushes"
+    )
+    queue_flush_least_pages: int = setting(
+        2, java="flushConsumeQueueLeastPages", low=0, why="pages that make a flush worth it"
+    )
+    queue_flush_thorough_interval_ms: int = setting(
+        60_000, java="flushConsumeQueueThoroughInterval", low=0, why="flush all consume queues at least this often"
+    )
+    clean_interval_ms: int = setting(
+        10_000, java="cleanResourceInterval", low=1, why="pause between looks at age and disk"
+    )
+    delete_pause_ms: int = setting(
+        100, java="deleteCommitLogFilesInterval", low=0, why="pause between two deleted files"
+    )
+    delete_batch_max: int = setting(10, java="deleteFileBatchMax", low=1, why="commit log files deleted in one round")
 
     def __post_init__(self) -> None:
+        self.validate()
+
+    def validate(self) -> None:
         """Raises UsageError for values that do not go together."""
         if self.flush_disk_type not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
             raise UsageError(
-                f"flushDiskType is {self.flush_disk_type!r}", hint="flushDiskType = SYNC_FLUSH or ASYNC_FLUSH")
+                f"flushDiskType is {self.flush_disk_type!r}", hint="flushDiskType = SYNC_FLUSH or ASYNC_FLUSH"
+            )
         if self.disk_clean_forcibly_percent > self.disk_warning_percent:
             raise UsageError(
                 f"diskSpaceCleanForciblyRatio {self.disk_clean_forcibly_percent} is above"
                 f" diskSpaceWarningLevelRatio {self.disk_warning_percent}",
-                hint="files must start to go before puts are refused")
+                hint="files must start to go before puts are refused",
+            )
         for hour in self.delete_when.split(";"):
             if not (hour.strip().isdigit() and int(hour) < 24):
                 raise UsageError(f"deleteWhen has the hour {hour!r}", hint="hours 00 to 23, joined by ;")
@@ -132,19 +190,50 @@ class StoreConfig:
 
 
 WITHOUT_EFFECT = frozenset(
-    """
-    useReentrantLockWhenPutMessage useABSLock spinLockCollisionRetreatOptimalDegree topicQueueLockNum debugLockEnable
-    writeWithoutMmap putConsumeQueueDataByFileChannel warmMapedFileEnable flushLeastPagesWhenWarmMapedFile
-    osPageCacheBusyTimeOutMills putMessageTimeout putMsgIndexHightWater maxRecoveryCommitlogFiles
-    destroyMapedFileIntervalForcibly redeleteHangedFileInterval deleteConsumeQueueFilesInterval
-    enableRunningFlagsInFlush autoMessageVersionOnTopicLen maxTopicLength diskFallRecorded dataReadAheadEnable
-    mappedFileSwapEnable commitLogForceSwapMapInterval commitLogSwapMapInterval commitLogSwapMapReserveFileNum
-    logicQueueForceSwapMapInterval logicQueueSwapMapInterval cleanSwapedMapInterval logicQueueSwapMapReserveFileNum
-    dispatchCqThreads dispatchCqCacheNum enableAsyncReput dispatchFromSenderThread maxBatchDeleteFilesNum
-    enableCleanExpiredOffset maxAsyncPutMessageRequests pullBatchMaxMessageCount maxSlaveResendLength
-    enableBuildConsumeQueueConcurrently batchDispatchRequestThreadPoolNums recheckReputOffsetFromCq
-    enableLogConsumeQueueRepeatedlyBuildWhenRecover
-    """.split()
+    (
+        "useReentrantLockWhenPutMessage",
+        "useABSLock",
+        "spinLockCollisionRetreatOptimalDegree",
+        "topicQueueLockNum",
+        "debugLockEnable",
+        "writeWithoutMmap",
+        "putConsumeQueueDataByFileChannel",
+        "warmMapedFileEnable",
+        "flushLeastPagesWhenWarmMapedFile",
+        "osPageCacheBusyTimeOutMills",
+        "putMessageTimeout",
+        "putMsgIndexHightWater",
+        "maxRecoveryCommitlogFiles",
+        "destroyMapedFileIntervalForcibly",
+        "redeleteHangedFileInterval",
+        "deleteConsumeQueueFilesInterval",
+        "enableRunningFlagsInFlush",
+        "autoMessageVersionOnTopicLen",
+        "maxTopicLength",
+        "diskFallRecorded",
+        "dataReadAheadEnable",
+        "mappedFileSwapEnable",
+        "commitLogForceSwapMapInterval",
+        "commitLogSwapMapInterval",
+        "commitLogSwapMapReserveFileNum",
+        "logicQueueForceSwapMapInterval",
+        "logicQueueSwapMapInterval",
+        "cleanSwapedMapInterval",
+        "logicQueueSwapMapReserveFileNum",
+        "dispatchCqThreads",
+        "dispatchCqCacheNum",
+        "enableAsyncReput",
+        "dispatchFromSenderThread",
+        "maxBatchDeleteFilesNum",
+        "enableCleanExpiredOffset",
+        "maxAsyncPutMessageRequests",
+        "pullBatchMaxMessageCount",
+        "maxSlaveResendLength",
+        "enableBuildConsumeQueueConcurrently",
+        "batchDispatchRequestThreadPoolNums",
+        "recheckReputOffsetFromCq",
+        "enableLogConsumeQueueRepeatedlyBuildWhenRecover",
+    )
 )
 """Keys of Apache's MessageStoreConfig that are accepted and change nothing here: locks and threads we do not have, keys
-that nothing reads in Apache either, and choices that are always made (a failed flush always makes the store read-only)."""
+that nothing reads in Apache either, and choices that are always made (a failed flush always stops the writing)."""

@@ -55,7 +55,7 @@ class MappedFile:
         self.committed = 0
         self.flushed = 0
         self.sync_failed = False
-        """Set by a failed sync. The kernel may since have called the lost pages clean, so a later sync proves nothing."""
+        """Set by a failed sync: the kernel may since call the lost pages clean, so a later sync proves nothing."""
         self._buffer: memoryview | None = None
         self._filled = 0
         self._view: memoryview | None = None
@@ -106,7 +106,7 @@ class MappedFile:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, data: Bytes) -> None:
-        """Write `data` behind what is there. OSError: nothing was appended, the file is as before (or see `erase_tail`)."""
+        """Write `data` behind what is there. OSError: nothing was appended; StoreError: nor can it be any more."""
         position = self.wrote
         reached = position + len(data)
         if reached > self.size:
@@ -130,7 +130,7 @@ class MappedFile:
             self.committed = self.size
 
     def commit(self, least_pages: int = 0) -> bool:
-        """Carry buffered bytes into the file; True when something moved. OSError: positions stay, it may be tried again."""
+        """Carry buffered bytes into the file; True when something moved. OSError: try again later."""
         if self._buffer is None or not self.is_due(self.committed, self.wrote, least_pages):
             return False
         # Only what was filled: the rest of a used buffer still holds bytes of an older file.
@@ -143,7 +143,7 @@ class MappedFile:
         self._buffer = buffer
 
     def take_buffer(self) -> memoryview | None:
-        """The write buffer of a full and committed file, to be used again; None if there is none or it is still needed."""
+        """The write buffer of a full and committed file, for reuse; None if there is none or it is still needed."""
         if self._buffer is None or self.committed < self.size:
             return None
         buffer, self._buffer = self._buffer, None
@@ -157,6 +157,7 @@ class MappedFile:
         try:
             self.file.truncate(self.wrote)
             self.file.truncate(self.size)
+            self._view = None
         except OSError as error:
             raise StoreError(
                 f"cannot erase a torn write: {error}", path=str(self.path), offset=self.start + self.wrote

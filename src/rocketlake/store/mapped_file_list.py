@@ -210,7 +210,7 @@ class MappedFileList:
         return FlushJob(self, due) if due else None
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Sync on this thread; True when something was synced. Raises StoreError when the sync fails, now or earlier."""
+        """Sync on this thread; True when something was. Raises StoreError when the sync fails, or failed earlier."""
         job = self.to_flush(least_pages)
         if job is None:
             if self.sync_error:

@@ -15,6 +15,7 @@ class WritePool:
     """Lends buffers; an anonymous mapping each, so pages cost memory only once they are written to."""
 
     def __init__(self, count: int, size: int) -> None:
+        self.count = count
         self.size = size
         self._free = [memoryview(mmap.mmap(-1, size)) for _ in range(count)]
 

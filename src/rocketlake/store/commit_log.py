@@ -1,0 +1,265 @@
+"""The commit log: every message of every topic, one after the other.
+
+Owns        the next physical offset, the bytes of a record, rolling to the next file, reading by physical offset.
+Must not know   consume queues, indexes, replication, when anything is flushed.
+
+Invariant: a record (and a whole batch) never spans two files; a blank record closes a file.
+Invariant: after an append that failed the log ends where it ended before, in zeros.
+
+Bytes: docs/internals/record.md. Golden samples: tests/golden/.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from rocketlake.base.crc32 import crc32
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+from rocketlake.base.worker import Worker
+from rocketlake.codec.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, encode_record, record_size
+from rocketlake.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rocketlake.store.allocate import Allocate
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file import Bytes, MappedFile
+from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.paths import offset_file_name
+from rocketlake.store.results import PutMessage, PutStatus
+from rocketlake.store.write_pool import WritePool
+
+__all__ = ["BLANK_SIZE", "AppendFailed", "CommitLog"]
+
+BLANK_SIZE = 8
+"""Bytes of a blank record: what is left of the file, and its magic. So many bytes always stay free behind a record."""
+
+_BLANK = struct.Struct(">iI")
+_HEAD = struct.Struct(">iI20xq")  # total size, magic, ..., physical offset
+_STORE_MS = struct.Struct(">q")
+_STORE_MS_POSITION = 56  # behind an IPv4 born host
+_SYS_FLAG = struct.Struct(">i")
+_SYS_FLAG_POSITION = 36
+_V6_EXTRA = 12
+_SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+
+
+class AppendFailed(StoreError):
+    """Nothing was appended; `status` is the answer for the sender, the text says why."""
+
+    def __init__(self, status: PutStatus, what: str, *, path: str = "", offset: int = -1, hint: str = "") -> None:
+        super().__init__(what, path=path, offset=offset, hint=hint)
+        self.status = status
+
+
+class CommitLog:
+    """Appends records and reads them back."""
+
+    def __init__(self, folder: Path, config: StoreConfig, files: Files, worker: Worker) -> None:
+        self.file_size = config.commit_log_file_bytes
+        self.pool = WritePool(config.write_pool_buffers, self.file_size) if config.write_pool_enabled else None
+        self.allocate = Allocate(files, self.file_size, worker)
+        self.list = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
+        self.broken = ""
+        """Why nothing can be appended any more; "" while all is well."""
+        self.last_store_ms = 0
+        """Store time of the last record appended."""
+        self._disk = files
+
+    # -- positions -----------------------------------------------------------------------------------------------------
+
+    @property
+    def min_offset(self) -> int:
+        """First physical offset that is still there."""
+        return self.list.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """Where readable records end."""
+        return self.list.max_offset
+
+    def next_file_start(self, offset: int) -> int:
+        """Physical offset at which the file behind the one with `offset` starts."""
+        return offset - offset % self.file_size + self.file_size
+
+    # -- appending -----------------------------------------------------------------------------------------------------
+
+    def append(self, message: PutMessage, queue_offset: int, store_ms: int) -> tuple[int, int]:
+        """Append one record; returns (physical offset, size). Raises AppendFailed: then nothing was appended."""
+        body, properties = message.body, message.properties
+        topic = message.topic.encode()
+        born_host, store_host = message.born_host, message.store_host
+        mapped = self._file_with_room(
+            record_size(len(topic), len(body), len(properties), len(born_host), len(store_host))
+        )
+        offset = mapped.start + mapped.wrote
+        record = encode_record(
+            topic,
+            body,
+            properties,
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=queue_offset,
+            physical_offset=offset,
+            sys_flag=host_flags(message),
+            born_ms=message.born_ms,
+            born_host=born_host,
+            store_ms=store_ms,
+            store_host=store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body_crc=crc32(body),
+        )
+        self._write(mapped, record)
+        self.last_store_ms = store_ms
+        return offset, len(record)
+
+    def append_batch(
+        self, message: PutMessage, items: Sequence[tuple[int, Bytes, bytes]], queue_offset: int, store_ms: int
+    ) -> tuple[list[int], int]:
+        """Append one record per (flag, body, properties) in one write, all in one file.
+
+        Returns (physical offsets, bytes). Raises AppendFailed: then nothing was appended.
+        """
+        topic = message.topic.encode()
+        born_host, store_host = message.born_host, message.store_host
+        hosts = len(born_host), len(store_host)
+        total = sum(record_size(len(topic), len(body), len(properties), *hosts) for _flag, body, properties in items)
+        mapped = self._file_with_room(total)
+        offset = mapped.start + mapped.wrote
+        sys_flag = host_flags(message)
+        offsets: list[int] = []
+        chunk = bytearray()
+        for number, (flag, body, properties) in enumerate(items):
+            offsets.append(offset + len(chunk))
+            chunk += encode_record(
+                topic,
+                body,
+                properties,
+                queue_id=message.queue_id,
+                flag=flag,
+                queue_offset=queue_offset + number,
+                physical_offset=offsets[-1],
+                sys_flag=sys_flag,
+                born_ms=message.born_ms,
+                born_host=born_host,
+                store_ms=store_ms,
+                store_host=store_host,
+                reconsume_times=message.reconsume_times,
+                prepared_transaction_offset=0,
+                body_crc=crc32(body),
+            )
+        self._write(mapped, chunk)
+        self.last_store_ms = store_ms
+        return offsets, total
+
+    def _file_with_room(self, size: int) -> MappedFile:
+        """The file for `size` bytes of records; a full one is closed with a blank record and the next one taken."""
+        if self.broken:
+            raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken)
+        last = self.list.last
+        if last is not None and size + BLANK_SIZE <= last.room:
+            return last
+        if size + BLANK_SIZE > self.file_size:
+            raise AppendFailed(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"the record has {size} bytes, a commit log file {self.file_size}",
+                hint="smaller messages, or a larger mappedFileSizeCommitLog in a new store",
+            )
+        if last is not None and not last.is_full:
+            self._write(last, _BLANK.pack(last.room, MAGIC_BLANK), closes=True)
+        return self._roll()
+
+    def _roll(self) -> MappedFile:
+        try:
+            mapped = self.list.file_for_append()
+        except (OSError, StoreError) as error:
+            raise AppendFailed(
+                PutStatus.CREATE_FILE_FAILED,
+                f"cannot make the next commit log file: {error}",
+                path=str(self.list.folder),
+            ) from error
+        if self.pool is not None and (buffer := self.pool.borrow()) is not None:
+            mapped.lend_buffer(buffer)
+        self.allocate.prepare(self.list.folder / offset_file_name(mapped.end))
+        return mapped
+
+    def _write(self, mapped: MappedFile, data: Bytes, *, closes: bool = False) -> None:
+        try:
+            if closes:
+                mapped.close_with(data)
+            else:
+                mapped.append(data)
+        except OSError as error:
+            raise self._refused(mapped, error) from error
+        except StoreError as error:
+            # A torn record lies in the file and could not be erased: what is appended now might never be found again.
+            self.broken = str(error)
+            raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken) from error
+
+    def _refused(self, mapped: MappedFile, error: OSError) -> AppendFailed:
+        full = error.errno in _SPACE_ERRORS
+        return AppendFailed(
+            PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE,
+            f"write failed: {os.strerror(error.errno or 0)}{self._free_text() if full else ''}",
+            path=str(mapped.path),
+            offset=mapped.wrote,
+            hint="free space on this disk, or lower fileReservedTime or diskMaxUsedSpaceRatio" if full else "",
+        )
+
+    def _free_text(self) -> str:
+        try:
+            return f", {self._disk.disk_usage(self.list.folder)[1]} bytes free"
+        except OSError:
+            return ""  # the disk is in trouble, and the first error is the one to tell
+
+    # -- write pool ----------------------------------------------------------------------------------------------------
+
+    def commit(self, least_pages: int = 0) -> bool:
+        """Carry the write buffers into their files; True when something became readable. Raises OSError."""
+        if self.pool is None:
+            return False
+        before = self.list.max_offset
+        moved = self.list.commit(least_pages)
+        if moved:
+            for mapped in self.list.files[-self.pool.count - 1 :]:
+                if (buffer := mapped.take_buffer()) is not None:
+                    self.pool.give_back(buffer)
+        return self.list.max_offset > before
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        """`size` readable bytes at physical `offset`; None if not all are there."""
+        return self.list.view(offset, size)
+
+    def record(self, offset: int) -> memoryview | None:
+        """The whole record that starts at `offset`; None if none starts there (offsets may come from outside)."""
+        head = self.list.view(offset, _HEAD.size)
+        if head is None:
+            return None
+        size, magic, own_offset = _HEAD.unpack(head)
+        if magic not in (MAGIC_V1, MAGIC_V2) or own_offset != offset:
+            return None
+        return self.list.view(offset, size)
+
+    def store_ms_at(self, offset: int) -> int:
+        """Store time of the record at `offset`, -1 when it cannot be read."""
+        flag = self.list.view(offset + _SYS_FLAG_POSITION, _SYS_FLAG.size)
+        if flag is None:
+            return -1
+        position = _STORE_MS_POSITION + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
+        stored = self.list.view(offset + position, _STORE_MS.size)
+        return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
+
+
+def host_flags(message: PutMessage) -> int:
+    """The message's sysFlag with the two bits that say how long its hosts are."""
+    flags = message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    if len(message.born_host) == 20:
+        flags |= BORN_HOST_V6
+    if len(message.store_host) == 20:
+        flags |= STORE_HOST_V6
+    return flags

@@ -1,0 +1,222 @@
+"""When bytes of the log become safe: group commit, timed flush, commit of the write pool.
+
+Owns        the one sync that is under way, who waits for it, when the next one starts.
+Must not know   records, messages, what is told to the sender.
+
+Invariant: a position is "flushed" only after a sync that began after its bytes were written has succeeded.
+Invariant: after a failed sync nothing is synced again, nobody is told OK, and `on_failure` is called once.
+
+Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommitService, FlushRealTimeService, CommitRealTimeService).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.base.threshold import Threshold, Waiter
+from rocketlake.base.worker import Worker
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+
+__all__ = ["GroupCommit", "LogSync", "PoolCommit", "Thorough", "TimedFlush"]
+
+_log = get_logger(__name__)
+
+
+class LogSync:
+    """Syncs of one log, one at a time, on a worker; `flushed` is how far the log is safe."""
+
+    def __init__(self, log: MappedFileList, worker: Worker, last_store_ms: Callable[[], int]) -> None:
+        self.flushed = Threshold(log.flushed_offset)
+        self.failure = ""
+        """Why nothing is synced any more; "" while all is well."""
+        self.safe_store_ms = 0
+        """Every record stored at or before this time is safe (for the checkpoint)."""
+        self.commit_first: Callable[[], object] = _nothing
+        """Called before each sync; carries the write pool into the files when senders wait. May raise OSError."""
+        self.on_flushed: Callable[[], object] = _nothing
+        self.on_failure: Callable[[str], object] = _unheard
+        self._log = log
+        self._worker = worker
+        self._last_store_ms = last_store_ms
+        self._under_way = False
+
+    def start(self, least_pages: int = 0) -> None:
+        """Begin a sync of what is worth it; nothing happens while one is under way or after a failure."""
+        if self._under_way or self.failure:
+            return
+        try:
+            self.commit_first()
+        except OSError:
+            self.flushed.fail_all()
+            return
+        job = self._log.to_flush(least_pages)
+        if job is None:
+            return
+        self._under_way = True
+        store_ms = self._last_store_ms() if job.end >= self._log.wrote_offset else 0
+        self._worker.submit(job.run, lambda _result, error: self._ended(job, store_ms, error))
+
+    def _ended(self, job: FlushJob, store_ms: int, error: Exception | None) -> None:
+        self._under_way = False
+        if error is not None:
+            job.failed(error)
+            self.failure = self._log.sync_error
+            _log.error("%s; the store takes no more messages until it is restarted", self.failure)
+            self.on_failure(self.failure)
+            self.flushed.fail_all()
+            return
+        job.done()
+        self.safe_store_ms = max(self.safe_store_ms, store_ms)
+        # First what the sync makes readable, then the senders: who is told OK finds the message.
+        self.on_flushed()
+        self.flushed.advance(self._log.flushed_offset)
+        if len(self.flushed):
+            self.start()
+
+
+class GroupCommit(Service):
+    """SYNC_FLUSH: everybody who waits when a sync starts is served by that one sync."""
+
+    def __init__(self, sync: LogSync, clock: Clock) -> None:
+        super().__init__("group-commit")
+        self._sync = sync
+        self._clock = clock
+        self._soon = _Soon(sync.start)
+        self._somebody_waits = asyncio.Event()
+
+    async def start(self) -> None:
+        """Begin to watch deadlines."""
+        await super().start()
+        self.spawn("deadlines", self._watch_deadlines())
+
+    def wait(self, target: int, waiter: Waiter, timeout_ms: int) -> None:
+        """Call `waiter(True)` when the log is safe up to `target`, `waiter(False)` at the timeout or a failed sync."""
+        if self._sync.failure:
+            waiter(False)
+            return
+        self._sync.flushed.wait(target, waiter, self._clock.monotonic() + timeout_ms / 1000)
+        self._somebody_waits.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Sync at the end of this loop turn, so that all messages of a chunk of requests share it."""
+        self._soon.ask()
+
+    async def _watch_deadlines(self) -> None:
+        while True:
+            await self._somebody_waits.wait()
+            pause = self._sync.flushed.next_deadline - self._clock.monotonic()
+            if pause == float("inf"):
+                self._somebody_waits.clear()
+            elif pause > 0:
+                await self._clock.sleep(pause)
+            else:
+                self._sync.flushed.expire(self._clock.monotonic())
+
+
+class TimedFlush(Service):
+    """ASYNC_FLUSH: a sync by interval and pages, a thorough one now and then; `wake` asks for one now (real-time)."""
+
+    def __init__(self, sync: LogSync, config: StoreConfig, clock: Clock) -> None:
+        super().__init__("timed-flush")
+        self._sync = sync
+        self._config = config
+        self._clock = clock
+        self._thorough = Thorough(config.flush_thorough_interval_ms, clock)
+        self._soon = _Soon(self._round)
+
+    async def start(self) -> None:
+        """Begin the rounds."""
+        await super().start()
+        self.spawn("rounds", _rounds(self._round, self._config.flush_interval_ms, self._clock))
+
+    def wake(self) -> None:
+        """Do not wait for the interval; without effect when `flushCommitLogTimed` is on."""
+        if not self._config.flush_timed:
+            self._soon.ask()
+
+    def _round(self) -> None:
+        self._sync.start(0 if self._thorough.is_due() else self._config.flush_least_pages)
+
+
+class PoolCommit(Service):
+    """Write pool: carries buffers into files by interval and pages; `wake` asks for a look now."""
+
+    def __init__(self, commit: Callable[[int], object], config: StoreConfig, clock: Clock) -> None:
+        super().__init__("pool-commit")
+        self._commit = commit
+        self._config = config
+        self._clock = clock
+        self._thorough = Thorough(config.commit_thorough_interval_ms, clock)
+        self._soon = _Soon(self._round)
+
+    async def start(self) -> None:
+        """Begin the rounds."""
+        await super().start()
+        self.spawn("rounds", _rounds(self._round, self._config.commit_interval_ms, self._clock))
+
+    def wake(self) -> None:
+        """Do not wait for the interval; without effect when `wakeCommitWhenPutMessage` is off."""
+        if self._config.commit_wakes_on_put:
+            self._soon.ask()
+
+    def _round(self) -> None:
+        try:
+            self._commit(0 if self._thorough.is_due() else self._config.commit_least_pages)
+        except OSError as error:
+            _log.warning("the write pool cannot be committed, it is tried again: %s", error)
+
+
+class Thorough:
+    """Says once per interval that this round must leave nothing behind."""
+
+    def __init__(self, interval_ms: int, clock: Clock) -> None:
+        self._seconds = interval_ms / 1000
+        self._clock = clock
+        self._last = clock.monotonic()
+
+    def is_due(self) -> bool:
+        """True when the interval has passed since the last True."""
+        now = self._clock.monotonic()
+        if now < self._last + self._seconds:
+            return False
+        self._last = now
+        return True
+
+
+class _Soon:
+    """Runs `call` at the end of this loop turn, once, however often it was asked for."""
+
+    __slots__ = ("_asked", "_call")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._asked = False
+
+    def ask(self) -> None:
+        if not self._asked:
+            self._asked = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._asked = False
+        self._call()
+
+
+async def _rounds(call: Callable[[], object], interval_ms: int, clock: Clock) -> None:
+    while True:
+        await clock.sleep(interval_ms / 1000)
+        call()
+
+
+def _nothing() -> None:
+    """Nobody is interested."""
+
+
+def _unheard(_reason: str) -> None:
+    """Nobody is interested."""
