@@ -24,11 +24,19 @@ class ExponentialRetry(Entry, kw_only=True):
     max: int = 7200000
     multiplier: int = 2
 
+    def to_model(self) -> model.ExponentialRetry:
+        """The model value."""
+        return model.ExponentialRetry(self.initial, self.max, self.multiplier)
+
 
 class CustomizedRetry(Entry, kw_only=True):
-    """Pauses one by one, in ms."""
+    """Pauses one by one, in ms; absent = Java's eighteen steps."""
 
     next: list[int] = field(default_factory=list)
+
+    def to_model(self) -> model.CustomizedRetry:
+        """The model value."""
+        return model.CustomizedRetry(tuple(self.next)) if self.next else model.CustomizedRetry()
 
 
 class RetryPolicyEntry(Entry, kw_only=True):
@@ -43,23 +51,21 @@ class RetryPolicyEntry(Entry, kw_only=True):
         exponential, customized = self.exponential_retry_policy, self.customized_retry_policy
         return model.RetryPolicy(
             type=_POLICY_TYPES.get(self.type, model.RetryPolicyType.CUSTOMIZED),
-            exponential=exponential
-            and model.ExponentialRetry(exponential.initial, exponential.max, exponential.multiplier),
-            customized=model.CustomizedRetry(tuple(customized.next)) if customized and customized.next else None,
+            exponential=None if exponential is None else exponential.to_model(),
+            customized=None if customized is None else customized.to_model(),
         )
 
     @classmethod
     def from_model(cls, policy: model.RetryPolicy) -> RetryPolicyEntry:
         """From the model value."""
-        exponential, customized = policy.exponential, policy.customized
-        return cls(
-            type=policy.type.value,
-            exponential_retry_policy=exponential
-            and ExponentialRetry(
-                initial=exponential.initial_ms, max=exponential.max_ms, multiplier=exponential.multiplier
-            ),
-            customized_retry_policy=customized and CustomizedRetry(next=list(customized.steps_ms)),
-        )
+        entry = cls(type=policy.type.value)
+        if (growing := policy.exponential) is not None:
+            entry.exponential_retry_policy = ExponentialRetry(
+                initial=growing.initial_ms, max=growing.max_ms, multiplier=growing.multiplier
+            )
+        if policy.customized is not None:
+            entry.customized_retry_policy = CustomizedRetry(next=list(policy.customized.steps_ms))
+        return entry
 
 
 class SimpleSubscription(Entry, kw_only=True):
