@@ -17,21 +17,24 @@ _FAST_SECONDS: Final = 0.05
 
 
 class Sweeper:
-    """Calls `sweep` of its links from one timer. An answer that does not come is noticed 50 ms late at most."""
+    """Calls `sweep` of its links from one task, on the time of its clock.
+
+    An answer that does not come is noticed 50 ms late at most. Without links there is no task.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._links: set[Link] = set()
         self._expecting: set[Link] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
         self._fast = False
         self._next_slow = 0.0
 
     def add(self, link: Link) -> None:
         """Watches a link."""
         self._links.add(link)
-        if self._timer is None:
-            self._arm()
+        if self._task is None:
+            self._start()
 
     def discard(self, link: Link) -> None:
         """Forgets a link; the timer stops with the last one."""
@@ -44,13 +47,14 @@ class Sweeper:
         """The link has a request pending: look at it often."""
         self._expecting.add(link)
         if not self._fast:
-            self._arm()
+            self._fast = True
+            self._start()
 
     def stop(self) -> None:
-        """Stops the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Ends the task."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
         self._fast = False
 
     def sweep(self) -> None:
@@ -65,16 +69,14 @@ class Sweeper:
             if not link.pending:
                 self._expecting.discard(link)
 
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._fast = bool(self._expecting)
-        self._timer = asyncio.get_running_loop().call_later(_FAST_SECONDS if self._fast else _SLOW_SECONDS, self._tick)
+    def _start(self) -> None:
+        """Starts the task, or starts it anew because it sleeps too long for what is expected now."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="link sweeper")
 
-    def _tick(self) -> None:
-        self._timer = None
-        self.sweep()
-        if self._links:
-            self._arm()
-        else:
-            self._fast = False
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(_FAST_SECONDS if self._fast else _SLOW_SECONDS)
+            self.sweep()
+            self._fast = bool(self._expecting)

@@ -81,7 +81,7 @@ class RouteQueueEntry(Entry, kw_only=True):
 
 
 class RouteBody(Body, kw_only=True):
-    """Answer of GET_ROUTEINFO_BY_TOPIC, body of REGISTER_TOPIC_IN_NAMESRV. Mappings (static topics) pass as they are."""
+    """Answer of GET_ROUTEINFO_BY_TOPIC, body of REGISTER_TOPIC_IN_NAMESRV; mappings (static topics) pass unread."""
 
     broker_datas: list[BrokerEntry] = field(default_factory=list)
     filter_server_table: dict[str, list[str]] = field(default_factory=dict)
