@@ -1,0 +1,40 @@
+"""A sleep that can be cut short.
+
+Owns        Alarm.
+Must not know   what is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rocketlake.base.clock import Clock
+
+
+class Alarm:
+    """`await wait(seconds)` ends after that time or as soon as somebody calls `ring()`; a ring is never lost."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """End the present wait, or the next one at once."""
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """True when rung, false when the time was up."""
+        if not self._rung.is_set():
+            waits = (
+                asyncio.ensure_future(self._clock.sleep(seconds)),
+                asyncio.ensure_future(self._rung.wait()),
+            )
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+        rung = self._rung.is_set()
+        self._rung.clear()
+        return rung

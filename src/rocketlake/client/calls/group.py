@@ -1,0 +1,89 @@
+"""HEART_BEAT, UNREGISTER_CLIENT, members of a group, queue locks.
+
+Owns        these requests.
+Must not know   when they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.client import GroupMembers
+from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry
+from rocketlake.protocol.bodies.lock import LockBody, LockReply
+from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.client import GroupMembersHeader, UnregisterClientHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+
+def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable[ConsumerEntry]) -> bytes:
+    """The heartbeat of one client, version 1: always complete."""
+    entries = [ProducerEntry(group_name=group) for group in producers]
+    return Heartbeat(client_id=client_id, producers=entries, consumers=list(consumers)).encode()
+
+
+async def heartbeat(net: NetClient, address: str, body: bytes, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
+    """Register the client's groups; returns the broker's version number."""
+    answer = await ask(net, address, Command.request(RequestCode.HEART_BEAT, body=body), timeout_ms)
+    return answer.version
+
+
+async def unregister(
+    net: NetClient,
+    address: str,
+    client_id: str,
+    *,
+    producer_group: str | None = None,
+    consumer_group: str | None = None,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> None:
+    """Leave a group now, rather than when the broker misses the heartbeats."""
+    header = UnregisterClientHeader(client_id=client_id, producer_group=producer_group, consumer_group=consumer_group)
+    await ask(net, address, Command.request(RequestCode.UNREGISTER_CLIENT, header), timeout_ms)
+
+
+async def members(net: NetClient, address: str, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[str]:
+    """Client ids of the group's consumers; [] when the broker knows none."""
+    command = Command.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupMembersHeader(consumer_group=group))
+    # A broker that knows nobody of the group answers SYSTEM_ERROR.
+    answer = await ask(net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR))
+    if answer.code != ResponseCode.SUCCESS or not answer.body:
+        return []
+    return GroupMembers.decode(answer.body_bytes).client_ids
+
+
+async def lock(
+    net: NetClient,
+    address: str,
+    client_id: str,
+    group: str,
+    queues: Collection[MessageQueue],
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> set[MessageQueue]:
+    """Lock these queues for ordered consumption, or renew their locks; returns those that are ours now."""
+    command = Command.request(RequestCode.LOCK_BATCH_MQ, body=_lock_body(client_id, group, queues))
+    answer = await ask(net, address, command, timeout_ms)
+    return {entry.to_model() for entry in LockReply.decode(answer.body_bytes).queues}
+
+
+async def unlock(
+    net: NetClient,
+    address: str,
+    client_id: str,
+    group: str,
+    queues: Collection[MessageQueue],
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> None:
+    """Give these locks up."""
+    command = Command.request(RequestCode.UNLOCK_BATCH_MQ, body=_lock_body(client_id, group, queues))
+    await ask(net, address, command, timeout_ms)
+
+
+def _lock_body(client_id: str, group: str, queues: Collection[MessageQueue]) -> bytes:
+    entries = [QueueEntry.from_model(queue) for queue in queues]
+    return LockBody(client_id=client_id, consumer_group=group, queues=entries).encode()

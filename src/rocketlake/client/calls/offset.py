@@ -1,0 +1,86 @@
+"""Queue offsets: committed, smallest, largest, by time.
+
+Owns        the offset requests.
+Must not know   who commits what when.
+"""
+
+from __future__ import annotations
+
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import RequestHeader
+from rocketlake.protocol.headers.offset import (
+    EarliestTimeHeader,
+    MaxOffsetHeader,
+    MinOffsetHeader,
+    OffsetReplyHeader,
+    QueryOffsetHeader,
+    SearchOffsetHeader,
+    TimestampReplyHeader,
+    UpdateOffsetHeader,
+)
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+
+async def committed_offset(
+    net: NetClient, address: str, group: str, queue: MessageQueue, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> int:
+    """The group's offset in this queue; -1 when it never committed."""
+    header = QueryOffsetHeader(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
+    command = Command.request(RequestCode.QUERY_CONSUMER_OFFSET, header)
+    answer = await ask(net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+    return -1 if answer.code == ResponseCode.QUERY_NOT_FOUND else answer.header(OffsetReplyHeader).offset
+
+
+async def commit_offset(
+    net: NetClient, address: str, group: str, queue: MessageQueue, offset: int, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> None:
+    """Set the group's offset: the next message it will read."""
+    header = UpdateOffsetHeader(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset)
+    await ask(net, address, Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header), timeout_ms)
+
+
+async def max_offset(net: NetClient, address: str, queue: MessageQueue, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
+    """The offset the next message will get."""
+    header = MaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(net, address, RequestCode.GET_MAX_OFFSET, header, timeout_ms)
+
+
+async def min_offset(net: NetClient, address: str, queue: MessageQueue, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
+    """The offset of the oldest message kept."""
+    header = MinOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+    return await _offset(net, address, RequestCode.GET_MIN_OFFSET, header, timeout_ms)
+
+
+async def offset_by_time(
+    net: NetClient,
+    address: str,
+    queue: MessageQueue,
+    timestamp_ms: int,
+    *,
+    upper: bool = False,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> int:
+    """The first offset stored at or after this time (`upper`: the last one at this time)."""
+    boundary = "UPPER" if upper else "LOWER"
+    header = SearchOffsetHeader(
+        topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, boundary_type=boundary
+    )
+    return await _offset(net, address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout_ms)
+
+
+async def earliest_store_ms(
+    net: NetClient, address: str, queue: MessageQueue, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> int:
+    """When the oldest message kept was stored, epoch ms; -1 for an empty queue."""
+    header = EarliestTimeHeader(topic=queue.topic, queue_id=queue.queue_id)
+    answer = await ask(net, address, Command.request(RequestCode.GET_EARLIEST_MSG_STORETIME, header), timeout_ms)
+    return answer.header(TimestampReplyHeader).timestamp
+
+
+async def _offset(net: NetClient, address: str, code: RequestCode, header: RequestHeader, timeout_ms: int) -> int:
+    answer = await ask(net, address, Command.request(code, header), timeout_ms)
+    return answer.header(OffsetReplyHeader).offset

@@ -1,0 +1,201 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE, QUERY_MESSAGE, VIEW_MESSAGE_BY_ID: messages out of a broker.
+
+Owns        the flags of a pull, the meaning of its codes, taking inner batches apart.
+Must not know   positions, flow control.
+
+Rule: an answer is a list of records as they lie in the broker's log. A record that does not decode is an error here,
+never skipped: skipping would lose it (and all behind it) without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rocketlake.base.errors import ProtocolError
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.codec import property_text
+from rocketlake.codec.record import iter_records
+from rocketlake.codec.record_batch import iter_batch
+from rocketlake.model import sys_flag
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.pull import (
+    PULL_COMMIT_OFFSET,
+    PULL_LITE,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    PullHeader,
+    PullReplyHeader,
+)
+from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+
+class PullStatus(Enum):
+    """What a pull found."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED_MESSAGE = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+
+
+PULL_CODES = frozenset(status.value for status in PullStatus)
+
+
+@dataclass(slots=True)
+class PullAnswer:
+    """One pull: where to go on (`next_offset`), what the queue holds, the messages (or the raw `body`)."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int = 0
+    messages: list[StoredMessage] = field(default_factory=list)
+    body: bytes = b""
+
+
+async def pull(
+    net: NetClient,
+    address: str,
+    queue: MessageQueue,
+    *,
+    group: str,
+    offset: int,
+    subscription: Subscription,
+    max_messages: int = 32,
+    max_bytes: int = 256 * 1024,
+    hold_ms: int = 0,
+    commit: int = 0,
+    lite: bool = False,
+    decode: bool = True,
+    timeout_ms: int = 30_000,
+) -> PullAnswer:
+    """Messages from `offset` on; the broker holds the request up to `hold_ms` while there is none.
+
+    `lite` sends the subscription along, so that no consumer need be registered. `commit` > 0 commits that offset first.
+    With `decode` false the records stay in `body`.
+    """
+    flags = PULL_COMMIT_OFFSET if commit > 0 else 0
+    flags |= PULL_SUSPEND if hold_ms > 0 else 0
+    flags |= PULL_SUBSCRIPTION | PULL_LITE if lite else 0
+    header = PullHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=max_messages,
+        sys_flag=flags,
+        commit_offset=commit,
+        suspend_timeout_millis=hold_ms,
+        # A lite pull is complete in itself: version 0 asks the broker not to compare it with a heartbeat.
+        sub_version=0 if lite else subscription.version,
+        subscription=subscription.expression if lite else None,
+        expression_type=subscription.expression_type,
+        max_msg_bytes=max_bytes,
+        target_broker=queue.broker_name,
+    )
+    code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
+    answer = await ask(net, address, Command.request(code, header), timeout_ms, accept=PULL_CODES)
+    reply = answer.header(PullReplyHeader)
+    result = PullAnswer(
+        PullStatus(ResponseCode(answer.code)),
+        reply.next_begin_offset,
+        reply.min_offset,
+        reply.max_offset,
+        reply.suggest_which_broker_id,
+    )
+    if result.status is PullStatus.FOUND:
+        result.body = answer.body_bytes
+        if decode:
+            result.messages = decode_messages(result.body, queue, address, delta=reply.offset_delta or 0)
+    return result
+
+
+async def query_messages(
+    net: NetClient,
+    address: str,
+    topic: str,
+    key: str,
+    *,
+    max_messages: int = 32,
+    begin_ms: int = 0,
+    end_ms: int = 2**63 - 1,
+    unique: bool = False,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> list[StoredMessage]:
+    """Messages with this key (`unique`: with this message id), stored between two times; [] when there is none."""
+    header = QueryMessageHeader(
+        topic=topic,
+        key=key,
+        max_num=max_messages,
+        begin_timestamp=begin_ms,
+        end_timestamp=end_ms,
+        unique_key=unique,
+    )
+    command = Command.request(RequestCode.QUERY_MESSAGE, header)
+    answer = await ask(net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+    if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        return []
+    return decode_messages(answer.body_bytes, None, address)
+
+
+async def view_message(
+    net: NetClient,
+    address: str,
+    physical_offset: int,
+    *,
+    topic: str | None = None,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> StoredMessage:
+    """The message at this physical offset. Raises RemoteError when there is none."""
+    header = ViewMessageHeader(offset=physical_offset, topic=topic)
+    answer = await ask(net, address, Command.request(RequestCode.VIEW_MESSAGE_BY_ID, header), timeout_ms)
+    return decode_messages(answer.body_bytes, None, address)[0]
+
+
+def decode_messages(body: bytes, queue: MessageQueue | None, address: str, *, delta: int = 0) -> list[StoredMessage]:
+    """Records back to back, each with its queue's broker name; inner batches become their messages."""
+    messages: list[StoredMessage] = []
+    size = 0
+    for record in iter_records(body):
+        size += record.store_size
+        if queue is not None:
+            record.broker_name = queue.broker_name
+        record.queue_offset += delta
+        if record.sys_flag & sys_flag.NEED_UNWRAP:
+            messages += _unwrap(record)
+        else:
+            messages.append(record)
+    if size != len(body):
+        what = f"record at byte {size} of a pull answer is broken"
+        where = f"{address} {queue or ''}".strip()
+        raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
+    return messages
+
+
+def _unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
+    for number, (flag, body, properties) in enumerate(iter_batch(record.body)):
+        yield StoredMessage(
+            record.topic,
+            bytes(body),
+            properties=property_text.decode(properties),
+            flag=flag,
+            broker_name=record.broker_name,
+            queue_id=record.queue_id,
+            queue_offset=record.queue_offset + number,
+            physical_offset=record.physical_offset,
+            sys_flag=record.sys_flag,
+            born_ms=record.born_ms,
+            born_host=record.born_host,
+            store_ms=record.store_ms,
+            store_host=record.store_host,
+            reconsume_times=record.reconsume_times,
+        )

@@ -1,0 +1,71 @@
+"""Questions to the name servers: the route of a topic, the brokers of the cluster.
+
+Owns        which name server is asked, and asking the next one when it fails.
+Must not know   what routes are used for.
+
+Rule (RocketMQ): start with any of them, keep the one that answers, go round when it does not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from rocketlake.base.errors import LinkError
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.model.route import Route
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.route import ClusterInfo, RouteBody
+from rocketlake.protocol.bodies.stats import TopicList
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.namesrv import GetRouteHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+
+class NameServers:
+    """The name servers of a cluster; they all know the same."""
+
+    def __init__(self, net: NetClient, addresses: Sequence[str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+        self.addresses = tuple(addresses)
+        self._net = net
+        self._timeout_ms = timeout_ms
+        self._chosen = random.randrange(len(self.addresses))
+
+    async def route(self, topic: str) -> Route | None:
+        """The topic's route; None when the name server does not know the topic. Raises LinkError, RemoteError."""
+        header = GetRouteHeader(topic=topic, accept_standard_json_only=True)
+        answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, accept=ResponseCode.TOPIC_NOT_EXIST)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        return RouteBody.decode(answer.body_bytes).to_model()
+
+    async def cluster(self) -> ClusterInfo:
+        """All brokers by cluster and name."""
+        answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO, None)
+        return ClusterInfo.decode(answer.body_bytes)
+
+    async def topics(self) -> list[str]:
+        """Names of all topics."""
+        answer = await self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
+        return sorted(TopicList.decode(answer.body_bytes).topics)
+
+    async def _ask(
+        self, code: RequestCode, header: Header | None, *, accept: ResponseCode = ResponseCode.SUCCESS
+    ) -> Command:
+        problems: list[str] = []
+        for _ in self.addresses:
+            address = self.addresses[self._chosen]
+            # A command belongs to one link; each try makes its own.
+            command = Command.request(code, header)
+            try:
+                return await ask(self._net, address, command, self._timeout_ms, accept=(ResponseCode.SUCCESS, accept))
+            except LinkError as error:
+                problems.append(str(error))
+                self._chosen = (self._chosen + 1) % len(self.addresses)
+        raise LinkError(
+            "no name server answers: " + "; ".join(problems),
+            where="name server " + ";".join(self.addresses),
+            hint="is it running there? `rocketlake up` starts one; `namesrv=` or NAMESRV_ADDR says where it is",
+        )

@@ -1,0 +1,209 @@
+"""Settings of producers and consumers: frozen values, each with its default, unit, range, Java name and reason.
+
+Owns        ClientConfig (links, routes, timers), ProducerConfig, ConsumerConfig, and the check of their ranges.
+Must not know   where settings come from.
+
+Defaults are those of RocketMQ's own client unless the reason says otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+
+from rocketlake.base.config_file import setting
+from rocketlake.base.errors import UsageError
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+KIB = 1024
+MIB = 1024 * KIB
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+class FirstOffset(Enum):
+    """Where a group starts in a queue that it never committed; values are the names on the wire."""
+
+    LAST = "CONSUME_FROM_LAST_OFFSET"
+    FIRST = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+class Ranged:
+    """Checks every numeric setting against its declared range, once, when the value is made."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value, low, high = getattr(self, entry.name), entry.metadata.get("low"), entry.metadata.get("high")
+            if (low is not None and value < low) or (high is not None and value > high):
+                bounds = f"{low if low is not None else '...'} to {high if high is not None else '...'}"
+                raise UsageError(
+                    f"{entry.name}={value!r} is out of range ({bounds})",
+                    where=type(self).__name__,
+                    hint=entry.metadata["why"],
+                )
+
+
+@dataclass(frozen=True)
+class ClientConfig(Ranged):
+    """What one client instance needs to reach a cluster."""
+
+    namesrv: str = setting(
+        "", java="namesrvAddr", why="name servers host:port;host:port; empty: NAMESRV_ADDR, else 127.0.0.1:9876"
+    )
+    client_ip: str = setting("", java="clientIP", why="first part of the client id; empty: this machine's address")
+    instance_name: str = setting("", java="instanceName", why="second part of the client id; empty: unique")
+    route_interval_ms: int = setting(30 * SECOND, java="pollNameServerInterval", low=10, why="how old a route may get")
+    heartbeat_interval_ms: int = setting(
+        30 * SECOND, java="heartbeatBrokerInterval", low=10, why="a broker forgets a client after 120 s of silence"
+    )
+    persist_interval_ms: int = setting(
+        5 * SECOND, java="persistConsumerOffsetInterval", low=10, why="most that is consumed again after a crash"
+    )
+    call_timeout_ms: int = setting(
+        3 * SECOND, java="mqClientApiTimeout", low=1, why="limit for routes, heartbeats, members, offsets"
+    )
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The name servers to ask, in the order given."""
+        text = self.namesrv or os.environ.get("NAMESRV_ADDR", "") or DEFAULT_NAMESRV
+        found = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+        for address in found:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdigit():
+                raise UsageError(
+                    f"{address!r} is no name server address",
+                    where="ClientConfig.namesrv",
+                    hint="write host:port;host:port",
+                )
+        return found
+
+
+@dataclass(frozen=True)
+class ProducerConfig(Ranged):
+    """How a producer sends."""
+
+    send_timeout_ms: int = setting(3 * SECOND, java="sendMsgTimeout", low=1, why="whole call, with its retries")
+    retries: int = setting(2, java="retryTimesWhenSendFailed", low=0, high=16, why="more attempts, on other brokers")
+    retry_when_not_stored_ok: bool = setting(
+        False,
+        java="retryAnotherBrokerWhenNotStoreOK",
+        why="also retry what is stored but not flushed or copied",
+    )
+    avoid_slow_brokers: bool = setting(
+        False, java="sendLatencyFaultEnable", why="pass over brokers whose last send was slow or failed"
+    )
+    compress_over_bytes: int = setting(
+        4 * KIB, java="compressMsgBodyOverHowmuch", low=0, why="smaller ones stay as they are"
+    )
+    compression: str = setting("zlib", java="compressType", why="zlib, lz4 or zstd; old consumers know zlib only")
+    compression_level: int = setting(5, java="compressLevel", low=0, high=22, why="higher is smaller and slower")
+    message_bytes_max: int = setting(4 * MIB, java="maxMessageSize", low=1, why="the broker has the same limit")
+    batch_bytes_max: int = setting(
+        MIB,
+        low=1,
+        why="a batch is split into requests of at most this size",
+    )
+    pending_sends_max: int = setting(
+        10_000, java="backPressureForAsyncSendNum", low=1, why="send_nowait calls on their way at once"
+    )
+    template_topic: str = setting("TBW102", java="createTopicKey", why="the topic new topics are modelled on")
+    new_topic_queues: int = setting(
+        4, java="defaultTopicQueueNums", low=1, why="queues wanted when a topic is auto-created"
+    )
+
+
+@dataclass(frozen=True)
+class ConsumerConfig(Ranged):
+    """How a push consumer (and what stands on it) pulls, runs listeners and retries."""
+
+    concurrency: int = setting(20, java="consumeThreadMax", low=1, high=1000, why="listeners running at once")
+    batch_size: int = setting(
+        1, java="consumeMessageBatchMaxSize", low=1, high=1024, why="messages handed to the listener at once"
+    )
+    pull_batch_size: int = setting(32, java="pullBatchSize", low=1, high=1024, why="messages asked for in one pull")
+    pull_bytes: int = setting(256 * KIB, java="pullBatchSizeInBytes", low=1, why="bytes asked for in one pull")
+    pull_interval_ms: int = setting(0, java="pullInterval", low=0, high=65535, why="pause between two pulls of a queue")
+    queue_messages_max: int = setting(1000, java="pullThresholdForQueue", low=1, high=65535, why="in hand, per queue")
+    queue_bytes_max: int = setting(
+        100 * MIB, java="pullThresholdSizeForQueue", low=1, why="bytes in hand, per queue (Java: in MiB)"
+    )
+    topic_messages_max: int = setting(
+        -1, java="pullThresholdForTopic", low=-1, why="in hand, per topic, shared by its queues; -1: no such limit"
+    )
+    span_max: int = setting(
+        2000,
+        java="consumeConcurrentlyMaxSpan",
+        low=1,
+        high=65535,
+        why="one stuck message stops the pull this far ahead",
+    )
+    flow_control_pause_ms: int = setting(50, low=1, why="how soon a full queue looks again")
+    error_pause_ms: int = setting(
+        SECOND, java="pullTimeDelayMillsWhenException", low=1, why="pause after a failed pull of a queue"
+    )
+    hold_ms: int = setting(15 * SECOND, java="brokerSuspendMaxTimeMillis", low=1, why="longest hold of an empty pull")
+    pull_timeout_ms: int = setting(
+        30 * SECOND, java="consumerTimeoutMillisWhenSuspend", low=1, why="must be longer than hold_ms"
+    )
+    reconsume_max: int = setting(
+        -1, java="maxReconsumeTimes", low=-1, why="retries before the dead letters; -1: 16, orderly: no end"
+    )
+    retry_delay_level: int = setting(
+        0,
+        low=-1,
+        high=18,
+        why="delay of a failed message; 0: by its count of retries, -1: to the dead letters",
+    )
+    suspend_ms: int = setting(
+        SECOND,
+        java="suspendCurrentQueueTimeMillis",
+        low=10,
+        high=30 * SECOND,
+        why="orderly: a queue's pause after a failure",
+    )
+    local_retry_ms: int = setting(
+        5 * SECOND, low=1, why="a message that could not be sent back is consumed again here after this time"
+    )
+    consume_timeout_ms: int = setting(
+        15 * MINUTE,
+        java="consumeTimeout",
+        low=1,
+        why="a message whose listener runs longer is sent back (Java: minutes)",
+    )
+    rebalance_interval_ms: int = setting(20 * SECOND, low=10, why="at least this often; sooner when a broker says so")
+    rebalance_retry_ms: int = setting(SECOND, low=1, why="after a round that could not finish")
+    lock_interval_ms: int = setting(20 * SECOND, low=10, why="orderly: locks are renewed; brokers drop them after 60 s")
+    lock_valid_ms: int = setting(30 * SECOND, low=10, why="orderly: a lock not renewed this long is not trusted")
+    continuous_ms: int = setting(60 * SECOND, low=1, why="orderly: most time one queue keeps a worker")
+    idle_pull_max_ms: int = setting(120 * SECOND, low=1, why="a queue not pulled this long is taken anew")
+    drain_ms: int = setting(
+        10 * SECOND,
+        java="awaitTerminationMillisWhenShutdown",
+        low=0,
+        why="stop() waits so long for running listeners",
+    )
+    offsets_dir: str = setting(
+        "", java="rocketmq.client.localOffsetStoreDir", why="broadcasting: offset files; default ~/.rocketmq_offsets"
+    )
+
+    def reconsume_limit(self, *, orderly: bool) -> int:
+        """Retries before a message goes to the dead letters."""
+        if self.reconsume_max >= 0:
+            return self.reconsume_max
+        return 0x7FFFFFFF if orderly else 16
+
+
+@cache
+def local_ip() -> str:
+    """This machine's address, as others would see it; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"

@@ -1,0 +1,135 @@
+"""Runs listeners side by side: many messages at once, each queue committed up to its lowest unfinished message.
+
+Owns        the workers, what happens after a listener returned, raised or ran too long.
+Must not know   how messages are pulled, who owns which queue.
+
+Rule: a failed message is sent back to its broker and then counts as finished here; if that fails too it stays in hand
+and comes again after `local_retry_ms`. Broadcasting has no retry: a failed message is logged and dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
+from rocketlake.client.consumer.offset_store import OffsetStore
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.client.consumer.running import Queues, Spawn, consume
+from rocketlake.client.consumer.send_back import SendBack
+from rocketlake.client.hooks import Hooks
+from rocketlake.model.message import StoredMessage
+
+log = get_logger(__name__)
+EXPIRED_AT_ONCE = 16
+EXPIRED_DELAY_LEVEL = 3
+
+
+class ConcurrentRunner:
+    """Feeds pulled messages to `config.concurrency` listeners at once."""
+
+    def __init__(
+        self,
+        call: ListenerCall,
+        *,
+        group: str,
+        config: ConsumerConfig,
+        offsets: OffsetStore,
+        send_back: SendBack | None,
+        hooks: Hooks,
+        clock: Clock,
+    ) -> None:
+        self._call = call
+        self._group = group
+        self._config = config
+        self._offsets = offsets
+        self._send_back = send_back
+        self._hooks = hooks
+        self._clock = clock
+        self._waiting: asyncio.Queue[tuple[ProcessQueue, list[StoredMessage]] | None] = asyncio.Queue()
+        self._is_stopping = False
+
+    def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
+        """Start the workers; the tasks returned end by themselves after `stop`."""
+        self._spawn = spawn
+        spawn("consume timeout", self._send_expired_back(queues))
+        return [spawn(f"listener {number}", self._work()) for number in range(self._config.concurrency)]
+
+    def stop(self) -> None:
+        """Begin no further listener call; idle workers end now, busy ones after their call."""
+        self._is_stopping = True
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        for _ in range(self._config.concurrency):
+            self._waiting.put_nowait(None)
+
+    def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        """Hand pulled messages over, in pieces of `batch_size`."""
+        size = self._config.batch_size
+        for start in range(0, len(messages), size):
+            self._waiting.put_nowait((held, list(messages[start : start + size])))
+
+    async def _work(self) -> None:
+        while True:
+            piece = await self._waiting.get()
+            if piece is None or self._is_stopping:
+                return
+            held, batch = piece
+            if not held.dropped:
+                await self._consume(held, batch)
+
+    async def _consume(self, held: ProcessQueue, batch: list[StoredMessage]) -> None:
+        held.start(batch, self._clock.monotonic())
+        answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
+        if answer is None or held.dropped:
+            # Not looked at, or another member owns the queue now and has got these messages again.
+            return
+        done = answer.count_done(len(batch))
+        unsettled = await self._give_back(held, batch[done:], answer) if done < len(batch) else []
+        stuck = {message.queue_offset for message in unsettled}
+        self._finish(held, [message for message in batch if message.queue_offset not in stuck])
+        if unsettled:
+            self._spawn("local retry", self._retry_here(held, unsettled))
+
+    async def _give_back(
+        self, held: ProcessQueue, failed: Sequence[StoredMessage], answer: ConsumeResult
+    ) -> list[StoredMessage]:
+        """Send failed messages back; returns those for which that did not work."""
+        if self._send_back is None:
+            log.warning("broadcasting group %s drops %d failed message(s) of %s", self._group, len(failed), held.queue)
+            return []
+        level = self._config.retry_delay_level if answer.delay_level is None else answer.delay_level
+        unsettled = []
+        for message in failed:
+            # One that ran too long was sent back already and is no longer in hand.
+            if held.holds(message) and not await self._send_back(message, level):
+                message.reconsume_times += 1
+                unsettled.append(message)
+        return unsettled
+
+    async def _retry_here(self, held: ProcessQueue, messages: list[StoredMessage]) -> None:
+        for message in messages:
+            held.started.pop(message.queue_offset, None)
+        await self._clock.sleep(self._config.local_retry_ms / 1000)
+        if not held.dropped and not self._is_stopping:
+            self.submit(held, messages)
+
+    def _finish(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        offset = held.finish(messages)
+        if offset >= 0 and not held.dropped:
+            self._offsets.update(held.queue, offset, increase_only=True)
+
+    async def _send_expired_back(self, queues: Queues) -> None:
+        """A listener that hangs must not hold up its queue's commit for ever."""
+        timeout = self._config.consume_timeout_ms / 1000
+        while self._send_back is not None:
+            await self._clock.sleep(timeout)
+            before = self._clock.monotonic() - timeout
+            for held in list(queues()):
+                for message in held.expired(before, EXPIRED_AT_ONCE):
+                    log.warning("listener runs longer than %s s on %s: message sent back", timeout, message.message_id)
+                    if not held.dropped and await self._send_back(message, EXPIRED_DELAY_LEVEL):
+                        self._finish(held, [message])

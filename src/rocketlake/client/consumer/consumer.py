@@ -1,0 +1,184 @@
+"""`async for message in consumer`: one message at a time, acknowledged when the next one is asked for.
+
+Owns        handing messages from the push machinery to a loop of yours, and what becomes of each.
+Must not know   pulling, queues (push.py).
+
+Rule: a message counts as consumed when the next one is requested or the block ends without an error; with an error it
+comes again (send-back: later, after 16 times in the dead letters). Messages fetched ahead and never handed out are
+not touched: they come again, to this member or another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files
+from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
+from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.consumer.listener import ConsumeResult
+from rocketlake.client.consumer.push import PushConsumer
+from rocketlake.client.consumer.running import NotConsumed
+from rocketlake.client.errors import NotRunning
+from rocketlake.client.hooks import Hooks
+from rocketlake.client.instance import ClientInstance
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+Settle = asyncio.Future[ConsumeResult | None]
+
+
+class Consumer:
+    """`async with Consumer("group", "topic", namesrv=...) as consumer: async for message in consumer: ...`.
+
+    `expression` filters by tags; `topics` (topic -> expression) subscribes to several; `orderly` keeps queues' order.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        topic: str | None = None,
+        expression: str = "*",
+        *,
+        topics: Mapping[str, str] | None = None,
+        namesrv: str | None = None,
+        orderly: bool = False,
+        broadcasting: bool = False,
+        from_where: FirstOffset = FirstOffset.LAST,
+        timestamp_ms: int | None = None,
+        allocate: Allocate = averagely,
+        config: ConsumerConfig | None = None,
+        client_config: ClientConfig | None = None,
+        instance: ClientInstance | None = None,
+        hooks: Hooks | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        subscriptions = dict(topics or {})
+        if topic is not None:
+            subscriptions[topic] = expression
+        if not subscriptions:
+            raise UsageError("a consumer needs a topic", hint='Consumer("group", "topic", namesrv=...)')
+        self._push = PushConsumer(
+            group,
+            namesrv=namesrv,
+            listener=self._hand_over,
+            orderly=orderly,
+            broadcasting=broadcasting,
+            from_where=from_where,
+            timestamp_ms=timestamp_ms,
+            allocate=allocate,
+            # Each hand-over waits for your loop, one message at a time.
+            config=replace(config or ConsumerConfig(), batch_size=1),
+            client_config=client_config,
+            instance=instance,
+            hooks=hooks,
+            files=files,
+            clock=clock,
+        )
+        for each, filter_expression in subscriptions.items():
+            self._push.subscribe(each, filter_expression)
+        self.group = group
+        self._handed: asyncio.Queue[tuple[StoredMessage, Settle] | None] = asyncio.Queue()
+        self._unsettled: set[Settle] = set()
+        self._current: Settle | None = None
+        self._is_closing = False
+
+    # life
+
+    async def start(self) -> None:
+        """Join the group and begin to fetch."""
+        self._is_closing = False
+        self._handed = asyncio.Queue()
+        await self._push.start()
+
+    async def stop(self) -> None:
+        """Acknowledge the message in your hands, leave the group."""
+        await self._end(ConsumeResult.SUCCESS)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self._end(ConsumeResult.SUCCESS)
+        else:
+            # A failure of yours is a retry; being cancelled says nothing about the message.
+            await self._end(ConsumeResult.LATER if isinstance(error, Exception) else None)
+
+    async def _end(self, last: ConsumeResult | None) -> None:
+        self._is_closing = True
+        self._settle(last)
+        for waiting in list(self._unsettled):
+            if not waiting.done():
+                waiting.set_result(None)
+        await self._push.stop()
+        while not self._handed.empty():
+            self._handed.get_nowait()
+        # Whoever waits for a message in another task learns that none comes.
+        self._handed.put_nowait(None)
+
+    # messages
+
+    def __aiter__(self) -> AsyncIterator[StoredMessage]:
+        return self
+
+    async def __anext__(self) -> StoredMessage:
+        """Acknowledge the message before, wait for the next one."""
+        message = await self.receive()
+        if message is None:
+            raise StopAsyncIteration
+        return message
+
+    async def receive(self, timeout_ms: float | None = None) -> StoredMessage | None:
+        """The next message, None when none came in time or the consumer was stopped; acknowledges the one before."""
+        if not self._push.is_running:
+            raise NotRunning("Consumer", self.group)
+        self._settle(ConsumeResult.SUCCESS)
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                handed = await self._handed.get()
+        except TimeoutError:
+            return None
+        if handed is None:
+            return None
+        message, self._current = handed
+        return message
+
+    def later(self, *, delay_level: int | None = None, suspend_ms: int | None = None) -> None:
+        """The message in your hands is not consumed: it comes again (`delay_level` 1..18, -1: to the dead letters)."""
+        if self._current is None:
+            raise UsageError("there is no message in hand", where=f"Consumer of group {self.group!r}")
+        self._settle(ConsumeResult.later(delay_level=delay_level, suspend_ms=suspend_ms))
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this member reads now."""
+        return self._push.assignment
+
+    def _settle(self, result: ConsumeResult | None) -> None:
+        current, self._current = self._current, None
+        if current is not None and not current.done():
+            current.set_result(result)
+
+    async def _hand_over(self, messages: list[StoredMessage]) -> ConsumeResult:
+        settle: Settle = asyncio.get_running_loop().create_future()
+        if self._is_closing:
+            raise NotConsumed
+        self._unsettled.add(settle)
+        try:
+            self._handed.put_nowait((messages[0], settle))
+            result = await settle
+        finally:
+            self._unsettled.discard(settle)
+        if result is None:
+            raise NotConsumed
+        return result

@@ -1,0 +1,123 @@
+"""One queue of a pull consumer: fetched ahead, handed out by poll.
+
+Owns        the position, the fetched messages, pausing, starting over after a seek.
+Must not know   commits, other queues.
+
+Invariant: `position` is the offset of the next message `take` hands out (or would, when it arrives).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, is_wanted
+from rocketlake.client.consumer.running import Spawn
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription
+from rocketlake.protocol.response_code import ResponseCode
+
+log = get_logger(__name__)
+
+
+class Fetch:
+    """Fetches one queue ahead of the polls."""
+
+    def __init__(
+        self,
+        queue: MessageQueue,
+        subscription: Subscription,
+        position: int,
+        *,
+        pull: Callable[[MessageQueue, Subscription, int], Awaitable[PullAnswer]],
+        arrived: Callable[[], None],
+        unregistered: Callable[[], None],
+        config: ConsumerConfig,
+        clock: Clock,
+        spawn: Spawn,
+    ) -> None:
+        self.queue = queue
+        self.position = position
+        self.is_paused = False
+        self._subscription = subscription
+        self._pull = pull
+        self._arrived = arrived
+        self._unregistered = unregistered
+        self._config = config
+        self._clock = clock
+        self._spawn = spawn
+        self._fetched: deque[StoredMessage] = deque()
+        self._bytes = 0
+        self._next = position
+        self._task = spawn(f"fetch {queue}", self._run())
+
+    @property
+    def has_messages(self) -> bool:
+        """Can `take` hand something out?"""
+        return bool(self._fetched) and not self.is_paused
+
+    def take(self, limit: int) -> list[StoredMessage]:
+        """The next messages in order, at most `limit`; moves the position behind them."""
+        messages = [self._fetched.popleft() for _ in range(min(limit, len(self._fetched)))]
+        self._bytes -= sum(len(message.body) for message in messages)
+        self.position = self._fetched[0].queue_offset if self._fetched else self._next
+        return messages
+
+    async def seek(self, offset: int) -> None:
+        """Forget what was fetched and go on at `offset`."""
+        await self.stop()
+        self._fetched.clear()
+        self._bytes = 0
+        self.position = self._next = offset
+        self._task = self._spawn(f"fetch {self.queue}", self._run())
+
+    async def stop(self) -> None:
+        """Fetch no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            pause = self._pause_ms()
+            if pause:
+                await self._clock.sleep(pause / 1000)
+                continue
+            try:
+                answer = await self._pull(self.queue, self._subscription, self._next)
+            except RocketLakeError as error:
+                await self._clock.sleep(self._after_error(error))
+                continue
+            self._take_in(answer)
+
+    def _pause_ms(self) -> int:
+        config = self._config
+        full = len(self._fetched) >= config.queue_messages_max or self._bytes >= config.queue_bytes_max
+        return config.flow_control_pause_ms if full or self.is_paused else config.pull_interval_ms
+
+    def _after_error(self, error: RocketLakeError) -> float:
+        if isinstance(error, RemoteError):
+            if error.code == ResponseCode.FLOW_CONTROL:
+                return BROKER_FLOW_CONTROL_SECONDS
+            if error.code in UNREGISTERED:
+                self._unregistered()
+        log.warning("pull of %s failed: %s", self.queue, error)
+        return self._config.error_pause_ms / 1000
+
+    def _take_in(self, answer: PullAnswer) -> None:
+        if answer.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
+        self._next = answer.next_offset
+        wanted = [message for message in answer.messages if is_wanted(message, self._subscription)]
+        self._fetched += wanted
+        self._bytes += sum(len(message.body) for message in wanted)
+        if not self._fetched:
+            self.position = self._next
+        if wanted:
+            self._arrived()

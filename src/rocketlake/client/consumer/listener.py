@@ -1,0 +1,85 @@
+"""What a listener is and what it answers.
+
+Owns        ConsumeResult, the listener signature, running plain functions on worker threads.
+Must not know   queues, retries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from rocketlake.model.message import StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeResult:
+    """What became of a batch: how many of its first messages are done, and when the rest comes again.
+
+    `done` -1 means all. `delay_level` (1..18) is when a failed message is sent again, 0 lets the broker decide by its
+    count of retries, -1 sends it to the dead letters at once. `suspend_ms` is the pause of an orderly queue.
+    """
+
+    done: int = -1
+    delay_level: int | None = None
+    suspend_ms: int | None = None
+
+    SUCCESS: ClassVar[ConsumeResult]
+    LATER: ClassVar[ConsumeResult]
+
+    @classmethod
+    def later(cls, *, delay_level: int | None = None, suspend_ms: int | None = None) -> ConsumeResult:
+        """Nothing is done: the whole batch comes again."""
+        return cls(0, delay_level, suspend_ms)
+
+    @classmethod
+    def partly(cls, done: int, *, delay_level: int | None = None) -> ConsumeResult:
+        """The first `done` messages are done, the rest come again (not for orderly listeners)."""
+        return cls(done, delay_level)
+
+    def count_done(self, batch_size: int) -> int:
+        """Messages of a batch of this size that are done."""
+        return batch_size if self.done < 0 else min(self.done, batch_size)
+
+
+ConsumeResult.SUCCESS = ConsumeResult()
+ConsumeResult.LATER = ConsumeResult(0)
+
+Answer = ConsumeResult | None
+Listener = Callable[[list[StoredMessage]], Answer | Awaitable[Answer]]
+
+
+class ListenerCall:
+    """Calls a listener: `async def` on the loop, a plain function on one of `threads` worker threads.
+
+    Returning None means success (a Python function without `return` did its work); an exception means later.
+    """
+
+    def __init__(self, listener: Listener, *, threads: int) -> None:
+        self._listener = listener
+        self._is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+            getattr(listener, "__call__", None)  # noqa: B004  # an object with `async def __call__`
+        )
+        self._pool = None if self._is_async else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
+
+    async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
+        """The listener's answer; what it raises comes out."""
+        if self._pool is None:
+            answer = await cast(Awaitable[Answer], self._listener(messages))
+        else:
+            loop = asyncio.get_running_loop()
+            answer = cast(Answer, await loop.run_in_executor(self._pool, self._listener, messages))
+        if answer is None:
+            return ConsumeResult.SUCCESS
+        if not isinstance(answer, ConsumeResult):
+            raise TypeError(f"a listener returns ConsumeResult or None, not {type(answer).__name__}")
+        return answer
+
+    def close(self) -> None:
+        """Free the worker threads; a function still running finishes by itself."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)

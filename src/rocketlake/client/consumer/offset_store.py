@@ -1,0 +1,125 @@
+"""How far the group has read each queue: at the brokers (clustering) or in a file of this client (broadcasting).
+
+Owns        offsets known in memory, saving and reading them, the file of a broadcasting client.
+Must not know   what is in hand, when to save (instance.py tells).
+
+Local file: `{"offsetTable":{{queue}:offset}}` in fastjson's dialect, as Java has it; old content stays in `.bak`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Protocol
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.files import Files
+from rocketlake.base.logs import get_logger
+from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.offset import ResetOffsets
+
+log = get_logger(__name__)
+NONE = -1
+
+
+class OffsetStore(Protocol):
+    """Offsets of one group; -1 means "never committed"."""
+
+    async def load(self) -> None:
+        """Read what is kept locally."""
+
+    def memory(self, queue: MessageQueue) -> int:
+        """The offset known here, -1 if none."""
+
+    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
+        """The offset known here, else (or with `stored`) the saved one; -1 if none. Raises when it cannot be read."""
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
+        """Note an offset; it is saved later."""
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Save the offsets of these queues. Failures are logged and tried again next time."""
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Another member has the queue now."""
+
+
+class _Memory:
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def memory(self, queue: MessageQueue) -> int:
+        return self._offsets.get(queue, NONE)
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
+        if not increase_only or offset > self._offsets.get(queue, NONE):
+            self._offsets[queue] = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        self._offsets.pop(queue, None)
+
+
+class RemoteOffsets(_Memory):
+    """Clustering: offsets live at the broker of each queue."""
+
+    def __init__(
+        self,
+        query: Callable[[MessageQueue], Awaitable[int]],
+        save: Callable[[MessageQueue, int], Awaitable[None]],
+    ) -> None:
+        super().__init__()
+        self._query = query
+        self._save = save
+
+    async def load(self) -> None:
+        """Nothing is kept locally."""
+
+    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
+        """From memory, else from the broker."""
+        known = self._offsets.get(queue, NONE)
+        if known >= 0 and not stored:
+            return known
+        return await self._query(queue)
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Save at the brokers."""
+        for queue in queues:
+            offset = self._offsets.get(queue, NONE)
+            if offset < 0:
+                continue
+            try:
+                await self._save(queue, offset)
+            except RocketLakeError as error:
+                log.warning("offset %d of %s was not saved, next try at the next interval: %s", offset, queue, error)
+
+
+class LocalOffsets(_Memory):
+    """Broadcasting: offsets live in a file of this client id and group."""
+
+    def __init__(self, files: Files, path: Path) -> None:
+        super().__init__()
+        self._files = files
+        self._path = path
+        self._saved: dict[MessageQueue, int] = {}
+
+    async def load(self) -> None:
+        """Read the file, or its `.bak` when it is broken."""
+        text = await asyncio.to_thread(load_text, self._files, self._path)
+        if text:
+            self._saved = ResetOffsets.decode(text.encode()).offsets
+            self._offsets.update(self._saved)
+
+    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
+        """From memory, else from the file."""
+        return (self._saved if stored else self._offsets).get(queue, self._saved.get(queue, NONE))
+
+    async def persist(self, queues: Collection[MessageQueue]) -> None:
+        """Write the file: these queues' offsets on top of what it held."""
+        updated = {q: self._offsets[q] for q in queues if q in self._offsets}
+        if all(self._saved.get(queue) == offset for queue, offset in updated.items()):
+            return
+        self._saved.update(updated)
+        text = ResetOffsets(dict(sorted(self._saved.items()))).encode().decode()
+        await asyncio.to_thread(save_text, self._files, self._path, text)

@@ -1,0 +1,167 @@
+"""Runs listeners in order: one listener call per queue at a time, and only while the broker's queue lock is ours.
+
+Owns        taking messages in order, suspending a queue after a failure, the client's view of its queue locks.
+Must not know   how messages are pulled, who owns which queue.
+
+Rule: a failed batch is put back and comes again after `suspend_ms`, so nothing overtakes it. A message that failed
+`reconsume_max` times goes to %RETRY%group, from where the broker moves it to the dead letters. Locks are renewed every
+20 s, trusted for 30 s, and dropped by the broker after 60 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
+from rocketlake.client.consumer.offset_store import OffsetStore
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.client.consumer.running import Queues, Spawn, consume
+from rocketlake.client.consumer.send_back import SendBack
+from rocketlake.client.hooks import Hooks
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+log = get_logger(__name__)
+LockQueues = Callable[[Collection[MessageQueue]], Awaitable[set[MessageQueue]]]
+SUSPEND_MS_RANGE = (10, 30_000)
+LOCK_RETRY_SECONDS = 0.1
+LOCK_REFUSED_SECONDS = 3.0
+
+
+class OrderedRunner:
+    """Feeds each queue's messages to the listener one batch after the other."""
+
+    def __init__(
+        self,
+        call: ListenerCall,
+        *,
+        group: str,
+        config: ConsumerConfig,
+        offsets: OffsetStore,
+        send_back: SendBack | None,
+        lock: LockQueues | None,
+        hooks: Hooks,
+        clock: Clock,
+    ) -> None:
+        self._call = call
+        self._group = group
+        self._config = config
+        self._offsets = offsets
+        self._send_back = send_back
+        self._lock = lock
+        self._hooks = hooks
+        self._clock = clock
+        self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
+        self._is_stopping = False
+
+    def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
+        """Start the workers; the tasks returned end by themselves after `stop`."""
+        self._spawn = spawn
+        if self._lock is not None:
+            spawn("queue locks", self._renew_locks(queues))
+        return [spawn(f"ordered listener {number}", self._work()) for number in range(self._config.concurrency)]
+
+    def stop(self) -> None:
+        """Begin no further listener call."""
+        self._is_stopping = True
+        for _ in range(self._config.concurrency):
+            self._ready.put_nowait(None)
+
+    def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        """Messages were added to `held`: make sure somebody works on it."""
+        if not held.is_busy:
+            held.is_busy = True
+            self._ready.put_nowait(held)
+
+    def is_locked(self, held: ProcessQueue) -> bool:
+        """May messages of this queue be consumed now?"""
+        if self._lock is None:
+            return True
+        return held.locked and self._clock.monotonic() - held.last_lock < self._config.lock_valid_ms / 1000
+
+    async def _work(self) -> None:
+        while True:
+            held = await self._ready.get()
+            if held is None or self._is_stopping:
+                return
+            held.running = True
+            try:
+                pause = await self._run(held)
+            finally:
+                held.running = False
+            if pause is not None and not held.dropped:
+                self._spawn("ordered pause", self._again(held, pause))
+
+    async def _again(self, held: ProcessQueue, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._ready.put_nowait(held)
+
+    async def _run(self, held: ProcessQueue) -> float | None:
+        """Consume until the queue is empty or must pause; returns the pause in seconds, None when idle."""
+        begun = self._clock.monotonic()
+        while not held.dropped and not self._is_stopping:
+            if not self.is_locked(held):
+                return await self._lock_again(held)
+            if self._clock.monotonic() - begun > self._config.continuous_ms / 1000:
+                return 0.01
+            batch = held.take(self._config.batch_size)
+            if not batch:
+                held.is_busy = False
+                return None
+            pause = await self._consume(held, batch)
+            if pause is not None:
+                return pause
+        return None
+
+    async def _lock_again(self, held: ProcessQueue) -> float:
+        if self._lock is not None and held.queue in await self._lock([held.queue]):
+            held.locked, held.last_lock = True, self._clock.monotonic()
+            return LOCK_RETRY_SECONDS
+        return LOCK_REFUSED_SECONDS
+
+    async def _consume(self, held: ProcessQueue, batch: list[StoredMessage]) -> float | None:
+        held.start(batch, self._clock.monotonic())
+        answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
+        if answer is None:
+            held.put_back(batch)
+            return self._config.suspend_ms / 1000
+        if answer.count_done(len(batch)) < len(batch) and await self._must_wait(batch):
+            held.put_back(batch)
+            return self._suspend_seconds(answer)
+        offset = held.commit()
+        # Even when the queue is on its way to another member: until the lock is given up this offset is ours to set.
+        if offset >= 0 and (self._lock is None or held.locked):
+            self._offsets.update(held.queue, offset, increase_only=False)
+        return None
+
+    async def _must_wait(self, batch: Sequence[StoredMessage]) -> bool:
+        """Count the failure; true unless every message reached its limit and could be given up."""
+        limit = self._config.reconsume_limit(orderly=True)
+        waits = False
+        for message in batch:
+            give_up = self._send_back if message.reconsume_times >= limit else None
+            if give_up is None or not await give_up.resend(message, limit):
+                message.reconsume_times += 1
+                waits = True
+        return waits
+
+    def _suspend_seconds(self, answer: ConsumeResult) -> float:
+        low, high = SUSPEND_MS_RANGE
+        wanted = self._config.suspend_ms if answer.suspend_ms is None else answer.suspend_ms
+        return min(max(wanted, low), high) / 1000
+
+    async def _renew_locks(self, queues: Queues) -> None:
+        while self._lock is not None:
+            await self._clock.sleep(self._config.lock_interval_ms / 1000)
+            table = {held.queue: held for held in queues() if not held.dropped}
+            locked = await self._lock(table.keys()) if table else set()
+            for queue, held in table.items():
+                held.locked = queue in locked
+                if held.locked:
+                    held.last_lock = self._clock.monotonic()
+                else:
+                    log.warning("the lock of %s was lost; its messages wait until it is ours again", queue)

@@ -1,0 +1,172 @@
+"""Messages in hand: what one queue has pulled and not yet finished, and the offset that is safe to commit.
+
+Owns        the cache of one queue, its lowest unfinished offset, its limits' counters, dropped and lock marks.
+Must not know   the network, listeners, clocks (times come in as monotonic seconds).
+
+Invariant: every offset below `safe_offset` is finished; offsets come in rising order (one pull loop feeds one queue).
+Invariant: `count` and `size` cover waiting and taken messages alike.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+
+class ProcessQueue:
+    """One queue's messages between pull and commit; concurrent use: add/finish, orderly use: add/take/commit."""
+
+    __slots__ = (
+        "_highest",
+        "_messages",
+        "_order",
+        "_taken",
+        "dropped",
+        "is_busy",
+        "last_consume",
+        "last_lock",
+        "last_pull",
+        "locked",
+        "queue",
+        "running",
+        "size",
+        "started",
+    )
+
+    def __init__(self, queue: MessageQueue, now: float = 0.0) -> None:
+        self.queue = queue
+        self.dropped = False
+        self.locked = False
+        self.is_busy = False
+        self.running = False
+        self.size = 0
+        self.last_pull = now
+        self.last_consume = now
+        self.last_lock = now
+        self.started: dict[int, float] = {}
+        self._messages: dict[int, StoredMessage] = {}
+        self._order: deque[int] = deque()
+        self._taken: list[StoredMessage] = []
+        self._highest = -1
+
+    @property
+    def count(self) -> int:
+        """Messages in hand, waiting or taken."""
+        return len(self._messages) + len(self._taken)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that nobody took yet (orderly use)."""
+        return len(self._messages)
+
+    @property
+    def span(self) -> int:
+        """Distance between the lowest and the highest offset in hand: how far one slow message holds up the commit."""
+        return self._highest - self.lowest if self.count else 0
+
+    @property
+    def lowest(self) -> int:
+        """Lowest offset in hand; -1 when empty."""
+        if self._taken:
+            return self._taken[0].queue_offset
+        self._skip_finished()
+        return self._order[0] if self._order else -1
+
+    @property
+    def highest(self) -> int:
+        """Highest offset ever added; -1 before the first."""
+        return self._highest
+
+    @property
+    def safe_offset(self) -> int:
+        """The offset to commit: lowest in hand, else one after the highest seen; -1 before the first message."""
+        lowest = self.lowest
+        if lowest >= 0:
+            return lowest
+        return self._highest + 1 if self._highest >= 0 else -1
+
+    def add(self, messages: Sequence[StoredMessage]) -> None:
+        """Take pulled messages in, in rising offset order; one already in hand is not counted twice."""
+        for message in messages:
+            offset = message.queue_offset
+            if offset not in self._messages:
+                self.size += len(message.body)
+                self._order.append(offset)
+            self._messages[offset] = message
+            self._highest = max(self._highest, offset)
+
+    def holds(self, message: StoredMessage) -> bool:
+        """Is the message still waiting to be finished here?"""
+        return message.queue_offset in self._messages
+
+    def finish(self, messages: Iterable[StoredMessage]) -> int:
+        """Forget consumed messages and return the offset that is now safe to commit (-1: none)."""
+        for message in messages:
+            offset = message.queue_offset
+            if self._messages.pop(offset, None) is not None:
+                self.size -= len(message.body)
+            self.started.pop(offset, None)
+        return self.safe_offset
+
+    def start(self, messages: Iterable[StoredMessage], now: float) -> None:
+        """Note when the listener got these (for the consume timeout)."""
+        self.last_consume = now
+        for message in messages:
+            self.started[message.queue_offset] = now
+
+    def expired(self, before: float, limit: int) -> list[StoredMessage]:
+        """Lowest messages, in order, whose listener started before `before` and still runs; at most `limit`."""
+        found: list[StoredMessage] = []
+        self._skip_finished()
+        for offset in self._order:
+            message = self._messages.get(offset)
+            if message is None:
+                continue
+            begun = self.started.get(offset)
+            if begun is None or begun >= before or len(found) >= limit:
+                break
+            found.append(message)
+        return found
+
+    def take(self, limit: int) -> list[StoredMessage]:
+        """The next messages in order, at most `limit`; they stay in hand until `commit` or `put_back`."""
+        batch: list[StoredMessage] = []
+        while self._order and len(batch) < limit:
+            message = self._messages.pop(self._order.popleft(), None)
+            if message is not None:
+                batch.append(message)
+        self._taken += batch
+        return batch
+
+    def commit(self) -> int:
+        """All taken messages are done: forget them, return the next offset to consume (-1: nothing was taken)."""
+        if not self._taken:
+            return -1
+        offset = self._taken[-1].queue_offset + 1
+        self.size -= sum(len(message.body) for message in self._taken)
+        self._taken.clear()
+        return offset
+
+    def put_back(self, messages: Sequence[StoredMessage]) -> None:
+        """Undo `take` for these: they come again, in the same order."""
+        offsets = {message.queue_offset for message in messages}
+        for message in reversed(self._taken):
+            if message.queue_offset in offsets:
+                self._messages[message.queue_offset] = message
+                self._order.appendleft(message.queue_offset)
+        self._taken = [message for message in self._taken if message.queue_offset not in offsets]
+
+    def clear(self) -> None:
+        """Forget everything in hand (the queue was lost or its offset was moved)."""
+        self._messages.clear()
+        self._order.clear()
+        self._taken.clear()
+        self.started.clear()
+        self.size = 0
+
+    def _skip_finished(self) -> None:
+        while self._order and self._order[0] not in self._messages:
+            self._order.popleft()

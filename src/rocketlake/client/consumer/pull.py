@@ -1,0 +1,372 @@
+"""The pull consumer: you poll, seek and commit.
+
+Owns        which queues are read (assigned by you, or shared with the group), positions, commits.
+Must not know   how a queue is fetched ahead (fetch.py).
+
+Rule: `poll` hands out each queue's messages in order. What earlier polls handed out counts as consumed and is committed
+every `persist_interval_ms` (auto_commit), or when you call `commit()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.client.alarm import Alarm
+from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
+from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.consumer.fetch import Fetch
+from rocketlake.client.consumer.first_offset import StartPolicy
+from rocketlake.client.consumer.membership import ConsumeType, Membership
+from rocketlake.client.consumer.offset_store import RemoteOffsets
+from rocketlake.client.consumer.puller import Puller
+from rocketlake.client.consumer.queue_access import QueueAccess
+from rocketlake.client.consumer.rebalance import Rebalance
+from rocketlake.client.errors import NoRoute, NotRunning
+from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.model import names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription, parse_subscription
+
+log = get_logger(__name__)
+POLL_TIMEOUT_MS = 5000
+TIMESTAMP_BACK_MS = 30 * 60 * 1000
+
+
+class PullConsumer(Service):
+    """`subscribe` shares queues with the group, `assign` takes a list of yours; then `poll`, `seek`, `commit`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        auto_commit: bool = True,
+        from_where: FirstOffset = FirstOffset.LAST,
+        timestamp_ms: int | None = None,
+        allocate: Allocate = averagely,
+        config: ConsumerConfig | None = None,
+        client_config: ClientConfig | None = None,
+        instance: ClientInstance | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(f"pull consumer {group}")
+        names.check_group(group)
+        self.group = group
+        self.config = config or ConsumerConfig()
+        self.auto_commit = auto_commit
+        self._own_instance = instance is None
+        self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
+        self._clock = self.instance.clock
+        self._access = QueueAccess(self.instance, group)
+        self._offsets = RemoteOffsets(self._access.committed, self._access.commit)
+        since = self._clock.now_ms() - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
+        self._start_policy = StartPolicy(from_where, since, self._access.end_of, self._access.by_time)
+        self._puller = Puller(self.instance, group, self.config, lite=True)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._fetches: dict[MessageQueue, Fetch] = {}
+        self._assigned: frozenset[MessageQueue] | None = None
+        self._arrived = Alarm(self._clock)
+        self._turn = 0
+        self._rebalance = Rebalance(
+            self.instance,
+            self,
+            group=group,
+            config=self.config,
+            allocate=allocate,
+            broadcasting=False,
+            clock=self._clock,
+        )
+        self._membership = Membership(
+            group,
+            kind=ConsumeType.ACTIVELY,
+            broadcasting=False,
+            orderly=False,
+            from_where=from_where,
+            subscriptions=self._subscriptions,
+            offsets=self._offsets,
+            queues=self.queues,
+            held=tuple,
+            rebalance_soon=self._rebalance.soon,
+            persist=self._persist,
+            reset=self._reset,
+            consume_directly=None,
+            properties=dict,
+        )
+
+    # which queues
+
+    def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Share the topic's queues with the other members of the group, filtered by tags."""
+        if self._assigned is not None:
+            raise UsageError("subscribe() after assign()", where=self.name, hint="use one of them")
+        names.check_topic(topic)
+        self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+        self._rebalance.topics.add(topic)
+        if self.is_running:
+            self.instance.heartbeat_soon()
+            self._rebalance.soon()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic."""
+        self._subscriptions.pop(topic, None)
+        self._rebalance.topics.discard(topic)
+        self._rebalance.soon()
+
+    async def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
+        """Read exactly these queues, whatever other members do."""
+        if self._assigned is None and self._subscriptions:
+            raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
+        self._assigned = frozenset(queues)
+        self._subscriptions.clear()
+        for topic in {queue.topic for queue in queues}:
+            self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+        if self.is_running:
+            await self._follow_assignment()
+
+    async def _follow_assignment(self) -> None:
+        wanted = self._assigned or frozenset()
+        for queue in sorted(self._fetches.keys() - wanted):
+            await self.leave(queue)
+        for queue in sorted(wanted - self._fetches.keys()):
+            if not await self.take(queue):
+                raise UsageError(f"{queue} cannot be read", hint="is it a queue of the topic? see fetch_queues()")
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of the topic that can be read, sorted. Raises NoRoute."""
+        self._must_run()
+        queues = await self.instance.queues_to_read(topic)
+        if queues is None:
+            raise NoRoute(topic, self.instance.name_servers.addresses, purpose="read")
+        return list(queues)
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues read now."""
+        return sorted(self._fetches)
+
+    # life
+
+    async def start(self) -> None:
+        """Join the group (subscribe) or take the assigned queues."""
+        if self.is_running:
+            return
+        if not self._subscriptions:
+            raise UsageError(
+                f"consumer of group {self.group!r} reads nothing", hint="call subscribe() or assign() first"
+            )
+        self.instance.add_consumer(self._membership)
+        await super().start()
+        if self._own_instance:
+            await self.instance.start()
+        try:
+            await self._begin()
+        except BaseException:
+            await self._end()
+            raise
+
+    async def _begin(self) -> None:
+        for topic in self._rebalance.topics or {queue.topic for queue in self._assigned or ()}:
+            if not await self.instance.refresh_route(topic):
+                log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
+        await self.instance.heartbeat()
+        if self._assigned is None:
+            self.spawn("rebalance", self._rebalance.run())
+        else:
+            await self._follow_assignment()
+
+    async def stop(self) -> None:
+        """Commit what the polls handed out (auto_commit), leave the group."""
+        if self.is_running:
+            self._mark_consumed()
+            await self._end()
+
+    async def _end(self) -> None:
+        self.is_running = False
+        self._arrived.ring()
+        for queue in self.assignment:
+            await self.leave(queue)
+        await self.instance.remove_consumer(self._membership)
+        await super().stop()
+        if self._own_instance:
+            await self.instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error the last poll's messages are not known to be consumed: they come again.
+        await (self.stop() if error is None else self._end())
+
+    # reading
+
+    async def poll(self, timeout_ms: float = POLL_TIMEOUT_MS, max_messages: int = 32) -> list[StoredMessage]:
+        """The next messages, [] when none came in time. What earlier polls handed out now counts as consumed."""
+        self._must_run()
+        self._mark_consumed()
+        until = self._clock.monotonic() + timeout_ms / 1000
+        while self.is_running:
+            messages = self._take(max_messages)
+            left = until - self._clock.monotonic()
+            if messages or left <= 0:
+                return messages
+            await self._arrived.wait(left)
+        return []
+
+    def _take(self, max_messages: int) -> list[StoredMessage]:
+        fetches = list(self._fetches.values())
+        self._turn += 1
+        messages: list[StoredMessage] = []
+        for number in range(len(fetches)):
+            # Another queue begins each time, so that a busy one does not starve the rest.
+            fetch = fetches[(self._turn + number) % len(fetches)]
+            if fetch.has_messages and len(messages) < max_messages:
+                messages += fetch.take(max_messages - len(messages))
+        return messages
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message that poll hands out of this queue."""
+        return self._fetch(queue).position
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at this offset. Raises UsageError when the queue does not hold it."""
+        fetch = self._fetch(queue)
+        begin, end = await self._access.begin_of(queue), await self._access.end_of(queue)
+        if not begin <= offset <= end:
+            raise UsageError(f"offset {offset} is not in {queue}", hint=f"it holds offsets {begin} to {end}")
+        await fetch.seek(offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on at the oldest message kept."""
+        await self._fetch(queue).seek(await self._access.begin_of(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on at the next message to come."""
+        await self._fetch(queue).seek(await self._access.end_of(queue))
+
+    async def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
+        """For each queue the first offset stored at or after this time (epoch ms)."""
+        self._must_run()
+        return {queue: await self._access.by_time(queue, timestamp_ms) for queue in queues}
+
+    async def begin_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message kept."""
+        self._must_run()
+        return await self._access.begin_of(queue)
+
+    async def end_offset(self, queue: MessageQueue) -> int:
+        """The offset the next message will get."""
+        self._must_run()
+        return await self._access.end_of(queue)
+
+    def pause(self, queues: Collection[MessageQueue]) -> None:
+        """Hand out nothing of these queues until `resume`."""
+        for queue in queues:
+            self._fetch(queue).is_paused = True
+
+    def resume(self, queues: Collection[MessageQueue]) -> None:
+        """Go on after `pause`."""
+        for queue in queues:
+            self._fetch(queue).is_paused = False
+        self._arrived.ring()
+
+    # commits
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Commit now and wait for the brokers: all that polls handed out, or these offsets (the next to be read)."""
+        self._must_run()
+        if offsets is None:
+            offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
+        for queue, offset in offsets.items():
+            await self._access.commit(queue, offset)
+            self._offsets.update(queue, offset, increase_only=False)
+
+    async def committed(self, queue: MessageQueue) -> int:
+        """The group's offset at the broker; -1 when it never committed."""
+        self._must_run()
+        return await self._access.committed(queue)
+
+    def _mark_consumed(self) -> None:
+        if self.auto_commit:
+            for queue, fetch in self._fetches.items():
+                self._offsets.update(queue, fetch.position, increase_only=False)
+
+    async def _persist(self) -> None:
+        if self.auto_commit:
+            await self._offsets.persist(list(self._fetches))
+
+    # QueueOwner
+
+    def queues(self) -> Collection[MessageQueue]:
+        """The queues read now."""
+        return list(self._fetches)
+
+    def stale_queues(self) -> Collection[MessageQueue]:
+        """None: a fetch never ends by itself."""
+        return ()
+
+    async def take(self, queue: MessageQueue) -> bool:
+        """Find the first offset and begin to fetch; false when it cannot be had now."""
+        self._offsets.forget(queue)
+        try:
+            first = await self._start_policy.first_offset(self._offsets, queue)
+        except RocketLakeError as error:
+            log.warning("the first offset of %s cannot be had: %s", queue, error)
+            return False
+        self._fetches[queue] = Fetch(
+            queue,
+            self._subscriptions[queue.topic],
+            first,
+            pull=self._puller.pull,
+            arrived=self._arrived.ring,
+            unregistered=self.instance.heartbeat_soon,
+            config=self.config,
+            clock=self._clock,
+            spawn=self.spawn,
+        )
+        return True
+
+    async def leave(self, queue: MessageQueue) -> bool:
+        """End the fetch; save what is known to be consumed."""
+        await self._fetches[queue].stop()
+        if self.auto_commit:
+            await self._offsets.persist([queue])
+        del self._fetches[queue]
+        self._offsets.forget(queue)
+        return True
+
+    def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
+        """Only for the log."""
+        log.info("group %s reads %d queue(s) of topic %s", self.group, len(own), topic)
+
+    # inside
+
+    def _must_run(self) -> None:
+        if not self.is_running:
+            raise NotRunning("PullConsumer", self.group)
+
+    def _fetch(self, queue: MessageQueue) -> Fetch:
+        self._must_run()
+        fetch = self._fetches.get(queue)
+        if fetch is None:
+            raise UsageError(
+                f"{queue} is not read by this consumer", hint="see .assignment; assign() or subscribe() first"
+            )
+        return fetch
+
+    async def _reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            if queue in self._fetches and queue.topic == topic:
+                await self._fetches[queue].seek(offset)
+                await self._access.commit(queue, offset)
+                self._offsets.update(queue, offset, increase_only=False)

@@ -1,0 +1,131 @@
+"""One loop per queue: pull, filter, hand over; pause when enough is in hand.
+
+Owns        the position of the next pull, flow control, the reaction to each answer of the broker.
+Must not know   listeners, who owns which queue.
+
+Rule: a pull commits the offset known so far on its way (not to a replica). An empty answer moves the committed offset
+only if nothing is in hand. An illegal offset (files deleted, broker restored) restarts the queue where the broker says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.offset_store import OffsetStore
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.subscription import Subscription
+from rocketlake.protocol.response_code import ResponseCode
+
+log = get_logger(__name__)
+BROKER_FLOW_CONTROL_SECONDS = 0.02
+NOT_READY_SECONDS = 1.0
+UNREGISTERED = frozenset(
+    (
+        ResponseCode.SUBSCRIPTION_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    )
+)
+
+
+@dataclass(slots=True)
+class PullPlan:
+    """What every pull of one consumer shares."""
+
+    config: ConsumerConfig
+    clock: Clock
+    offsets: OffsetStore
+    subscription: Callable[[str], Subscription | None]
+    pull: Callable[[ProcessQueue, Subscription, int, int], Awaitable[PullAnswer]]
+    submit: Callable[[ProcessQueue, Sequence[StoredMessage]], None]
+    restart: Callable[[ProcessQueue, int], Awaitable[None]]
+    unregistered: Callable[[], None]
+    is_paused: Callable[[], bool]
+    is_locked: Callable[[ProcessQueue], bool] | None
+    commits: bool
+    queue_limit: Callable[[str], int]
+
+
+class PullLoop:
+    """Pulls one queue until it is dropped."""
+
+    def __init__(self, plan: PullPlan, held: ProcessQueue, first_offset: int) -> None:
+        self._plan = plan
+        self._held = held
+        self.next_offset = first_offset
+
+    async def run(self) -> None:
+        """Pull, hand over, again."""
+        held, clock = self._held, self._plan.clock
+        while not held.dropped:
+            pause = self._pause_seconds()
+            subscription = self._plan.subscription(held.queue.topic)
+            if pause or subscription is None:
+                held.last_pull = clock.monotonic()
+                await clock.sleep(pause or NOT_READY_SECONDS)
+                continue
+            pause = await self._pull(subscription)
+            if pause and not held.dropped:
+                await clock.sleep(pause)
+
+    def _pause_seconds(self) -> float:
+        """Flow control: 0 when the next pull may go out."""
+        held, config = self._held, self._plan.config
+        if self._plan.is_paused():
+            return NOT_READY_SECONDS
+        if held.count > self._plan.queue_limit(held.queue.topic) or held.size > config.queue_bytes_max:
+            return config.flow_control_pause_ms / 1000
+        if self._plan.is_locked is not None:
+            return 0.0 if self._plan.is_locked(held) else NOT_READY_SECONDS
+        return config.flow_control_pause_ms / 1000 if held.span > config.span_max else 0.0
+
+    async def _pull(self, subscription: Subscription) -> float:
+        """One pull; returns the pause after it in seconds."""
+        held, plan = self._held, self._plan
+        held.last_pull = plan.clock.monotonic()
+        commit = max(plan.offsets.memory(held.queue), 0) if plan.commits else 0
+        try:
+            answer = await plan.pull(held, subscription, self.next_offset, commit)
+        except RemoteError as error:
+            if error.code == ResponseCode.FLOW_CONTROL:
+                return BROKER_FLOW_CONTROL_SECONDS
+            if error.code in UNREGISTERED:
+                # A broker that restarted does not know the group until the next heartbeat.
+                plan.unregistered()
+            log.warning("pull of %s was refused: %s", held.queue, error)
+            return plan.config.error_pause_ms / 1000
+        except RocketLakeError as error:
+            log.warning("pull of %s failed: %s", held.queue, error)
+            return plan.config.error_pause_ms / 1000
+        if held.dropped:
+            return 0.0
+        return await self._take(answer, subscription)
+
+    async def _take(self, answer: PullAnswer, subscription: Subscription) -> float:
+        held, plan = self._held, self._plan
+        if answer.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning(
+                "offset %d of %s is illegal, the broker advises %d", self.next_offset, held.queue, answer.next_offset
+            )
+            await plan.restart(held, answer.next_offset)
+            return 0.0
+        self.next_offset = answer.next_offset
+        wanted = [message for message in answer.messages if is_wanted(message, subscription)]
+        if wanted:
+            held.add(wanted)
+            plan.submit(held, wanted)
+        elif held.count == 0:
+            plan.offsets.update(held.queue, self.next_offset, increase_only=True)
+        return plan.config.pull_interval_ms / 1000
+
+
+def is_wanted(message: StoredMessage, subscription: Subscription) -> bool:
+    """Brokers filter by hash code of the tag; this compares the tag itself."""
+    return not subscription.tags or message.tags in subscription.tags

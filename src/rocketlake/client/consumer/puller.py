@@ -1,0 +1,50 @@
+"""One pull of one queue: from the replica the broker suggested last.
+
+Owns        the choice of address and of the pull's flags.
+Must not know   positions, flow control.
+"""
+
+from __future__ import annotations
+
+from rocketlake.client.calls import pull as calls
+from rocketlake.client.calls.pull import PullAnswer
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.instance import ClientInstance
+from rocketlake.client.routes import MASTER
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription
+
+
+class Puller:
+    """Pulls for one group; `lite` pulls carry their subscription and need no registered consumer."""
+
+    def __init__(self, instance: ClientInstance, group: str, config: ConsumerConfig, *, lite: bool = False) -> None:
+        self._instance = instance
+        self._group = group
+        self._config = config
+        self._lite = lite
+        self._suggested: dict[str, int] = {}
+
+    async def pull(
+        self, queue: MessageQueue, subscription: Subscription, offset: int, *, commit: int = 0
+    ) -> PullAnswer:
+        """Messages from `offset` on, held by the broker up to `hold_ms` when there is none; `commit` > 0 commits."""
+        broker_id = self._suggested.get(queue.broker_name, MASTER)
+        address, is_master = await self._instance.to_read_from(queue, broker_id)
+        answer = await calls.pull(
+            self._instance.net,
+            address,
+            queue,
+            group=self._group,
+            offset=offset,
+            subscription=subscription,
+            max_messages=self._config.pull_batch_size,
+            max_bytes=self._config.pull_bytes,
+            hold_ms=self._config.hold_ms,
+            # A replica does not take commits.
+            commit=commit if is_master else 0,
+            lite=self._lite,
+            timeout_ms=self._config.pull_timeout_ms,
+        )
+        self._suggested[queue.broker_name] = answer.suggested_broker_id
+        return answer

@@ -1,0 +1,296 @@
+"""The push consumer: your listener is called with messages, side by side or in order.
+
+Owns        subscriptions, start and graceful stop, what brokers and operators may ask of a consumer.
+Must not know   how a listener runs (concurrent.py, ordered.py), who gets which queue (rebalance.py), pulling.
+
+A message is delivered at least once: its offset is committed after the listener returned. Clustering: the members of a
+group share the queues. Broadcasting: every member reads all queues and keeps its offsets in a file of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.client.config import MINUTE, ClientConfig, ConsumerConfig, FirstOffset
+from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.consumer.concurrent import ConcurrentRunner
+from rocketlake.client.consumer.first_offset import StartPolicy
+from rocketlake.client.consumer.held_queues import HeldQueues
+from rocketlake.client.consumer.listener import Listener, ListenerCall
+from rocketlake.client.consumer.membership import ConsumeType, Membership
+from rocketlake.client.consumer.offset_store import LocalOffsets, OffsetStore, RemoteOffsets
+from rocketlake.client.consumer.ordered import OrderedRunner
+from rocketlake.client.consumer.puller import Puller
+from rocketlake.client.consumer.queue_access import QueueAccess
+from rocketlake.client.consumer.rebalance import Rebalance
+from rocketlake.client.consumer.running import restore_topic
+from rocketlake.client.consumer.send_back import SendBack
+from rocketlake.client.hooks import Hooks
+from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.model import names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription, parse_subscription
+from rocketlake.protocol.bodies.client import ConsumeDirectlyResult
+
+log = get_logger(__name__)
+TIMESTAMP_BACK_MS = 30 * MINUTE
+
+
+class PushConsumer(Service):
+    """Calls `listener(messages)` (a plain or an async function) for each batch; see ConsumeResult for its answers.
+
+    `from_where`, `timestamp_ms` say where a new group starts, `allocate` how members share queues.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        listener: Listener,
+        orderly: bool = False,
+        broadcasting: bool = False,
+        from_where: FirstOffset = FirstOffset.LAST,
+        timestamp_ms: int | None = None,
+        allocate: Allocate = averagely,
+        config: ConsumerConfig | None = None,
+        client_config: ClientConfig | None = None,
+        instance: ClientInstance | None = None,
+        hooks: Hooks | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(f"push consumer {group}")
+        names.check_group(group)
+        self.group = group
+        self.config = config or ConsumerConfig()
+        self.orderly = orderly
+        self.broadcasting = broadcasting
+        self.from_where = from_where
+        self.hooks = hooks or Hooks()
+        self._own_instance = instance is None
+        settings = client_settings(client_config, namesrv)
+        if broadcasting and not settings.instance_name:
+            # A stable client id: the offset file is found again after a restart.
+            settings = replace(settings, instance_name="DEFAULT")
+        self.instance = instance or ClientInstance(settings, clock=clock)
+        self._clock = self.instance.clock
+        self._listener = listener
+        self._files = files or PosixFiles()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._access = QueueAccess(self.instance, group)
+        self._store = self._make_store()
+        now_ms = self._clock.now_ms()
+        since = now_ms - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
+        self._start_policy = StartPolicy(from_where, since, self._access.end_of, self._access.by_time)
+        self._allocate = allocate
+        self._started_ms = now_ms
+        self._is_suspended = False
+        self._rounds: list[asyncio.Task[None]] = []
+
+    def _make_store(self) -> OffsetStore:
+        if not self.broadcasting:
+            return RemoteOffsets(self._access.committed, self._access.commit)
+        folder = Path(self.config.offsets_dir or Path.home() / ".rocketmq_offsets")
+        return LocalOffsets(self._files, folder / self.instance.client_id / self.group / "offsets.json")
+
+    # subscriptions
+
+    def subscribe(self, topic: str, expression: str = "*") -> None:
+        """Read a topic, filtered by tags (`"TagA || TagB"`, `"*"` for all). May be called while running."""
+        names.check_topic(topic)
+        self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+        if self.is_running:
+            self._rebalance.topics.add(topic)
+            self.instance.heartbeat_soon()
+            self._rebalance.soon()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic; its queues are left at the next round."""
+        self._subscriptions.pop(topic, None)
+        if self.is_running:
+            self._rebalance.topics.discard(topic)
+            self.instance.heartbeat_soon()
+            self._rebalance.soon()
+
+    # life
+
+    async def start(self) -> None:
+        """Join the group and begin to pull. A topic without a route is waited for (and logged), not an error."""
+        if self.is_running:
+            return
+        if not self._subscriptions:
+            raise UsageError(
+                f"consumer of group {self.group!r} has no subscription", hint="call subscribe(topic) first"
+            )
+        await self._store.load()
+        if not self.broadcasting:
+            retry = names.retry_topic(self.group)
+            self._subscriptions[retry] = replace(parse_subscription(retry, "*"), version=self._clock.now_ms())
+        self._build()
+        self.instance.add_consumer(self._membership)
+        await super().start()
+        self._workers = self._runner.start(self.spawn, self._held.all)
+        if self._own_instance:
+            await self.instance.start()
+        try:
+            await self._register()
+        except BaseException:
+            await self.stop()
+            raise
+        self._rounds.append(self.spawn("rebalance", self._rebalance.run()))
+
+    def _build(self) -> None:
+        reconsume_limit = self.config.reconsume_limit(orderly=self.orderly)
+        send_back = None
+        if not self.broadcasting:
+            send_back = SendBack(self.instance, self.group, reconsume_limit=reconsume_limit, clock=self._clock)
+        self._call = ListenerCall(self._listener, threads=self.config.concurrency)
+        locks = self._access if self.orderly and not self.broadcasting else None
+        runner: ConcurrentRunner | OrderedRunner
+        if self.orderly:
+            runner = OrderedRunner(
+                self._call,
+                group=self.group,
+                config=self.config,
+                offsets=self._store,
+                send_back=send_back,
+                lock=locks.lock if locks else None,
+                hooks=self.hooks,
+                clock=self._clock,
+            )
+        else:
+            runner = ConcurrentRunner(
+                self._call,
+                group=self.group,
+                config=self.config,
+                offsets=self._store,
+                send_back=send_back,
+                hooks=self.hooks,
+                clock=self._clock,
+            )
+        self._runner = runner
+        self._held = HeldQueues(
+            self.instance,
+            self._store,
+            self._start_policy,
+            runner,
+            Puller(self.instance, self.group, self.config),
+            config=self.config,
+            locks=locks,
+            is_locked=runner.is_locked if isinstance(runner, OrderedRunner) else None,
+            subscription=self._subscriptions.get,
+            commits=not self.broadcasting,
+            is_suspended=lambda: self._is_suspended,
+            spawn=self.spawn,
+        )
+        self._rebalance = Rebalance(
+            self.instance,
+            self._held,
+            group=self.group,
+            config=self.config,
+            allocate=self._allocate,
+            broadcasting=self.broadcasting,
+            clock=self._clock,
+        )
+        self._rebalance.topics.update(self._subscriptions)
+        self._membership = Membership(
+            self.group,
+            kind=ConsumeType.PASSIVELY,
+            broadcasting=self.broadcasting,
+            orderly=self.orderly,
+            from_where=self.from_where,
+            subscriptions=self._subscriptions,
+            offsets=self._store,
+            queues=self._held.queues,
+            held=self._held.all,
+            rebalance_soon=self._rebalance.soon,
+            persist=self._persist,
+            reset=self._held.reset,
+            consume_directly=self._consume_directly,
+            properties=self._properties,
+        )
+
+    async def _register(self) -> None:
+        """Learn the brokers of our topics, so that the first heartbeat reaches them before the first round."""
+        for topic in sorted(self._subscriptions):
+            if not await self.instance.refresh_route(topic) and not topic.startswith(names.RETRY_PREFIX):
+                log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
+        await self.instance.heartbeat()
+
+    async def stop(self) -> None:
+        """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        for task in self._rounds:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._held.stop_pulling()
+        self._runner.stop()
+        if self._workers:
+            await asyncio.wait(self._workers, timeout=self.config.drain_ms / 1000)
+        await self._held.leave_all()
+        await self.instance.remove_consumer(self._membership)
+        await super().stop()
+        self._call.close()
+        if self._own_instance:
+            await self.instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def suspend(self) -> None:
+        """Stop pulling for a while; messages in hand are still consumed."""
+        self._is_suspended = True
+
+    def resume(self) -> None:
+        """Go on after `suspend`."""
+        self._is_suspended = False
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this member reads now."""
+        return sorted(self._held.queues()) if self.is_running else []
+
+    async def _persist(self) -> None:
+        await self._store.persist(self._held.queues())
+
+    async def _consume_directly(self, message: StoredMessage) -> ConsumeDirectlyResult:
+        """For an operator: run the listener on this message, whatever its offset; nothing is committed."""
+        restore_topic(message, self.group)
+        begun = self._clock.monotonic()
+        result = ConsumeDirectlyResult(order=self.orderly, auto_commit=True)
+        try:
+            answer = await self._call([message])
+        except Exception as error:
+            result.consume_result = "CR_THROW_EXCEPTION"
+            result.remark = f"{type(error).__name__}: {error}"
+        else:
+            result.consume_result = "CR_SUCCESS" if answer.count_done(1) else "CR_LATER"
+        result.spent_time_mills = int((self._clock.monotonic() - begun) * 1000)
+        return result
+
+    def _properties(self) -> dict[str, str]:
+        return {
+            "PROP_NAMESERVER_ADDR": ";".join(self.instance.name_servers.addresses) + ";",
+            "PROP_THREADPOOL_CORE_SIZE": str(self.config.concurrency),
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "consumerGroup": self.group,
+        }

@@ -1,0 +1,133 @@
+"""Which queues are ours, and when that is decided again.
+
+Owns        the rounds (every 20 s, at once when a broker says so), asking for members, applying a strategy.
+Must not know   pulling, locks, listeners: the consumer takes and leaves queues when told (QueueOwner).
+
+Rule: every member sorts the same queues and the same client ids and applies the same strategy, so all agree without
+talking. If the route or the members cannot be had, everything stays as it is and the round is repeated soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.alarm import Alarm
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.allocate import Allocate
+from rocketlake.client.instance import ClientInstance
+from rocketlake.model.message_queue import MessageQueue
+
+log = get_logger(__name__)
+
+
+class QueueOwner(Protocol):
+    """The consumer, as a rebalance sees it."""
+
+    def queues(self) -> Collection[MessageQueue]:
+        """Queues held now, of all topics."""
+
+    def stale_queues(self) -> Collection[MessageQueue]:
+        """Queues held but not pulled for too long: they are left and taken anew."""
+
+    async def take(self, queue: MessageQueue) -> bool:
+        """Begin with a queue; false: not possible now, ask again soon."""
+
+    async def leave(self, queue: MessageQueue) -> bool:
+        """Give a queue up; false: not yet, ask again soon."""
+
+    def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
+        """The queues of the topic changed."""
+
+
+class Rebalance:
+    """The rounds of one consumer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        owner: QueueOwner,
+        *,
+        group: str,
+        config: ConsumerConfig,
+        allocate: Allocate,
+        broadcasting: bool,
+        clock: Clock,
+    ) -> None:
+        self._instance = instance
+        self._owner = owner
+        self._group = group
+        self._config = config
+        self._allocate = allocate
+        self._broadcasting = broadcasting
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        self.topics: set[str] = set()
+        self.is_paused = False
+
+    def soon(self) -> None:
+        """Do a round now (but not more often than every `rebalance_retry_ms`)."""
+        self._alarm.ring()
+
+    async def run(self) -> None:
+        """Rounds without end."""
+        while True:
+            balanced = self.is_paused or await self.once()
+            pause = self._config.rebalance_retry_ms / 1000
+            if balanced:
+                rest = max(0.0, self._config.rebalance_interval_ms / 1000 - pause)
+                rung = await self._alarm.wait(rest)
+                if not rung:
+                    continue
+            # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
+            await self._clock.sleep(pause if not balanced else min(pause, 0.1))
+
+    async def once(self) -> bool:
+        """One round over all topics; true when everything is as it should be."""
+        balanced = await self._leave_unsubscribed()
+        for topic in sorted(self.topics):
+            try:
+                balanced &= await self._balance(topic)
+            except RocketLakeError as error:
+                log.warning("group %s keeps its queues of %s, the round failed: %s", self._group, topic, error)
+                balanced = False
+        return balanced
+
+    async def _leave_unsubscribed(self) -> bool:
+        done = True
+        for queue in [queue for queue in self._owner.queues() if queue.topic not in self.topics]:
+            done &= await self._owner.leave(queue)
+        return done
+
+    async def _balance(self, topic: str) -> bool:
+        wanted = await self._wanted(topic)
+        if wanted is None:
+            return False
+        held = {queue for queue in self._owner.queues() if queue.topic == topic}
+        stale = {queue for queue in self._owner.stale_queues() if queue.topic == topic}
+        balanced = changed = False
+        left = [await self._owner.leave(queue) for queue in sorted(held - wanted | stale)]
+        taken = [await self._owner.take(queue) for queue in sorted(wanted - (held - stale))]
+        balanced = all(left) and all(taken)
+        changed = any(left) or any(taken)
+        if changed:
+            self._owner.assigned(topic, [queue for queue in self._owner.queues() if queue.topic == topic])
+        return balanced
+
+    async def _wanted(self, topic: str) -> set[MessageQueue] | None:
+        """Queues that should be ours; None when that cannot be said now."""
+        queues = await self._instance.queues_to_read(topic)
+        if queues is None:
+            return None
+        if self._broadcasting:
+            return set(queues)
+        members = await self._instance.members(self._group, topic)
+        own_id = self._instance.client_id
+        if own_id not in members:
+            # The broker has not seen our heartbeat yet (or restarted); an empty share would drop all for nothing.
+            self._instance.heartbeat_soon()
+            return None
+        return set(self._allocate(own_id, queues, sorted(members)))

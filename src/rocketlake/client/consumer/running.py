@@ -1,0 +1,63 @@
+"""One listener call: the same for listeners side by side and in order.
+
+Owns        giving retried messages their topic back, hooks around the call, an exception meaning "later".
+Must not know   what happens with the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.client.hooks import ConsumeEvent, Hooks, run_hooks
+from rocketlake.model import names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+log = get_logger(__name__)
+Spawn = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
+Queues = Callable[[], Collection[ProcessQueue]]
+
+
+class NotConsumed(Exception):
+    """Raised by a listener that did not look at its messages: they stay as they were."""
+
+
+def restore_topic(message: StoredMessage, group: str) -> None:
+    """A message that comes again from %RETRY%group shows its first topic."""
+    if message.retry_topic and message.topic == names.retry_topic(group):
+        message.topic = message.retry_topic
+
+
+async def consume(
+    call: ListenerCall,
+    group: str,
+    queue: MessageQueue,
+    batch: list[StoredMessage],
+    hooks: Hooks,
+    clock: Clock,
+) -> ConsumeResult | None:
+    """Run the listener; an exception is logged with the messages it met and means "later". None: NotConsumed."""
+    for message in batch:
+        restore_topic(message, group)
+    event = ConsumeEvent(group, batch, queue)
+    run_hooks(hooks.before_consume, event)
+    begun = clock.monotonic()
+    try:
+        # A list of its own: the listener may change it.
+        answer = await call(list(batch))
+    except NotConsumed:
+        return None
+    except Exception:
+        ids = ", ".join(message.message_id for message in batch)
+        log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
+        answer = ConsumeResult.LATER
+    event.latency_ms = (clock.monotonic() - begun) * 1000
+    event.is_success = answer.count_done(len(batch)) == len(batch)
+    run_hooks(hooks.after_consume, event)
+    return answer

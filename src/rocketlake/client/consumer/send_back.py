@@ -1,0 +1,92 @@
+"""A message that failed: hand it back to its broker, to come again later or to end in the dead letters.
+
+Owns        the send-back request, and the fallback: a copy sent to %RETRY%group.
+Must not know   what is in hand.
+
+Rule: the broker delays by level 3 + number of retries (10 s, 30 s, 1 m ... 2 h) and moves the message to %DLQ%group
+after the limit. When that fails (the message's broker is gone), a copy goes to the retry topic on any broker.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.calls import send as calls
+from rocketlake.client.instance import ClientInstance
+from rocketlake.model import property_names as names
+from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.names import INNER_PRODUCER_GROUP, retry_topic
+
+log = get_logger(__name__)
+SEND_BACK_TIMEOUT_MS = 5000
+FIRST_DELAY_LEVEL = 3
+
+
+class SendBack:
+    """Send-back for one group."""
+
+    def __init__(self, instance: ClientInstance, group: str, *, reconsume_limit: int, clock: Clock) -> None:
+        self._instance = instance
+        self._group = group
+        self._limit = reconsume_limit
+        self._clock = clock
+
+    async def __call__(self, message: StoredMessage, delay_level: int) -> bool:
+        """True when the message is safe at a broker again."""
+        try:
+            address = await self._instance.master(message.broker_name, message.topic)
+            await calls.send_back(
+                self._instance.net,
+                address,
+                message,
+                group=self._group,
+                delay_level=delay_level,
+                reconsume_limit=self._limit,
+                timeout_ms=SEND_BACK_TIMEOUT_MS,
+            )
+        except RocketLakeError as error:
+            log.warning("message %s could not be sent back (%s); sending a copy", message.message_id, error)
+            return await self.resend(message, self._limit)
+        return True
+
+    async def resend(self, message: StoredMessage, limit: int) -> bool:
+        """Send a copy to the retry topic; the broker turns it into a dead letter when its retries are used up."""
+        # Made ready once; its unique key stays that of the message, so that it can be followed by its id.
+        copy = calls.prepare(retry_copy(message, self._group, limit), message.message_id)
+        try:
+            view = await self._instance.queues_to_publish(copy.topic)
+        except RocketLakeError as error:
+            log.warning("message %s stays here, its retry topic has no route: %s", message.message_id, error)
+            return False
+        for queue in view.queues:
+            try:
+                address = await self._instance.master(queue.broker_name, copy.topic)
+                await calls.send(
+                    self._instance.net,
+                    address,
+                    copy,
+                    queue,
+                    group=INNER_PRODUCER_GROUP,
+                    born_ms=self._clock.now_ms(),
+                    timeout_ms=SEND_BACK_TIMEOUT_MS,
+                )
+            except RocketLakeError as error:
+                log.warning(
+                    "a copy of message %s was not taken by %s: %s", message.message_id, queue.broker_name, error
+                )
+            else:
+                return True
+        return False
+
+
+def retry_copy(message: StoredMessage, group: str, limit: int) -> Message:
+    """The copy of a failed message that goes to %RETRY%group."""
+    properties = dict(message.properties)
+    properties.pop(names.TRANSACTION_PREPARED, None)
+    properties[names.ORIGIN_MESSAGE_ID] = properties.get(names.ORIGIN_MESSAGE_ID) or message.message_id
+    properties[names.RETRY_TOPIC] = properties.get(names.RETRY_TOPIC) or message.topic
+    properties[names.RECONSUME_TIME] = str(message.reconsume_times + 1)
+    properties[names.MAX_RECONSUME_TIMES] = str(limit)
+    properties[names.DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
+    return Message(retry_topic(group), message.body, properties=properties, flag=message.flag)

@@ -1,0 +1,73 @@
+"""What callers of the client can catch, on top of base.errors.
+
+Owns        the client's own error classes and the wording of the frequent ones.
+Must not know   how requests are sent.
+
+`RocketLakeError` catches all. A refusal by a broker is a `RemoteError` with its code; a broken line is a `LinkError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+
+__all__ = [
+    "LinkError",
+    "NoRoute",
+    "NotRunning",
+    "RemoteError",
+    "RocketLakeError",
+    "SendFailed",
+    "TooManySends",
+    "UsageError",
+]
+
+
+class NoRoute(UsageError):
+    """No broker serves the topic, as far as the name server knows."""
+
+    def __init__(self, topic: str, name_servers: Sequence[str], *, purpose: str = "send") -> None:
+        self.topic = topic
+        where = "name server " + ";".join(name_servers)
+        if purpose == "send":
+            hint = f"create it with `rocketlake topic create {topic}` or set autoCreateTopicEnable=true on the broker"
+        else:
+            hint = f"create it with `rocketlake topic create {topic}`, or send a first message to it"
+        super().__init__(f"no route for topic {topic!r}", where=where, hint=hint)
+
+
+class NotRunning(UsageError):
+    """A call on a client that was not started yet, or was stopped."""
+
+    def __init__(self, kind: str, group: str) -> None:
+        super().__init__(
+            f"{kind} of group {group!r} is not running",
+            hint=f"call `await start()` first, or use `async with {kind}(...)`",
+        )
+
+
+class SendFailed(RocketLakeError):
+    """No attempt to send was accepted; `attempts` names each broker tried and why it failed."""
+
+    def __init__(
+        self, topic: str, attempts: Sequence[tuple[str, BaseException]], *, timeout_ms: int, timed_out: bool
+    ) -> None:
+        self.topic = topic
+        self.attempts = tuple(attempts)
+        tried = "; ".join(f"{broker}: {error}" for broker, error in self.attempts) or "no attempt was made"
+        what = f"message to topic {topic!r} was not sent"
+        if timed_out:
+            what += f" within {timeout_ms} ms"
+        hint = "raise timeout_ms, or look at the broker" if timed_out else "look at the brokers named here"
+        super().__init__(f"{what} ({tried})", hint=hint)
+
+
+class TooManySends(UsageError):
+    """More `send_nowait` calls are on their way than the producer's limit."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"{limit} sends are already on their way",
+            hint="await send() instead of send_nowait(), or raise ProducerConfig.pending_sends_max",
+        )

@@ -1,0 +1,271 @@
+"""What the producers and consumers of one client id share: links, routes, heartbeats, timers.
+
+Owns        the network client, the route cache and when it is refreshed, heartbeats, the saving of offsets on time.
+Must not know   how messages are sent or consumed.
+
+Every producer and consumer has an instance of its own unless one is given to it; sharing one saves links. Two consumers
+of one group never share one: their client ids must differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Iterable
+from dataclasses import replace
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.client.alarm import Alarm
+from rocketlake.client.calls import group as group_calls
+from rocketlake.client.calls.route import NameServers
+from rocketlake.client.config import ClientConfig, local_ip
+from rocketlake.client.errors import NoRoute
+from rocketlake.client.member import ConsumerMember
+from rocketlake.client.routes import MASTER, PublishView, RouteCache
+from rocketlake.client.served import Served
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import INNER_PRODUCER_GROUP
+from rocketlake.net.client import NetClient
+from rocketlake.net.network import Network
+
+log = get_logger(__name__)
+_numbers = itertools.count(1)
+
+
+class ClientInstance(Service):
+    """Shared by everything with one client id; to share one, start it and pass it as `instance=`."""
+
+    def __init__(
+        self, config: ClientConfig | None = None, *, clock: Clock | None = None, network: Network | None = None
+    ) -> None:
+        super().__init__("rocketmq client")
+        self.config = config or ClientConfig()
+        self.clock: Clock = clock or SystemClock()
+        self.client_id = make_client_id(self.config, self.clock)
+        self._consumers: dict[str, ConsumerMember] = {}
+        self._producers: set[str] = set()
+        self.net = NetClient(None, self.clock, Served(self._consumers, self.spawn).handlers(), network=network)
+        self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
+        self.routes = RouteCache()
+        self._published: dict[str, tuple[str, int]] = {}
+        self._route_lock = asyncio.Lock()
+        self._heartbeat_alarm = Alarm(self.clock)
+        self._heartbeat_lock = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the timers; nothing is sent before a producer or consumer registers."""
+        await super().start()
+        self.spawn("routes", self._refresh_routes())
+        self.spawn("heartbeats", self._send_heartbeats())
+        self.spawn("offsets", self._persist_offsets())
+
+    async def stop(self) -> None:
+        """Stop the timers and close all links."""
+        await super().stop()
+        await self.net.close()
+
+    # groups
+
+    def add_producer(self, group: str) -> None:
+        """Register a producer group; UsageError when this instance has it already."""
+        if group in self._producers:
+            raise UsageError(
+                f"producer group {group!r} exists twice in one client",
+                hint="use one Producer, or give each its own instance",
+            )
+        self._producers.add(group)
+
+    async def remove_producer(self, group: str) -> None:
+        """Tell the brokers that the producer is gone."""
+        self._producers.discard(group)
+        await self._unregister(producer_group=group)
+
+    def add_consumer(self, member: ConsumerMember) -> None:
+        """Register a consumer; UsageError when this instance has one of its group already."""
+        if member.group in self._consumers:
+            raise UsageError(
+                f"consumer group {member.group!r} exists twice in one client",
+                hint="members of one group need client ids of their own: give each its own instance",
+            )
+        self._consumers[member.group] = member
+
+    async def remove_consumer(self, member: ConsumerMember) -> None:
+        """Tell the brokers that the consumer is gone, so that the others take its queues at once."""
+        del self._consumers[member.group]
+        await self._unregister(consumer_group=member.group)
+
+    async def _unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        calls = (
+            group_calls.unregister(
+                self.net,
+                address,
+                self.client_id,
+                producer_group=producer_group,
+                consumer_group=consumer_group,
+                timeout_ms=self.config.call_timeout_ms,
+            )
+            for _, _, address in self.routes.addresses(masters_only=False)
+        )
+        await self._try_all("unregister", calls)
+
+    async def members(self, group: str, topic: str) -> list[str]:
+        """Client ids of the group, as a broker of the topic knows them."""
+        address = self.routes.broker_of_topic(topic)
+        if address is None:
+            return []
+        return await group_calls.members(self.net, address, group, self.config.call_timeout_ms)
+
+    # routes
+
+    async def queues_to_publish(self, topic: str, *, template: str = "TBW102", new_queues: int = 4) -> PublishView:
+        """Queues to send to; for an unknown topic the template's, so that the broker can create it. Raises NoRoute."""
+        view = self.routes.to_publish(topic)
+        if view is None or not view.queues:
+            self._published[topic] = (template, new_queues)
+            async with self._route_lock:
+                view = self.routes.to_publish(topic)
+                if view is None or not view.queues:
+                    await self._ask_publish_route(topic)
+                    view = self.routes.to_publish(topic)
+        if view is None or not view.queues:
+            raise NoRoute(topic, self.name_servers.addresses)
+        self._published.setdefault(topic, (template, new_queues))
+        return view
+
+    async def _ask_publish_route(self, topic: str) -> None:
+        if await self._ask_route(topic) or topic not in self._published:
+            return
+        template, new_queues = self._published[topic]
+        route = await self.name_servers.route(template)
+        if route is not None:
+            self.routes.put_template(topic, route, new_queues)
+
+    async def queues_to_read(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """Queues to read, sorted; None when no name server knows the topic."""
+        if self.routes.to_read(topic) is None:
+            await self.refresh_route(topic)
+        return self.routes.to_read(topic)
+
+    async def refresh_route(self, topic: str) -> bool:
+        """Ask the name server now; false when it does not know the topic."""
+        async with self._route_lock:
+            return await self._ask_route(topic)
+
+    async def _ask_route(self, topic: str) -> bool:
+        route = await self.name_servers.route(topic)
+        if route is None:
+            return False
+        if self.routes.put(topic, route):
+            # New brokers must know us before we pull from them; moved queues want a rebalance.
+            self.heartbeat_soon()
+            for member in self._consumers.values():
+                if topic in member.topics:
+                    member.rebalance_soon()
+        return True
+
+    async def master(self, broker_name: str, topic: str) -> str:
+        """Address of the broker's master; asks for the route once when unknown. Raises LinkError."""
+        address = self.routes.master(broker_name)
+        if address is None:
+            await self.refresh_route(topic)
+            address = self.routes.master(broker_name)
+        if address is None:
+            raise LinkError(
+                f"broker {broker_name!r} has no master",
+                where="name server " + ";".join(self.name_servers.addresses),
+                hint="is the broker up, and registered with this name server?",
+            )
+        return address
+
+    async def to_read_from(self, queue: MessageQueue, broker_id: int = MASTER) -> tuple[str, bool]:
+        """Address of a replica that serves the queue and whether it is the master. Raises LinkError."""
+        address = self.routes.to_read_from(queue.broker_name, broker_id)
+        if address is None:
+            await self.refresh_route(queue.topic)
+            address = self.routes.to_read_from(queue.broker_name, broker_id)
+        if address is None:
+            raise LinkError(
+                f"broker {queue.broker_name!r} is not known",
+                where="name server " + ";".join(self.name_servers.addresses),
+                hint="is the broker up, and registered with this name server?",
+            )
+        return address, address == self.routes.master(queue.broker_name)
+
+    # heartbeats
+
+    def heartbeat_soon(self) -> None:
+        """Send a heartbeat to all brokers without waiting for the next interval."""
+        self._heartbeat_alarm.ring()
+
+    async def heartbeat(self) -> None:
+        """Register all groups with every known broker (masters only when there is no consumer)."""
+        if not self._consumers and not self._producers:
+            return
+        async with self._heartbeat_lock:
+            body = group_calls.heartbeat_body(
+                self.client_id,
+                [*sorted(self._producers), INNER_PRODUCER_GROUP],
+                [member.registration() for member in self._consumers.values()],
+            )
+            targets = self.routes.addresses(masters_only=not self._consumers)
+            timeout = self.config.call_timeout_ms
+            await self._try_all(
+                "heartbeat", (group_calls.heartbeat(self.net, address, body, timeout) for _, _, address in targets)
+            )
+
+    async def _try_all(self, what: str, calls: Iterable[Awaitable[object]]) -> None:
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for result in results:
+            if isinstance(result, RocketLakeError):
+                log.warning("%s of client %s failed: %s", what, self.client_id, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+    # timers
+
+    async def _refresh_routes(self) -> None:
+        while True:
+            await self.clock.sleep(self.config.route_interval_ms / 1000)
+            topics = set(self._published)
+            for member in self._consumers.values():
+                topics.update(member.topics)
+            for topic in sorted(topics):
+                try:
+                    async with self._route_lock:
+                        await self._ask_publish_route(topic)
+                except RocketLakeError as error:
+                    log.warning("route of topic %s stays as it was: %s", topic, error)
+            self.routes.drop_unrouted_brokers()
+
+    async def _send_heartbeats(self) -> None:
+        while True:
+            await self._heartbeat_alarm.wait(self.config.heartbeat_interval_ms / 1000)
+            await self.heartbeat()
+            # Rings in a row (a broker that restarts refuses every pull) make one heartbeat.
+            await self.clock.sleep(0.1)
+
+    async def _persist_offsets(self) -> None:
+        while True:
+            await self.clock.sleep(self.config.persist_interval_ms / 1000)
+            for member in list(self._consumers.values()):
+                try:
+                    await member.persist_offsets()
+                except (RocketLakeError, OSError) as error:
+                    log.warning("offsets of group %s were not saved: %s", member.group, error)
+
+
+def client_settings(config: ClientConfig | None, namesrv: str | None) -> ClientConfig:
+    """The client settings with the `namesrv` argument of a producer or consumer on top."""
+    config = config or ClientConfig()
+    return replace(config, namesrv=namesrv) if namesrv else config
+
+
+def make_client_id(config: ClientConfig, clock: Clock) -> str:
+    """`ip@name`; without a name `ip@pid#number`, unique among the clients of this address."""
+    # The time keeps two processes apart that have one pid (containers), the number two clients of one process.
+    name = config.instance_name or f"{os.getpid()}#{clock.now_ms()}{next(_numbers)}"
+    return f"{config.client_ip or local_ip()}@{name}"

@@ -1,0 +1,47 @@
+"""A consumer, as its client instance sees it.
+
+Owns        the ConsumerMember protocol.
+Must not know   push or pull.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol
+
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.client import ConsumeDirectlyResult, ConsumerRunningInfo
+from rocketlake.protocol.bodies.heartbeat import ConsumerEntry
+
+DirectConsume = Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]]
+
+
+class ConsumerMember(Protocol):
+    """What the instance asks of a consumer: for heartbeats, timers and requests of brokers."""
+
+    rebalance_soon: Callable[[], None]
+    """The members or the route changed."""
+    persist_offsets: Callable[[], Awaitable[None]]
+    """Save what is safe to commit."""
+    reset_offsets: Callable[[str, Mapping[MessageQueue, int]], Awaitable[None]]
+    """An operator moved the group in a topic (code 220)."""
+    consume_directly: DirectConsume | None
+    """Run the listener on one message for an operator (code 309); None without a listener."""
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+
+    @property
+    def topics(self) -> Collection[str]:
+        """Topics whose routes must be kept fresh."""
+
+    def registration(self) -> ConsumerEntry:
+        """This consumer's part of the heartbeat."""
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """Offsets known in memory (code 221)."""
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """What this consumer is doing (code 307)."""

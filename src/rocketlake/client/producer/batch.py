@@ -1,0 +1,80 @@
+"""Many messages in one request: checks, and splitting to size.
+
+Owns        what may share a batch, the cut into parts of at most so many bytes.
+Must not know   sending.
+
+Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic; each message has its own unique key; the batch is
+never compressed and must stay below the broker's message size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rocketlake.base.errors import UsageError
+from rocketlake.client.calls.send import Outgoing
+from rocketlake.codec import property_text
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model import property_names as names
+from rocketlake.model.message import Message
+from rocketlake.model.names import RETRY_PREFIX
+
+ENTRY_BYTES = 4 + 4 + 4 + 4 + 4 + 2
+"""Bytes of a batch entry around its body and properties."""
+TIMER_PROPERTIES = (names.DELAY, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPart:
+    """One request: its bytes and the ids of its messages, in order."""
+
+    outgoing: Outgoing
+    message_ids: tuple[str, ...]
+
+
+def check_batch(messages: Sequence[Message]) -> None:
+    """Raises UsageError naming the first message that may not be in this batch, and why."""
+    if not messages:
+        raise UsageError("a batch needs at least one message")
+    first = messages[0]
+    if first.topic.startswith(RETRY_PREFIX):
+        raise UsageError(f"messages of retry topic {first.topic!r} cannot be sent as a batch")
+    for number, message in enumerate(messages):
+        where = f"message {number} of the batch"
+        if message.topic != first.topic:
+            what = f"it is for topic {message.topic!r}, the first one is for {first.topic!r}"
+            raise UsageError(what, where=where, hint="make one batch per topic")
+        if message.wait_store_ok != first.wait_store_ok:
+            raise UsageError("its WAIT flag differs from the first one's", where=where)
+        if any(name in message.properties for name in TIMER_PROPERTIES):
+            raise UsageError("it is delayed", where=where, hint="send delayed messages one by one")
+
+
+def split(messages: Sequence[Message], make_key: Callable[[], str], *, bytes_max: int) -> Iterator[BatchPart]:
+    """Cut the messages, in order, into parts of at most `bytes_max` encoded bytes (a larger message goes alone)."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        own = message
+        if names.UNIQUE_KEY not in message.properties:
+            properties = {**message.properties, names.UNIQUE_KEY: make_key()}
+            own = Message(message.topic, message.body, properties=properties, flag=message.flag)
+        own_size = ENTRY_BYTES + len(own.body) + len(property_text.encode(own.properties))
+        if part and size + own_size > bytes_max:
+            yield _part(part, make_key())
+            part, size = [], 0
+        part.append(own)
+        size += own_size
+    if part:
+        yield _part(part, make_key())
+
+
+def _part(messages: list[Message], batch_key: str) -> BatchPart:
+    ids = tuple(message.properties[names.UNIQUE_KEY] for message in messages)
+    properties = {names.UNIQUE_KEY: batch_key}
+    if names.WAIT in messages[0].properties:
+        properties[names.WAIT] = messages[0].properties[names.WAIT]
+    text = property_text.encode(properties).decode()
+    outgoing = Outgoing(messages[0].topic, batch_key, encode_batch(messages), text, count=len(messages))
+    return BatchPart(outgoing, ids)

@@ -1,0 +1,374 @@
+"""The producer: send one message, many, one-way or with a callback; retries on another broker.
+
+Owns        the send loop (attempts, shared time, which broker next), checks of what is sent.
+Must not know   consumers, bytes of a request (calls/send.py).
+
+Rule: a send has 1 + `retries` attempts within one time limit. An attempt that was refused for a passing reason, or
+whose line broke, is repeated on another broker; a message may then be stored twice (at-least-once). A send to a queue
+that the caller chose is tried once: order would not survive a detour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.client.calls import send as calls
+from rocketlake.client.calls.send import Outgoing, SendResult, SendStatus
+from rocketlake.client.config import ClientConfig, ProducerConfig, local_ip
+from rocketlake.client.errors import NotRunning, SendFailed, TooManySends
+from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
+from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.client.producer.batch import check_batch, split
+from rocketlake.client.producer.fault_latency import FaultLatency
+from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
+from rocketlake.model import names, sys_flag
+from rocketlake.model.message import Message
+from rocketlake.model.message_id import UniqueKeyMaker
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.response_code import ResponseCode
+
+log = get_logger(__name__)
+RETRY_CODES = frozenset(
+    (
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    )
+)
+COMPRESSION_TYPES = {
+    "zlib": sys_flag.ZLIB,
+    "lz4": sys_flag.LZ4,
+    "zstd": sys_flag.ZSTD,
+}
+SAME_BROKER_PAUSE_SECONDS = 0.1
+Callback = Callable[[SendResult | None, BaseException | None], None]
+
+
+class Producer(Service):
+    """Sends messages of one group: `async with Producer("my_group", namesrv="127.0.0.1:9876") as producer:`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        config: ProducerConfig | None = None,
+        client_config: ClientConfig | None = None,
+        instance: ClientInstance | None = None,
+        hooks: Hooks | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(f"producer {group}")
+        names.check_group(group)
+        self.group = group
+        self.config = config or ProducerConfig()
+        if self.config.compression not in COMPRESSION_TYPES:
+            raise UsageError(f"compression {self.config.compression!r} is not known", hint="use zlib, lz4 or zstd")
+        self.hooks = hooks or Hooks()
+        self._own_instance = instance is None
+        self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
+        self._clock = self.instance.clock
+        self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
+        self._choice = QueueChoice(self._faults)
+        self._make_key = UniqueKeyMaker(
+            local_ip(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
+        ).make
+        self._pending: set[asyncio.Task[None]] = set()
+
+    # life
+
+    async def start(self) -> None:
+        """Get ready to send. Nothing is sent to a broker before the first message."""
+        if self.is_running:
+            return
+        self.instance.add_producer(self.group)
+        await super().start()
+        if self._own_instance:
+            await self.instance.start()
+
+    async def stop(self) -> None:
+        """Wait for sends on their way, tell the brokers, close the links."""
+        if not self.is_running:
+            return
+        await self.flush()
+        self.is_running = False
+        await self.instance.remove_producer(self.group)
+        await super().stop()
+        if self._own_instance:
+            await self.instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        key: str | int | None = None,
+    ) -> SendResult:
+        """Send and wait until the broker has it. Round robin over the topic's queues, or: `queue` itself, the one that
+        `selector` returns, the one that `key` hashes to (equal keys keep their order).
+
+        Raises NoRoute, SendFailed (no attempt worked), RemoteError (the broker will not take it), UsageError.
+        """
+        self._check(message)
+        deadline = self._deadline(timeout_ms)
+        fixed = await self._fixed_queue(message, queue, selector, key)
+        return await self._send(self._prepare(message), fixed, deadline, message)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        key: str | int | None = None,
+    ) -> None:
+        """Send without waiting for an answer: fast, and nobody tells when the broker did not take it."""
+        self._check(message)
+        target = await self._fixed_queue(message, queue, selector, key)
+        if target is None:
+            view = await self._queues(message.topic)
+            target = self._choice.choose(message.topic, view, now=self._clock.monotonic())
+        address = await self.instance.master(target.broker_name, message.topic)
+        await calls.send_oneway(
+            self.instance.net,
+            address,
+            self._prepare(message),
+            target,
+            group=self.group,
+            born_ms=self._clock.now_ms(),
+            template=self.config.template_topic,
+            new_queues=self.config.new_topic_queues,
+        )
+
+    def send_nowait(
+        self,
+        message: Message,
+        callback: Callback | None = None,
+        *,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        key: str | int | None = None,
+    ) -> None:
+        """Send in the background; `callback(result, error)` is called on the loop. `flush()` waits for all of them.
+
+        Raises TooManySends when `pending_sends_max` are on their way.
+        """
+        self._check(message)
+        if len(self._pending) >= self.config.pending_sends_max:
+            raise TooManySends(self.config.pending_sends_max)
+
+        async def run() -> None:
+            result, error = None, None
+            try:
+                result = await self.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
+            except RocketLakeError as problem:
+                error = problem
+            if callback is not None:
+                callback(result, error)
+            elif error is not None:
+                log.warning("background send failed: %s", error)
+
+        task = self.spawn("send", run())
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+        key: str | int | None = None,
+    ) -> list[SendResult]:
+        """Send messages of one topic in few requests, in order; one result per message.
+
+        Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. SendFailed and
+        RemoteError carry in `sent` the results of the parts that were stored before the error.
+        """
+        check_batch(messages)
+        for message in messages:
+            self._check(message)
+        fixed = await self._fixed_queue(messages[0], queue, None, key)
+        results: list[SendResult] = []
+        limit = min(self.config.batch_bytes_max, self.config.message_bytes_max)
+        for part in split(messages, self._make_key, bytes_max=limit):
+            try:
+                first = await self._send(part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)])
+            except RocketLakeError as error:
+                error.sent = tuple(results)  # type: ignore[attr-defined]
+                raise
+            results += _one_each(first, part.message_ids)
+        return results
+
+    async def flush(self) -> None:
+        """Wait until every `send_nowait` so far has its result."""
+        while self._pending:
+            await asyncio.wait(set(self._pending))
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues a message of this topic may go to. Raises NoRoute."""
+        self._must_run()
+        return await self._queues(topic)
+
+    # inside
+
+    def _must_run(self) -> None:
+        if not self.is_running:
+            raise NotRunning("Producer", self.group)
+
+    def _check(self, message: Message) -> None:
+        self._must_run()
+        names.check_topic(message.topic)
+        if not names.is_sendable_topic(message.topic):
+            raise UsageError(f"topic {message.topic!r} belongs to the broker; nobody sends to it")
+        if not message.body:
+            raise UsageError(
+                f"message to topic {message.topic!r} has an empty body", hint="RocketMQ refuses empty bodies"
+            )
+        if len(message.body) > self.config.message_bytes_max:
+            raise UsageError(
+                f"message to {message.topic!r} has {len(message.body)} bytes, limit {self.config.message_bytes_max}",
+                where="ProducerConfig.message_bytes_max",
+                hint="send less, or raise it here and as maxMessageSize at the broker",
+            )
+
+    def _deadline(self, timeout_ms: int | None) -> tuple[float, int]:
+        limit = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
+        return self._clock.monotonic() + limit / 1000, limit
+
+    def _prepare(self, message: Message) -> Outgoing:
+        config = self.config
+        return calls.prepare(
+            message,
+            self._make_key(),
+            compress_over=config.compress_over_bytes,
+            compression_type=COMPRESSION_TYPES[config.compression],
+            compression_level=config.compression_level,
+        )
+
+    async def _queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        config = self.config
+        view = await self.instance.queues_to_publish(
+            topic, template=config.template_topic, new_queues=config.new_topic_queues
+        )
+        return view.queues
+
+    async def _fixed_queue(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
+    ) -> MessageQueue | None:
+        if (queue is not None) + (selector is not None) + (key is not None) > 1:
+            raise UsageError("give only one of queue, selector and key")
+        if queue is not None and queue.topic != message.topic:
+            raise UsageError(f"queue {queue} is not of topic {message.topic!r}")
+        if key is not None:
+            selector = by_key(key)
+        if selector is None:
+            return queue
+        return selector(await self._queues(message.topic), message)
+
+    async def _send(
+        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: tuple[float, int], message: Message
+    ) -> SendResult:
+        """The attempts."""
+        until, limit_ms = deadline
+        attempts: list[tuple[str, BaseException]] = []
+        not_ok: SendResult | None = None
+        for _ in range(1 if fixed is not None else 1 + self.config.retries):
+            now = self._clock.monotonic()
+            failed = frozenset(broker for broker, _ in attempts)
+            queue = fixed
+            if queue is None:
+                queue = self._choice.choose(outgoing.topic, await self._queues(outgoing.topic), avoid=failed, now=now)
+            if queue.broker_name in failed:
+                # No other broker: give this one a moment, it may be restarting.
+                await self._clock.sleep(max(0.0, min(until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
+            left_ms = int((until - self._clock.monotonic()) * 1000)
+            if left_ms <= 0:
+                break
+            try:
+                result = await self._attempt(outgoing, queue, left_ms, message)
+            except RemoteError as error:
+                if error.code not in RETRY_CODES or fixed is not None:
+                    raise
+                attempts.append((queue.broker_name, error))
+            except LinkError as error:
+                attempts.append((queue.broker_name, error))
+            else:
+                if result.status is SendStatus.OK or not self.config.retry_when_not_stored_ok:
+                    return result
+                not_ok = result
+        if not_ok is not None:
+            return not_ok
+        timed_out = self._clock.monotonic() >= until
+        last = attempts[-1][1] if attempts else None
+        raise SendFailed(outgoing.topic, attempts, timeout_ms=limit_ms, timed_out=timed_out) from last
+
+    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, message: Message) -> SendResult:
+        begun = self._clock.monotonic()
+        address = await self.instance.master(queue.broker_name, outgoing.topic)
+        event = SendEvent(self.group, message, queue, address)
+        run_hooks(self.hooks.before_send, event)
+        try:
+            result = await calls.send(
+                self.instance.net,
+                address,
+                outgoing,
+                queue,
+                group=self.group,
+                born_ms=self._clock.now_ms(),
+                timeout_ms=timeout_ms,
+                template=self.config.template_topic,
+                new_queues=self.config.new_topic_queues,
+            )
+        except (RemoteError, LinkError) as error:
+            event.error = error
+            self._faults.failed(queue.broker_name, self._clock.monotonic())
+            raise
+        else:
+            now = self._clock.monotonic()
+            self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
+            return result
+        finally:
+            event.latency_ms = (self._clock.monotonic() - begun) * 1000
+            run_hooks(self.hooks.after_send, event)
+
+
+def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
+    """A batch answer covers all its messages: offsets rise by one, offset ids are joined by commas."""
+    offset_ids = first.offset_message_id.split(",")
+    if len(offset_ids) != len(message_ids):
+        # An inner batch is stored as one record and has one id.
+        offset_ids = [first.offset_message_id] * len(message_ids)
+    return [
+        replace(first, message_id=own, offset_message_id=offset_id, queue_offset=first.queue_offset + number)
+        for number, (own, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
+    ]

@@ -1,0 +1,153 @@
+"""Where a topic lives, as the client sees it: queues to publish to, queues to read, addresses of brokers.
+
+Owns        the route cache, the publish and subscribe views, which address serves a broker name.
+Must not know   how a route is asked for, when it is refreshed (see instance.py).
+
+Rules: queues to publish need write permission and a master (id 0); queues to read need read permission only. An order
+configuration `broker:n;broker:n` fixes the publish list of an ordered topic, whatever brokers are up.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.route import Route
+from rocketlake.model.topic import Perm
+
+MASTER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PublishView:
+    """Queues a message of this topic may go to; `is_ordered` when the list comes from an order configuration."""
+
+    queues: tuple[MessageQueue, ...]
+    is_ordered: bool = False
+
+
+def publish_view(topic: str, route: Route) -> PublishView:
+    """Queues to send to, broker by broker, ids rising."""
+    if route.order_config:
+        return PublishView(tuple(_ordered_queues(topic, route.order_config)), is_ordered=True)
+    masters = {broker.name for broker in route.brokers if MASTER in broker.addresses}
+    queues: list[MessageQueue] = []
+    for entry in sorted(route.queues, key=lambda entry: entry.broker_name):
+        if entry.perm & Perm.WRITE and entry.broker_name in masters:
+            queues += (MessageQueue(topic, entry.broker_name, number) for number in range(entry.write_queues))
+    return PublishView(tuple(queues))
+
+
+def subscribe_view(topic: str, route: Route) -> tuple[MessageQueue, ...]:
+    """Queues to read, sorted by (topic, broker name, id): the order all members of a group agree on."""
+    return tuple(
+        sorted(
+            MessageQueue(topic, entry.broker_name, number)
+            for entry in route.queues
+            if entry.perm & Perm.READ
+            for number in range(entry.read_queues)
+        )
+    )
+
+
+def _ordered_queues(topic: str, order_config: str) -> Iterable[MessageQueue]:
+    for part in order_config.split(";"):
+        broker_name, _, number = part.partition(":")
+        if number.isdigit():
+            for queue_id in range(int(number)):
+                yield MessageQueue(topic, broker_name, queue_id)
+
+
+class RouteCache:
+    """Last known route of each topic, with its two views, and the addresses of all brokers seen."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Route] = {}
+        self._publish: dict[str, PublishView] = {}
+        self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics whose route is known."""
+        return list(self._routes)
+
+    def put(self, topic: str, route: Route) -> bool:
+        """Remember a route; true when queues or brokers differ from what was known."""
+        for broker in route.brokers:
+            self._brokers[broker.name] = dict(broker.addresses)
+        changed = self._routes.get(topic) != route
+        if changed:
+            self._routes[topic] = route
+            self._publish[topic] = publish_view(topic, route)
+            self._subscribe[topic] = subscribe_view(topic, route)
+        return changed
+
+    def put_template(self, topic: str, route: Route, queues_max: int) -> None:
+        """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker."""
+        for broker in route.brokers:
+            self._brokers[broker.name] = dict(broker.addresses)
+        # Java takes the smaller of its own number and the template's read queues.
+        queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
+        self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
+
+    def forget(self, topic: str) -> None:
+        """The name server knows the topic no more."""
+        self._routes.pop(topic, None)
+        self._publish.pop(topic, None)
+        self._subscribe.pop(topic, None)
+
+    def route(self, topic: str) -> Route | None:
+        """The last known route."""
+        return self._routes.get(topic)
+
+    def to_publish(self, topic: str) -> PublishView | None:
+        """Queues to send to; None while the route is unknown."""
+        return self._publish.get(topic)
+
+    def to_read(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """Queues to read, sorted; None while the route is unknown."""
+        return self._subscribe.get(topic)
+
+    def master(self, broker_name: str) -> str | None:
+        """Address of the broker's master."""
+        return self._brokers.get(broker_name, {}).get(MASTER)
+
+    def to_read_from(self, broker_name: str, broker_id: int = MASTER) -> str | None:
+        """Address to read from: the wanted replica, else the next id, else any."""
+        addresses = self._brokers.get(broker_name, {})
+        wanted = addresses.get(broker_id)
+        if wanted is None and broker_id != MASTER:
+            wanted = addresses.get(broker_id + 1)
+        return wanted or next(iter(addresses.values()), None)
+
+    def broker_of_topic(self, topic: str) -> str | None:
+        """Address of some broker that serves the topic, its master if there is one (for group questions)."""
+        route = self._routes.get(topic)
+        if route is None or not route.brokers:
+            return None
+        addresses = random.choice(route.brokers).addresses
+        return addresses.get(MASTER) or next(iter(addresses.values()), None)
+
+    def addresses(self, *, masters_only: bool) -> list[tuple[str, int, str]]:
+        """Every known (broker name, id, address)."""
+        return [
+            (name, number, address)
+            for name, table in self._brokers.items()
+            for number, address in table.items()
+            if number == MASTER or not masters_only
+        ]
+
+    def drop_unrouted_brokers(self) -> None:
+        """Forget addresses that no route names any more."""
+        routed = {
+            (b.name, address) for r in self._routes.values() for b in r.brokers for address in b.addresses.values()
+        }
+        for name, table in list(self._brokers.items()):
+            kept = {number: address for number, address in table.items() if (name, address) in routed}
+            if kept:
+                self._brokers[name] = kept
+            else:
+                del self._brokers[name]

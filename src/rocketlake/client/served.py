@@ -1,0 +1,106 @@
+"""Requests that brokers send to a client: members changed, offsets moved, what are you doing, consume this.
+
+Owns        the handlers of codes 40, 220, 221, 307 and 309.
+Must not know   how consumers work (member.py says what they can do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.pull import decode_messages
+from rocketlake.client.member import ConsumerMember, DirectConsume
+from rocketlake.model.message import StoredMessage
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.protocol.bodies.offset import ConsumerStatus, ResetOffsets
+from rocketlake.protocol.headers.client import (
+    ConsumeDirectlyHeader,
+    ConsumerStatusHeader,
+    NotifyConsumersChangedHeader,
+    ResetOffsetHeader,
+    RunningInfoHeader,
+)
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+log = get_logger(__name__)
+Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
+
+
+class Served:
+    """Answers brokers for the consumers of one client instance."""
+
+    def __init__(self, consumers: Mapping[str, ConsumerMember], spawn: Spawn) -> None:
+        self._consumers = consumers
+        self._spawn = spawn
+
+    def handlers(self) -> dict[int, Handler]:
+        """Handlers by request code."""
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+        }
+
+    def _members_changed(self, request: Request) -> Reply:
+        member = self._consumers.get(request.header(NotifyConsumersChangedHeader).consumer_group)
+        if member is not None:
+            member.rebalance_soon()
+        return Reply()
+
+    def _reset_offset(self, request: Request) -> Reply:
+        header = request.header(ResetOffsetHeader)
+        member = self._consumers.get(header.group)
+        if member is None:
+            return _not_here(header.group)
+        offsets = ResetOffsets.decode(request.body).offsets
+        log.warning("an operator moves group %s in topic %s: %s", header.group, header.topic, offsets)
+
+        async def reset() -> None:
+            await member.reset_offsets(header.topic, offsets)
+
+        self._spawn("reset offsets", reset())
+        return Reply()
+
+    def _status(self, request: Request) -> Reply:
+        header = request.header(ConsumerStatusHeader)
+        member = self._consumers.get(header.group)
+        if member is None:
+            return _not_here(header.group)
+        return Reply(body=ConsumerStatus(member.offsets(header.topic)).encode())
+
+    def _running_info(self, request: Request) -> Reply:
+        header = request.header(RunningInfoHeader)
+        member = self._consumers.get(header.consumer_group)
+        if member is None:
+            return _not_here(header.consumer_group)
+        return Reply(body=member.running_info().encode())
+
+    def _consume_directly(self, request: Request) -> Reply | Held:
+        header = request.header(ConsumeDirectlyHeader)
+        member = self._consumers.get(header.consumer_group)
+        if member is None:
+            return _not_here(header.consumer_group)
+        if member.consume_directly is None:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=f"group {header.consumer_group} polls, it has no listener")
+        message = decode_messages(request.body, None, request.address)[0]
+        message.broker_name = header.broker_name or ""
+        self._spawn("consume directly", self._consume(request, member.consume_directly, message))
+        return HELD
+
+    async def _consume(self, request: Request, consume: DirectConsume, message: StoredMessage) -> None:
+        try:
+            result = await consume(message)
+        except RocketLakeError as error:
+            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=str(error)))
+        else:
+            request.answer(Reply(body=result.encode()))
+
+
+def _not_here(group: str) -> Reply:
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"consumer group {group} is not in this client")
