@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
@@ -24,6 +26,8 @@ from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["InvokeTimeout", "NetClient"]
+
+log: Final = get_logger(__name__)
 
 
 class NetClient:
@@ -41,6 +45,7 @@ class NetClient:
         self._limits = limits or NetLimits()
         self._clock = clock or SystemClock()
         self._codec = codec
+        self._warnings = RareWarnings(log, clock=self._clock)
         self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), self._limits, self._clock, self._sweeper)
@@ -97,6 +102,7 @@ class NetClient:
             self._limits,
             self._clock,
             self._codec,
+            self._warnings,
             lost=self._pool.lost,
             expects=self._sweeper.expect,
         )

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
+from rocketlake.base.logs import RareWarnings
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
@@ -31,11 +32,12 @@ class ClientLink(Link):
         limits: NetLimits,
         clock: Clock,
         codec: Codec,
+        warnings: RareWarnings,
         *,
         lost: Callable[[ClientLink], None],
         expects: Callable[[ClientLink], None],
     ) -> None:
-        super().__init__(dispatcher, limits, clock, codec)
+        super().__init__(dispatcher, limits, clock, codec, warnings)
         self._lost = lost
         self._expects = expects
         self._writers: list[asyncio.Future[None]] = []

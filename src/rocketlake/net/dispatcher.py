@@ -18,7 +18,7 @@ from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 
-log: Final = get_logger("net.dispatcher")
+log: Final = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

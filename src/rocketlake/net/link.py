@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, cast
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, ProtocolError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.pending import Pending
@@ -28,7 +28,7 @@ from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 
-log: Final = get_logger("net.link")
+log: Final = get_logger(__name__)
 
 _OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
 _link_ids: Final = itertools.count(1)
@@ -40,7 +40,9 @@ class Link(asyncio.Protocol):
     stops_reading: ClassVar[bool] = True
     """Stop reading from a peer that does not read. A client must not: its server may be waiting for it to read."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec = Codec.JSON) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec, warnings: RareWarnings
+    ) -> None:
         self.id = next(_link_ids)
         self.remote: tuple[str, int] = ("", 0)
         self.address = "unconnected"
@@ -52,6 +54,7 @@ class Link(asyncio.Protocol):
         self._dispatcher = dispatcher
         self._limits = limits
         self._clock = clock
+        self._warnings = warnings
         self._machine = Connection(codec, limits.wire)
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -65,6 +68,7 @@ class Link(asyncio.Protocol):
         self._closing = False
         self._last_active = 0.0
         self._stuck_since = 0.0
+        self._closing_since = 0.0
         self._frame_since: float | None = None
         self._opaques = itertools.count()
 
@@ -101,13 +105,15 @@ class Link(asyncio.Protocol):
         if self._transport is not None and not self._closing:
             self._flush()
             self._closing = True
+            self._closing_since = self._clock.monotonic()
             self._transport.close()
 
-    def abort(self, why: str) -> None:
-        """Closes at once, with one log line that says why."""
+    def abort(self, kind: str, why: str) -> None:
+        """Closes at once. The log says why; a host that is closed for the same `kind` again and again fills no log."""
         if self._transport is not None and not self.closed:
-            log.warning("link %s closed: %s", self.address, why)
+            self._warnings.warn(f"{self.remote[0]} {kind}", "link %s closed: %s", self.address, why)
             self._closing = True
+            self._closing_since = self._clock.monotonic()
             self._transport.abort()
 
     def sweep(self, now: float) -> None:
@@ -115,10 +121,13 @@ class Link(asyncio.Protocol):
         limits = self._limits
         if self.closed:
             return
-        if self._paused and now - self._stuck_since > limits.stuck_seconds:
-            self.abort(f"it does not read, {self._out_bytes} bytes wait")
+        if self._closing:
+            if now - self._closing_since > limits.stuck_seconds:
+                self.abort("stuck", "it does not take its last bytes")
+        elif self._paused and now - self._stuck_since > limits.stuck_seconds:
+            self.abort("stuck", f"it does not read, {self._out_bytes} bytes wait")
         elif self._frame_since is not None and self._reading and now - self._frame_since > limits.frame_seconds:
-            self.abort(f"its frame is not complete after {limits.frame_seconds:g} s")
+            self.abort("slow", f"its frame is not complete after {limits.frame_seconds:g} s")
         elif now - self._last_active > limits.idle_seconds:
             log.info("link %s closed: idle for %g s", self.address, limits.idle_seconds)
             self.close()
@@ -164,7 +173,7 @@ class Link(asyncio.Protocol):
         if backlog:
             self._stop_reading()
         elif self._machine.error is not None and not self._closing:
-            log.warning("link %s closed: %s", self.address, self._machine.error)
+            self._warnings.warn(f"{self.remote[0]} garbage", "link %s closed: %s", self.address, self._machine.error)
             self.close()
 
     def _serve_one(self, command: Command, now: float) -> None:
@@ -254,7 +263,7 @@ class Link(asyncio.Protocol):
             self._out_bytes += len(buffer)
         if self._paused:
             if self._out_bytes > self._limits.unsent_bytes:
-                self.abort(f"it does not read, {self._out_bytes} bytes wait")
+                self.abort("stuck", f"it does not read, {self._out_bytes} bytes wait")
         elif not self._in_chunk and not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush_now)

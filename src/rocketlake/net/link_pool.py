@@ -115,7 +115,7 @@ class LinkPool:
             link.close()
         if not await self._gone(_CLOSE_SECONDS):
             for link in tuple(self._open):
-                link.abort("the client closes and the peer does not read")
+                link.abort("stuck", "the client closes and the peer does not read")
             await self._gone(_CLOSE_SECONDS)
 
     async def _gone(self, timeout_seconds: float) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketlake.base.clock import Clock, SystemClock
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Listener, Network, TcpNetwork
@@ -20,7 +20,7 @@ from rocketlake.net.server_link import ServerLink
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.protocol.frame import Codec
 
-log: Final = get_logger("net.server")
+log: Final = get_logger(__name__)
 
 _CLOSE_SECONDS: Final = 0.5
 """How long a peer may take to read our last bytes."""
@@ -50,6 +50,7 @@ class Server:
         self._clock = clock or SystemClock()
         self._network = network or TcpNetwork()
         self._codec = codec
+        self._warnings = RareWarnings(log, clock=self._clock)
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
         self._last_lost = asyncio.Event()
@@ -90,7 +91,7 @@ class Server:
             link.close()
         if not await self._gone(_CLOSE_SECONDS):
             for link in tuple(self.links):
-                link.abort("the server stops and the peer does not read")
+                link.abort("stuck", "the server stops and the peer does not read")
             await self._gone(_CLOSE_SECONDS)
 
     async def _gone(self, timeout_seconds: float) -> bool:
@@ -132,4 +133,4 @@ class Server:
         self._sweeper.expect(link)
 
     def _make_link(self) -> ServerLink:
-        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec)
+        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec, self._warnings)

@@ -10,6 +10,7 @@ import asyncio
 from typing import Final, Protocol
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
@@ -41,16 +42,22 @@ class ServerLink(Link):
     """One accepted connection. `state` is a dict for the owner of the server (client id and so on)."""
 
     def __init__(
-        self, owner: LinkOwner, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec = Codec.JSON
+        self,
+        owner: LinkOwner,
+        dispatcher: Dispatcher,
+        limits: NetLimits,
+        clock: Clock,
+        codec: Codec,
+        warnings: RareWarnings,
     ) -> None:
-        super().__init__(dispatcher, limits, clock, codec)
+        super().__init__(dispatcher, limits, clock, codec, warnings)
         self._owner = owner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: accepted."""
         super().connection_made(transport)
         if not self._owner.opened(self):
-            self.abort("too many connections")
+            self.abort("full", "too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
