@@ -1,0 +1,267 @@
+"""The commit log record: one message as it lies on disk and in the body of a pull answer.
+
+Owns        size, writing, reading, patching of records, v1 and v2 (topics longer than 127 bytes).
+Must not know   files, queues, frames.
+
+Bytes: docs/internals/record.md.  Golden samples: tests/golden/stores/.
+
+Invariant: decode_record(encode_record(x)) == x; any other bytes give RecordError, never another exception.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from rocketlake.codec.compression import DECOMPRESSED_BYTES_MAX
+from rocketlake.codec.compression import decompress as decompress_body
+from rocketlake.codec.host import decode_host, encode_host
+from rocketlake.codec.property_text import decode as decode_properties
+from rocketlake.codec.record_layout import (
+    BLANK_BYTES,
+    BODY_LENGTH_AT,
+    BORN_HOST_AT,
+    BORN_MS_AT,
+    CRC_AT,
+    FLAG_AT,
+    MAGIC_AT,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    PROPERTIES_BYTES_MAX,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECORD_BYTES_MIN,
+    STORE_MS_AT,
+    SYS_FLAG_AT,
+    TOPIC_BYTES_MAX,
+    TOPIC_BYTES_MAX_V1,
+    RecordError,
+)
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.sys_flag import BORN_HOST_V6, COMPRESSED, STORE_HOST_V6
+
+__all__ = [
+    "BLANK_BYTES",
+    "BODY_LENGTH_AT",
+    "BORN_HOST_AT",
+    "BORN_MS_AT",
+    "CRC_AT",
+    "FLAG_AT",
+    "MAGIC_AT",
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "PHYSICAL_OFFSET_AT",
+    "PROPERTIES_BYTES_MAX",
+    "QUEUE_ID_AT",
+    "QUEUE_OFFSET_AT",
+    "RECORD_BYTES_MIN",
+    "STORE_MS_AT",
+    "SYS_FLAG_AT",
+    "TOPIC_BYTES_MAX",
+    "TOPIC_BYTES_MAX_V1",
+    "RecordError",
+    "decode_host",
+    "decode_record",
+    "decode_records",
+    "encode_blank",
+    "encode_host",
+    "encode_record",
+    "iter_records",
+    "patch_positions",
+    "record_size",
+]
+
+Buffer = bytes | bytearray | memoryview
+
+_HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+_HEAD = ">iiiiiqqiq{born}sq{store}siqi"
+_HEADS = (
+    struct.Struct(_HEAD.format(born=8, store=8)),
+    struct.Struct(_HEAD.format(born=20, store=8)),
+    struct.Struct(_HEAD.format(born=8, store=20)),
+    struct.Struct(_HEAD.format(born=20, store=20)),
+)
+"""Everything before the body, by the two IPv6 bits of the system flag (shifted down)."""
+_INT = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_LONG = struct.Struct(">q")
+_TWO_INTS = struct.Struct(">ii")
+_TWO_LONGS = struct.Struct(">qq")
+
+
+def record_size(
+    topic_bytes: int, body_bytes: int, properties_bytes: int, born_host_bytes: int = 8, store_host_bytes: int = 8
+) -> int:
+    """Bytes of a record with parts of these lengths."""
+    fixed = 75 if topic_bytes <= TOPIC_BYTES_MAX_V1 else 76
+    return fixed + born_host_bytes + store_host_bytes + topic_bytes + body_bytes + properties_bytes
+
+
+def encode_record(
+    topic: bytes,
+    body: Buffer,
+    properties: bytes,
+    *,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_ms: int,
+    born_host: bytes,
+    store_ms: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body_crc: int,
+) -> bytearray:
+    """One record: v1, or v2 if the topic is longer than 127 bytes. The IPv6 bits of `sys_flag` follow the hosts.
+
+    RecordError if a part is too long, or a number does not fit its field.
+    """
+    topic_bytes = len(topic)
+    body_bytes = len(body)
+    properties_bytes = len(properties)
+    born_bytes = len(born_host)
+    store_bytes = len(store_host)
+    if topic_bytes > TOPIC_BYTES_MAX or properties_bytes > PROPERTIES_BYTES_MAX:
+        raise RecordError(f"topic of {topic_bytes} or properties of {properties_bytes} bytes do not fit a record")
+    if born_bytes not in (8, 20) or store_bytes not in (8, 20):
+        raise RecordError(f"hosts of {born_bytes} and {store_bytes} bytes")
+    sys_flag = (
+        sys_flag & ~_HOST_BITS | (BORN_HOST_V6 if born_bytes == 20 else 0) | (STORE_HOST_V6 if store_bytes == 20 else 0)
+    )
+    is_v1 = topic_bytes <= TOPIC_BYTES_MAX_V1
+    size = record_size(topic_bytes, body_bytes, properties_bytes, born_bytes, store_bytes)
+    record = bytearray(size)
+    head = _HEADS[(sys_flag & _HOST_BITS) >> 4]
+    try:
+        head.pack_into(
+            record, 0, size, MAGIC_V1 if is_v1 else MAGIC_V2, body_crc, queue_id, flag, queue_offset, physical_offset,
+            sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, prepared_transaction_offset, body_bytes,
+        )  # fmt: skip
+    except struct.error as error:
+        raise RecordError(f"a number does not fit its field: {error}") from error
+    position = head.size
+    record[position : position + body_bytes] = body
+    position += body_bytes
+    if is_v1:
+        record[position] = topic_bytes
+        position += 1
+    else:
+        _SHORT.pack_into(record, position, topic_bytes)
+        position += 2
+    record[position : position + topic_bytes] = topic
+    position += topic_bytes
+    _SHORT.pack_into(record, position, properties_bytes)
+    record[position + 2 :] = properties
+    return record
+
+
+def encode_blank(size: int) -> bytes:
+    """The 8 bytes that say: the rest of this file, `size` bytes from here, is empty."""
+    return _TWO_INTS.pack(size, MAGIC_BLANK)
+
+
+def patch_positions(
+    record: bytearray | memoryview, queue_offset: int, physical_offset: int, store_ms: int, position: int = 0
+) -> None:
+    """Write what is known only when the record gets its place, into the record at `position`."""
+    _TWO_LONGS.pack_into(record, position + QUEUE_OFFSET_AT, queue_offset, physical_offset)
+    is_v6 = record[position + SYS_FLAG_AT + 3] & BORN_HOST_V6
+    _LONG.pack_into(record, position + (STORE_MS_AT + 12 if is_v6 else STORE_MS_AT), store_ms)
+
+
+def decode_record(
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    check_crc: bool = True,
+    decompress: bool = True,
+    body_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> StoredMessage:
+    """The record at `position`. RecordError if there is none, it is cut short, or (if asked) its checksum is wrong.
+
+    With `decompress` a compressed body is given as it was before (at most `body_bytes_max` bytes); the system flag stays.
+    """
+    left = len(buffer) - position
+    if position < 0 or left < RECORD_BYTES_MIN:
+        raise RecordError(f"{left} bytes at {position} are too few for a record")
+    sys_flag = _INT.unpack_from(buffer, position + SYS_FLAG_AT)[0]
+    head = _HEADS[(sys_flag & _HOST_BITS) >> 4]
+    head_bytes = head.size
+    if left < head_bytes + 4:
+        raise RecordError(f"{left} bytes at {position} are too few for a record")
+    (
+        size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, _, born_ms, born_host, store_ms, store_host,
+        reconsume_times, prepared_transaction_offset, body_bytes,
+    ) = head.unpack_from(buffer, position)  # fmt: skip
+    if magic != MAGIC_V1 and magic != MAGIC_V2:
+        raise RecordError(f"no record at {position}: magic {magic & 0xFFFFFFFF:#010x}")
+    if size > left or size < head_bytes + 4:
+        raise RecordError(f"the record at {position} claims {size} bytes, {left} are there")
+    end = position + size
+    body_at = position + head_bytes
+    topic_at = body_at + body_bytes + (1 if magic == MAGIC_V1 else 2)
+    if body_bytes < 0 or topic_at + 2 > end:
+        raise RecordError(f"the record at {position} claims a body of {body_bytes} bytes in {size}")
+    topic_bytes = buffer[topic_at - 1] if magic == MAGIC_V1 else _SHORT.unpack_from(buffer, topic_at - 2)[0]
+    properties_at = topic_at + topic_bytes + 2
+    if topic_bytes < 0 or (magic == MAGIC_V1 and topic_bytes > TOPIC_BYTES_MAX_V1) or properties_at > end:
+        raise RecordError(f"the record at {position} claims a topic of {topic_bytes} bytes in {size}")
+    properties_bytes = _SHORT.unpack_from(buffer, properties_at - 2)[0]
+    if properties_bytes < 0 or properties_at + properties_bytes != end:
+        raise RecordError(f"the parts of the record at {position} do not fill its {size} bytes")
+    body = bytes(buffer[body_at : body_at + body_bytes])
+    if check_crc and body_bytes and zlib.crc32(body) & 0x7FFFFFFF != body_crc:
+        raise RecordError(f"the body of the record at {position} does not match its checksum")
+    if decompress and sys_flag & COMPRESSED and body_bytes:
+        body = decompress_body(body, sys_flag, body_bytes_max)
+    message = StoredMessage(str(buffer[topic_at : topic_at + topic_bytes], "utf-8", "replace"), body)
+    if properties_bytes:
+        message.properties = decode_properties(buffer[properties_at:end])
+    message.flag = flag
+    message.queue_id = queue_id
+    message.queue_offset = queue_offset
+    message.physical_offset = physical_offset
+    message.sys_flag = sys_flag
+    message.born_ms = born_ms
+    message.born_host = decode_host(born_host)
+    message.store_ms = store_ms
+    message.store_host = decode_host(store_host)
+    message.reconsume_times = reconsume_times
+    message.prepared_transaction_offset = prepared_transaction_offset
+    message.body_crc = body_crc
+    message.store_size = size
+    return message
+
+
+def decode_records(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    decompress: bool = True,
+    body_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> list[StoredMessage]:
+    """The records that lie back to back from the start of `buffer`, up to the first that is broken."""
+    messages: list[StoredMessage] = []
+    position = 0
+    try:
+        while position < len(buffer):
+            message = decode_record(
+                buffer, position, check_crc=check_crc, decompress=decompress, body_bytes_max=body_bytes_max
+            )
+            messages.append(message)
+            position += message.store_size
+    except RecordError:
+        pass  # the rule of RocketMQ's clients: what comes before the break counts
+    return messages
+
+
+def iter_records(buffer: Buffer, *, check_crc: bool = True, decompress: bool = True) -> Iterator[StoredMessage]:
+    """decode_records, as an iterator."""
+    return iter(decode_records(buffer, check_crc=check_crc, decompress=decompress))

@@ -1,0 +1,109 @@
+"""Many messages in one body: what a client sends as a batch, and what one record of a batch topic holds.
+
+Owns        writing and reading of batch bodies.
+Must not know   who may be batched with whom (client), how a batch gets its offsets (store).
+
+Bytes: docs/internals/record.md ("Batches"): entries back to back, each
+size i4, magic i4, crc i4 (both ignored), flag i4, body length i4, body, properties length i2, properties.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from rocketlake.codec.property_text import decode as decode_properties
+from rocketlake.codec.property_text import encode as encode_properties
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYTES_MAX, RecordError
+from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
+
+__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "iter_batch", "unwrap_batch"]
+
+Buffer = bytes | bytearray | memoryview
+BatchEntry = tuple[int, bytes, bytes]
+"""(flag, body, properties block) of one message."""
+
+MESSAGES_MAX = 1 << 20
+
+_HEAD = struct.Struct(">iiiii")
+_SHORT = struct.Struct(">h")
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The batch body of these messages. RecordError if the properties of one are longer than 32,767 bytes."""
+    parts: list[bytes] = []
+    for message in messages:
+        properties = encode_properties(message.properties)
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            raise RecordError(f"properties of {len(properties)} bytes do not fit a batch entry")
+        body = message.body
+        size = BATCH_ENTRY_BYTES_MIN + len(body) + len(properties)
+        parts += (_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _SHORT.pack(len(properties)), properties)
+    return b"".join(parts)
+
+
+def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEntry]:
+    """The entries of a batch body. RecordError if it is not made of whole entries, or of too many."""
+    entries: list[BatchEntry] = []
+    position = 0
+    end = len(body)
+    while position < end:
+        if end - position < BATCH_ENTRY_BYTES_MIN:
+            raise RecordError(f"{end - position} bytes at {position} are too few for a batch entry")
+        size, _, _, flag, body_bytes = _HEAD.unpack_from(body, position)
+        body_at = position + 20
+        properties_at = body_at + body_bytes + 2
+        if body_bytes < 0 or size > end - position or properties_at > position + size:
+            raise RecordError(f"batch entry at {position} claims {size} bytes with a body of {body_bytes}")
+        properties_bytes = _SHORT.unpack_from(body, properties_at - 2)[0]
+        if properties_bytes < 0 or properties_at + properties_bytes != position + size:
+            raise RecordError(f"the parts of the batch entry at {position} do not fill its {size} bytes")
+        if len(entries) >= messages_max:
+            raise RecordError(f"a batch of more than {messages_max} messages")
+        position += size
+        entries.append(
+            (
+                flag,
+                bytes(body[body_at : body_at + body_bytes]),
+                bytes(body[properties_at : properties_at + properties_bytes]),
+            )
+        )
+    return entries
+
+
+def iter_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> Iterator[BatchEntry]:
+    """decode_batch, as an iterator; a broken batch is refused before the first entry is given."""
+    return iter(decode_batch(body, messages_max))
+
+
+def unwrap_batch(outer: StoredMessage) -> list[StoredMessage]:
+    """The messages inside of one record of a batch topic; [outer] if it is an ordinary message.
+
+    Offsets count up from the record's queue offset; hosts, times and place are the record's.
+    """
+    if not (outer.sys_flag & INNER_BATCH and outer.sys_flag & NEED_UNWRAP):
+        return [outer]
+    messages: list[StoredMessage] = []
+    for number, (flag, body, properties) in enumerate(decode_batch(outer.body)):
+        inner = StoredMessage(
+            outer.topic,
+            body,
+            properties=decode_properties(properties),
+            flag=flag,
+            broker_name=outer.broker_name,
+            queue_id=outer.queue_id,
+            queue_offset=outer.queue_offset + number,
+            physical_offset=outer.physical_offset,
+            sys_flag=outer.sys_flag,
+            born_ms=outer.born_ms,
+            born_host=outer.born_host,
+            store_ms=outer.store_ms,
+            store_host=outer.store_host,
+            reconsume_times=outer.reconsume_times,
+            prepared_transaction_offset=outer.prepared_transaction_offset,
+            body_crc=outer.body_crc,
+            store_size=outer.store_size,
+        )
+        messages.append(inner)
+    return messages

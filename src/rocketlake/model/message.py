@@ -1,0 +1,231 @@
+"""A message to send, and a message read back.
+
+Owns        Message, StoredMessage, what their properties mean.
+Must not know   bytes (codec/record.py), wire headers.
+
+Invariant: properties are text to text; names and values hold neither \\x01 nor \\x02 (there is no escape for them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rocketlake.base.errors import UsageError
+from rocketlake.model import property_names as names
+from rocketlake.model.message_id import offset_message_id
+from rocketlake.model.message_queue import MessageQueue
+
+__all__ = ["Message", "StoredMessage"]
+
+Host = tuple[str, int]
+NO_HOST: Host = ("0.0.0.0", 0)
+
+
+class Message:
+    """A message to send: topic, body, properties. Properties with a meaning of their own are attributes too."""
+
+    __slots__ = ("body", "flag", "properties", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        sharding_key: str | None = None,
+    ) -> None:
+        """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now."""
+        self.topic = topic
+        self.body = body if type(body) is bytes else bytes(body)
+        self.properties: dict[str, str] = dict(properties) if properties else {}
+        self.flag = flag
+        if tags is not None:
+            self.tags = tags
+        if keys is not None:
+            self.keys = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
+        if delay_level:
+            self.delay_level = delay_level
+        if sharding_key is not None:
+            self.sharding_key = sharding_key
+
+    @property
+    def tags(self) -> str | None:
+        """The tag."""
+        return self.properties.get(names.TAGS)
+
+    @tags.setter
+    def tags(self, tag: str | None) -> None:
+        self._set(names.TAGS, tag)
+
+    @property
+    def keys(self) -> str | None:
+        """The keys, blank separated."""
+        return self.properties.get(names.KEYS)
+
+    @keys.setter
+    def keys(self, keys: str | None) -> None:
+        self._set(names.KEYS, keys)
+
+    @property
+    def key_list(self) -> list[str]:
+        """The keys one by one."""
+        return [key for key in (self.keys or "").split(names.KEY_SEPARATOR) if key]
+
+    @property
+    def delay_level(self) -> int:
+        """Delay level; 0 = none (or text that is no number)."""
+        return self._number(names.DELAY)
+
+    @delay_level.setter
+    def delay_level(self, level: int) -> None:
+        self._set(names.DELAY, str(level) if level else None)
+
+    @property
+    def wait_store_ok(self) -> bool:
+        """Is the answer to come only when the message is as safe as the broker promises?"""
+        return self.properties.get(names.WAIT, "true").lower() == "true"
+
+    @wait_store_ok.setter
+    def wait_store_ok(self, wait: bool) -> None:
+        self._set(names.WAIT, "true" if wait else "false")
+
+    @property
+    def unique_key(self) -> str | None:
+        """The id its client gave it."""
+        return self.properties.get(names.UNIQUE_KEY)
+
+    @unique_key.setter
+    def unique_key(self, key: str | None) -> None:
+        self._set(names.UNIQUE_KEY, key)
+
+    @property
+    def sharding_key(self) -> str | None:
+        """What chose its queue, for ordered messages."""
+        return self.properties.get(names.SHARDING_KEY)
+
+    @sharding_key.setter
+    def sharding_key(self, key: str | None) -> None:
+        self._set(names.SHARDING_KEY, key)
+
+    @property
+    def retry_topic(self) -> str | None:
+        """The topic a retried message belongs to."""
+        return self.properties.get(names.RETRY_TOPIC)
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """Properties RocketMQ gives no meaning to (a copy)."""
+        return {name: value for name, value in self.properties.items() if name not in names.RESERVED}
+
+    def put_user_property(self, name: str, value: str) -> None:
+        """Set a property of your own. UsageError if the name is RocketMQ's, or one of both is blank."""
+        if not name.strip() or not value.strip():
+            raise UsageError(f"property {name!r} = {value!r}: name and value must not be blank")
+        if name in names.RESERVED:
+            raise UsageError(f"the property name {name} is used by RocketMQ itself", hint="choose another name")
+        if any(separator in name + value for separator in (names.NAME_SEPARATOR, names.PAIR_SEPARATOR)):
+            raise UsageError(f"property {name!r} holds \\x01 or \\x02", hint="put such bytes into the body")
+        self.properties[name] = value
+
+    def _set(self, name: str, value: str | None) -> None:
+        if value is None:
+            self.properties.pop(name, None)
+        else:
+            self.properties[name] = value
+
+    def _number(self, name: str) -> int:
+        try:
+            return int(self.properties.get(name, "0"))
+        except ValueError:
+            return 0
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _all_slots(type(self)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(topic={self.topic!r}, body={len(self.body)} bytes, properties={self.properties!r})"
+        )
+
+
+class StoredMessage(Message):
+    """A message as a broker keeps it. Hosts are (address text, port), times epoch ms; `store_size` is the record's."""
+
+    __slots__ = (
+        "body_crc",
+        "born_host",
+        "born_ms",
+        "broker_name",
+        "physical_offset",
+        "prepared_transaction_offset",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_host",
+        "store_ms",
+        "store_size",
+        "sys_flag",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes = b"",
+        *,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        broker_name: str = "",
+        queue_id: int = 0,
+        queue_offset: int = 0,
+        physical_offset: int = 0,
+        sys_flag: int = 0,
+        born_ms: int = 0,
+        born_host: Host = NO_HOST,
+        store_ms: int = 0,
+        store_host: Host = NO_HOST,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        body_crc: int = 0,
+        store_size: int = 0,
+    ) -> None:
+        super().__init__(topic, body, properties=properties, flag=flag)
+        self.broker_name = broker_name
+        self.queue_id = queue_id
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.sys_flag = sys_flag
+        self.born_ms = born_ms
+        self.born_host = born_host
+        self.store_ms = store_ms
+        self.store_host = store_host
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+        self.body_crc = body_crc
+        self.store_size = store_size
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that says where it is stored."""
+        return offset_message_id(self.store_host[0], self.store_host[1], self.physical_offset)
+
+    @property
+    def message_id(self) -> str:
+        """The id its client gave it; where it is stored, if it has none."""
+        return self.unique_key or self.offset_message_id
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        """The queue it was read from."""
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+
+def _all_slots(kind: type[Message]) -> list[str]:
+    return [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]

@@ -1,0 +1,93 @@
+"""The two ids of a message: the unique key its client made, the place where a broker stored it.
+
+Owns        layout, making and taking apart of both.
+Must not know   the machine's clock, addresses and process id: they are given.
+
+Source: Java MessageClientIDSetter and MessageDecoder. Both are upper-case hex, 32 characters for IPv4, 56 for IPv6.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+from collections.abc import Callable
+from datetime import datetime, tzinfo
+
+from rocketlake.base.errors import UsageError
+
+__all__ = ["UniqueKeyMaker", "offset_message_id", "parse_offset_message_id", "unique_key_made_ms"]
+
+
+class UniqueKeyMaker:
+    """Makes ids no other process makes: address, process, instance, milliseconds in this month, counter."""
+
+    def __init__(
+        self, ip: str, pid: int, clock_ms: Callable[[], int], *, instance: int = 0, zone: tzinfo | None = None
+    ) -> None:
+        """`ip` in text; `instance` tells makers of one process apart; `zone` (default: this machine's) sets when a month begins."""
+        address = ipaddress.ip_address(ip).packed
+        fixed = address + (pid & 0xFFFF).to_bytes(2, "big") + (instance & 0xFFFFFFFF).to_bytes(4, "big")
+        self._prefix = fixed.hex().upper()
+        self._clock_ms = clock_ms
+        self._zone = zone
+        self._counter = itertools.count()
+        self._month_starts = 0
+        self._month_ends = 0
+
+    def make(self) -> str:
+        """A new id."""
+        now = self._clock_ms()
+        if not self._month_starts <= now < self._month_ends:
+            self._enter_month(now)
+        # 2,678,400,000 ms of a long month do not fit a signed 32-bit number; Java wraps around in the same way.
+        since = (now - self._month_starts) & 0xFFFFFFFF
+        return f"{self._prefix}{since:08X}{next(self._counter) & 0xFFFF:04X}"
+
+    def _enter_month(self, now_ms: int) -> None:
+        now = datetime.fromtimestamp(now_ms / 1000, self._zone)
+        first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+        self._month_starts = round(first.timestamp() * 1000)
+        self._month_ends = round(after.timestamp() * 1000)
+
+
+def unique_key_made_ms(key: str, now_ms: int, zone: tzinfo | None = None) -> int:
+    """When a unique key was made, epoch ms; the month is taken from `now_ms`, or the one before. UsageError if broken."""
+    data = _from_hex(key)
+    since = int.from_bytes(data[-6:-2], "big")
+    now = datetime.fromtimestamp(now_ms / 1000, zone)
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    made = round(first.timestamp() * 1000) + since
+    if made <= now_ms:
+        return made
+    before = first.replace(year=first.year - (first.month == 1), month=(first.month - 2) % 12 + 1)
+    return round(before.timestamp() * 1000) + since
+
+
+def offset_message_id(host: str, port: int, physical_offset: int) -> str:
+    """The id that says where a message is stored: "0A00000100002A9F0000000000000010"."""
+    address = ipaddress.ip_address(host).packed
+    return f"{address.hex().upper()}{port & 0xFFFFFFFF:08X}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def parse_offset_message_id(text: str) -> tuple[str, int, int]:
+    """(host, port, physical offset). UsageError if it is no such id."""
+    data = _from_hex(text)
+    address = ipaddress.ip_address(data[:-12])
+    port = int.from_bytes(data[-12:-8], "big", signed=True)
+    offset = int.from_bytes(data[-8:], "big", signed=True)
+    if not 0 <= port <= 65535 or offset < 0:
+        raise UsageError(
+            f"{text[:60]!r} is no offset message id", hint="it is the 32 or 56 hex digits a broker returned"
+        )
+    return str(address), port, offset
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(data) not in (16, 28) or len(text) != 2 * len(data):
+        raise UsageError(f"{text[:60]!r} is no message id", hint="a message id has 32 or 56 hex digits")
+    return data

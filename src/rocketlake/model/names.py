@@ -1,0 +1,142 @@
+"""Which names topics and groups may have, and the names made from them.
+
+Owns        name rules, %RETRY%, %DLQ%, system names.
+Must not know   which topics and groups exist.
+
+Source: Java TopicValidator, Validators, MixAll.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rocketlake.base.errors import UsageError
+from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, SYSTEM_TOPICS
+
+__all__ = [
+    "DEAD_LETTER_PREFIX",
+    "GROUP_CHARS_MAX",
+    "RETRY_PREFIX",
+    "TOPIC_CHARS_MAX",
+    "check_group",
+    "check_topic",
+    "dead_letter_topic",
+    "group_of_retry_topic",
+    "is_dead_letter_topic",
+    "is_reply_topic",
+    "is_retry_topic",
+    "is_sendable_topic",
+    "is_system_group",
+    "is_system_topic",
+    "reply_topic",
+    "retry_topic",
+]
+
+TOPIC_CHARS_MAX = 127
+DERIVED_TOPIC_CHARS_MAX = 255
+"""For %RETRY% and %DLQ% topics, which carry a group name."""
+GROUP_CHARS_MAX = 120
+RETRY_PREFIX = "%RETRY%"
+DEAD_LETTER_PREFIX = "%DLQ%"
+LIGHT_QUEUE_PREFIX = "%LMQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+STATIC_BROKER_PREFIX = "__syslo__"
+
+DEFAULT_PRODUCER_GROUP = "DEFAULT_PRODUCER"
+DEFAULT_CONSUMER_GROUP = "DEFAULT_CONSUMER"
+TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+SYSTEM_GROUPS = frozenset(
+    {
+        DEFAULT_CONSUMER_GROUP,
+        DEFAULT_PRODUCER_GROUP,
+        TOOLS_CONSUMER_GROUP,
+        INNER_PRODUCER_GROUP,
+        "SCHEDULE_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER",
+        "SELF_TEST_P_GROUP",
+        "SELF_TEST_C_GROUP",
+        "CID_ONSAPI_OWNER",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_PULL",
+    }
+)
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def check_topic(topic: str) -> None:
+    """UsageError unless `topic` is a name a topic may have."""
+    _check("topic", topic, DERIVED_TOPIC_CHARS_MAX if _is_derived(topic) else TOPIC_CHARS_MAX)
+
+
+def check_group(group: str) -> None:
+    """UsageError unless `group` is a name a producer or consumer group may have."""
+    _check("group", group, GROUP_CHARS_MAX)
+
+
+def retry_topic(group: str) -> str:
+    """The topic through which a group gets messages again."""
+    return group if group.startswith(RETRY_PREFIX) else RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic where a group's messages go that failed too often."""
+    return DEAD_LETTER_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic for answers to request messages."""
+    return f"{cluster}_{REPLY_TOPIC_ENDING}"
+
+
+def group_of_retry_topic(topic: str) -> str:
+    """The group in "%RETRY%group"; the topic itself if it is none."""
+    return topic.removeprefix(RETRY_PREFIX)
+
+
+def is_retry_topic(topic: str) -> bool:
+    """%RETRY%...?"""
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    """%DLQ%...?"""
+    return topic.startswith(DEAD_LETTER_PREFIX)
+
+
+def is_reply_topic(topic: str) -> bool:
+    """..._REPLY_TOPIC?"""
+    return topic.endswith("_" + REPLY_TOPIC_ENDING)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Made by RocketMQ for itself?"""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_sendable_topic(topic: str) -> bool:
+    """May a client send to it?"""
+    return topic not in NOT_SENDABLE_TOPICS
+
+
+def is_system_group(group: str) -> bool:
+    """Made by RocketMQ for itself?"""
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def _is_derived(topic: str) -> bool:
+    return topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+
+
+def _check(kind: str, name: str, chars_max: int) -> None:
+    if not name or name.isspace():
+        raise UsageError(f"the {kind} is blank", hint=f"give a {kind} name")
+    if len(name) > chars_max:
+        raise UsageError(f"the {kind} name {name[:40]!r}... has {len(name)} characters", hint=f"at most {chars_max}")
+    if _LEGAL.fullmatch(name) is None:
+        raise UsageError(
+            f"the {kind} name {name!r} holds a character that is not allowed", hint="use letters, digits, _, -, % and |"
+        )
