@@ -10,20 +10,29 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketlake.client.calls.send import SendResult
+    from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
     from rocketlake.client.consumer.consumer import Consumer
-    from rocketlake.client.consumer.pull_consumer import PullConsumer
-    from rocketlake.client.consumer.push_consumer import PushConsumer
+    from rocketlake.client.consumer.listener import ConsumeResult
+    from rocketlake.client.consumer.pull import PullConsumer
+    from rocketlake.client.consumer.push import PushConsumer
     from rocketlake.client.producer.producer import Producer
     from rocketlake.model.message import Message, StoredMessage
     from rocketlake.model.message_queue import MessageQueue
 
 __all__ = [
+    "ClientConfig",
+    "ConsumeResult",
     "Consumer",
+    "ConsumerConfig",
+    "FirstOffset",
     "Message",
     "MessageQueue",
     "Producer",
+    "ProducerConfig",
     "PullConsumer",
     "PushConsumer",
+    "SendResult",
     "StoredMessage",
     "__version__",
 ]
@@ -31,12 +40,18 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ClientConfig": "rocketlake.client.config",
+    "ConsumeResult": "rocketlake.client.consumer.listener",
+    "ConsumerConfig": "rocketlake.client.config",
+    "FirstOffset": "rocketlake.client.config",
+    "ProducerConfig": "rocketlake.client.config",
+    "SendResult": "rocketlake.client.calls.send",
     "Consumer": "rocketlake.client.consumer.consumer",
     "Message": "rocketlake.model.message",
     "MessageQueue": "rocketlake.model.message_queue",
     "Producer": "rocketlake.client.producer.producer",
-    "PullConsumer": "rocketlake.client.consumer.pull_consumer",
-    "PushConsumer": "rocketlake.client.consumer.push_consumer",
+    "PullConsumer": "rocketlake.client.consumer.pull",
+    "PushConsumer": "rocketlake.client.consumer.push",
     "StoredMessage": "rocketlake.model.message",
 }
 

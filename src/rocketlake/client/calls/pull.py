@@ -9,16 +9,13 @@ never skipped: skipping would lose it (and all behind it) without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
-from rocketlake.codec import property_text
-from rocketlake.codec.record import iter_records
-from rocketlake.codec.record_batch import iter_batch
-from rocketlake.model import sys_flag
+from rocketlake.codec.record import decode_records
+from rocketlake.codec.record_batch import unwrap_batch
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
@@ -163,39 +160,16 @@ async def view_message(
 
 def decode_messages(body: bytes, queue: MessageQueue | None, address: str, *, delta: int = 0) -> list[StoredMessage]:
     """Records back to back, each with its queue's broker name; inner batches become their messages."""
+    records = decode_records(body)
+    size = sum(record.store_size for record in records)
+    if size != len(body):
+        what = f"record at byte {size} of an answer with messages is broken"
+        where = f"{queue} at {address}" if queue else address
+        raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
     messages: list[StoredMessage] = []
-    size = 0
-    for record in iter_records(body):
-        size += record.store_size
+    for record in records:
         if queue is not None:
             record.broker_name = queue.broker_name
         record.queue_offset += delta
-        if record.sys_flag & sys_flag.NEED_UNWRAP:
-            messages += _unwrap(record)
-        else:
-            messages.append(record)
-    if size != len(body):
-        what = f"record at byte {size} of a pull answer is broken"
-        where = f"{address} {queue or ''}".strip()
-        raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
+        messages += unwrap_batch(record)
     return messages
-
-
-def _unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
-    for number, (flag, body, properties) in enumerate(iter_batch(record.body)):
-        yield StoredMessage(
-            record.topic,
-            bytes(body),
-            properties=property_text.decode(properties),
-            flag=flag,
-            broker_name=record.broker_name,
-            queue_id=record.queue_id,
-            queue_offset=record.queue_offset + number,
-            physical_offset=record.physical_offset,
-            sys_flag=record.sys_flag,
-            born_ms=record.born_ms,
-            born_host=record.born_host,
-            store_ms=record.store_ms,
-            store_host=record.store_host,
-            reconsume_times=record.reconsume_times,
-        )

@@ -122,14 +122,18 @@ class PullConsumer(Service):
 
     async def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
         """Read exactly these queues, whatever other members do."""
+        self.choose(queues, expression)
+        if self.is_running:
+            await self._follow_assignment()
+
+    def choose(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
+        """`assign` before the start."""
         if self._assigned is None and self._subscriptions:
             raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
         self._assigned = frozenset(queues)
         self._subscriptions.clear()
         for topic in {queue.topic for queue in queues}:
             self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
-        if self.is_running:
-            await self._follow_assignment()
 
     async def _follow_assignment(self) -> None:
         wanted = self._assigned or frozenset()
