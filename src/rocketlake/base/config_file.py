@@ -142,9 +142,9 @@ def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: 
 def _to_type(wanted: Any, value: Any) -> Any:
     options = [option for option in typing.get_args(wanted) if option is not type(None)]
     if typing.get_origin(wanted) in (tuple, list):
-        items = re.split(r"[;,]", value) if isinstance(value, str) else value
+        items = [item.strip() for item in re.split(r"[;,]", value)] if isinstance(value, str) else value
         kind = options[0] if options else str
-        return typing.get_origin(wanted)(_to_type(kind, item.strip() if isinstance(item, str) else item) for item in items if item)
+        return typing.get_origin(wanted)(_to_type(kind, item) for item in items if item != "")
     if options:  # X | None
         return None if value is None or value == "" else _to_type(options[0], value)
     if not isinstance(value, str):
@@ -195,7 +195,8 @@ def _unescape_one(code: str) -> str:
 
 
 def _escape(text: str, *, is_key: bool) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
+    for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\f", "\\f")):
+        text = text.replace(plain, escaped)
     if is_key:
         return re.sub(r"([=:\s#!])", r"\\\1", text)
     return re.sub(r"^([ =:])", r"\\\1", text)

@@ -43,7 +43,10 @@ class File(Protocol):
     """An open file. All methods raise OSError when the disk refuses."""
 
     path: Path
-    size: int
+
+    @property
+    def size(self) -> int:
+        """Length in bytes."""
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer at the end of the file."""
@@ -395,7 +398,7 @@ class MemoryFiles:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def power_cut(self, random: random_numbers.Random | None = None) -> MemoryFiles:
-        """The disk as the next start finds it: only what was synced, plus (with `random`) some sectors that were not."""
+        """The disk as the next start finds it: what was synced, and with `random` some sectors that were not."""
         after = MemoryFiles(capacity=self.capacity, clock=self._clock)
         after._folders = set(self._folders)
         names = dict(self._safe_names)
@@ -444,7 +447,8 @@ class MemoryFiles:
 
     def list_dir(self, path: Path) -> list[str]:
         """Sorted names; empty if there is no such folder."""
-        return sorted({entry.name for entry in (*self._nodes, *self._folders) if entry.parent == path and entry != path})
+        entries = (*self._nodes, *self._folders)
+        return sorted({entry.name for entry in entries if entry.parent == path and entry != path})
 
     def make_dirs(self, path: Path) -> None:
         """Make the folder and those above."""
@@ -537,7 +541,7 @@ class Fault:
 
     `call` is a method name of File or Files ("pwrite", "sync", "rename", ...). `path_part` must occur in the path.
     `after` calls go well first, then `times` of them fail (-1: all).
-    `error` is the errno raised. With `error` None the call does nothing and reports success (a lost sync, a lost write).
+    `error` is the errno raised; with None the call does nothing and reports success (a lost sync, a lost write).
     `keep_bytes`: a pwrite first writes that many bytes (a torn write).
     """
 

@@ -26,7 +26,9 @@ _encoder = msgspec.json.Encoder()
 
 _SKIP = re.compile(r"(?:[\s\0]+|/\*.*?\*/|//[^\n]*)+", re.DOTALL)
 _STRING = re.compile(r"""("[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')""", re.DOTALL)
-_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?[LSBFDlsbfd]?(?![\w.])")
+_NUMBER = re.compile(
+    r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?[LSBFDlsbfd]?(?![\w.])"
+)
 _NAME = re.compile(r"[A-Za-z_$][\w$.-]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")

@@ -142,7 +142,8 @@ def encode_record(
     try:
         head.pack_into(
             record, 0, size, MAGIC_V1 if is_v1 else MAGIC_V2, body_crc, queue_id, flag, queue_offset, physical_offset,
-            sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, prepared_transaction_offset, body_bytes,
+            sys_flag, born_ms, born_host, store_ms, store_host, reconsume_times, prepared_transaction_offset,
+            body_bytes,
         )  # fmt: skip
     except struct.error as error:
         raise RecordError(f"a number does not fit its field: {error}") from error
@@ -186,7 +187,7 @@ def decode_record(
 ) -> StoredMessage:
     """The record at `position`. RecordError if there is none, it is cut short, or (if asked) its checksum is wrong.
 
-    With `decompress` a compressed body is given as it was before (at most `body_bytes_max` bytes); the system flag stays.
+    With `decompress` a compressed body is given unpacked (at most `body_bytes_max` bytes); the system flag stays.
     """
     left = len(buffer) - position
     if position < 0 or left < RECORD_BYTES_MIN:
@@ -197,8 +198,8 @@ def decode_record(
     if left < head_bytes + 4:
         raise RecordError(f"{left} bytes at {position} are too few for a record")
     (
-        size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, _, born_ms, born_host, store_ms, store_host,
-        reconsume_times, prepared_transaction_offset, body_bytes,
+        size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, _, born_ms, born_host, store_ms,
+        store_host, reconsume_times, prepared_transaction_offset, body_bytes,
     ) = head.unpack_from(buffer, position)  # fmt: skip
     if magic != MAGIC_V1 and magic != MAGIC_V2:
         raise RecordError(f"no record at {position}: magic {magic & 0xFFFFFFFF:#010x}")

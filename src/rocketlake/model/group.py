@@ -43,7 +43,8 @@ class ExponentialRetry:
     def delay_ms(self, reconsume_times: int) -> int:
         """Pause before the next try; `reconsume_times` counts the tries after the first."""
         steps = min(max(0, reconsume_times), 32)
-        return max(0, min(self.max_ms, self.initial_ms * self.multiplier**steps))
+        pause: int = self.initial_ms * self.multiplier**steps
+        return max(0, min(self.max_ms, pause))
 
 
 @dataclass(frozen=True, slots=True)

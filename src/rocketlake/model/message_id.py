@@ -24,7 +24,7 @@ class UniqueKeyMaker:
     def __init__(
         self, ip: str, pid: int, clock_ms: Callable[[], int], *, instance: int = 0, zone: tzinfo | None = None
     ) -> None:
-        """`ip` in text; `instance` tells makers of one process apart; `zone` (default: this machine's) sets when a month begins."""
+        """`ip` in text; `instance` tells makers of one process apart; `zone` (default: local) is the month's."""
         address = ipaddress.ip_address(ip).packed
         fixed = address + (pid & 0xFFFF).to_bytes(2, "big") + (instance & 0xFFFFFFFF).to_bytes(4, "big")
         self._prefix = fixed.hex().upper()
@@ -52,7 +52,7 @@ class UniqueKeyMaker:
 
 
 def unique_key_made_ms(key: str, now_ms: int, zone: tzinfo | None = None) -> int:
-    """When a unique key was made, epoch ms; the month is taken from `now_ms`, or the one before. UsageError if broken."""
+    """When a unique key was made, epoch ms; the month is that of `now_ms` or the one before. UsageError if broken."""
     data = _from_hex(key)
     since = int.from_bytes(data[-6:-2], "big")
     now = datetime.fromtimestamp(now_ms / 1000, zone)
