@@ -85,7 +85,7 @@ class RocketLake(Side):
 
     def start(self) -> None:
         self.root.mkdir(parents=True)
-        self._launch("namesrv", "--listen", self.namesrv)
+        self._launch("namesrv", "--port", str(self._ports[0]))
         wait_for_port(self._ports[0], self._processes[-1])
         conf = self.root / "broker.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))

@@ -36,7 +36,7 @@ def our_namesrv(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> 
     """The name server address of our cluster, started by the command that users type."""
     root = tmp_path_factory.mktemp("rocketlake")
     namesrv_port, broker_port = free_ports(2)
-    command = [sys.executable, "-m", "rocketlake", "up", "--root", str(root / "data")]
+    command = [sys.executable, "-m", "rocketlake", "up", "--dir", str(root / "data")]
     command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(broker_port)]
     with (root / "up.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
