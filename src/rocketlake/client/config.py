@@ -31,6 +31,16 @@ class FirstOffset(Enum):
     FIRST = "CONSUME_FROM_FIRST_OFFSET"
     TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
+    @classmethod
+    def of(cls, value: FirstOffset | str) -> FirstOffset:
+        """The value itself, or the one of this name: "last", "first", "timestamp". UsageError for another text."""
+        if isinstance(value, FirstOffset):
+            return value
+        try:
+            return cls[value.upper()]
+        except KeyError:
+            raise UsageError(f"from_where={value!r} is not known", hint="use last, first or timestamp") from None
+
 
 class Ranged:
     """Checks every numeric setting against its declared range, once, when the value is made."""

@@ -268,7 +268,7 @@ class PushConsumer(_Blocking[async_push.PushConsumer]):
         listener: Listener,
         orderly: bool = False,
         broadcasting: bool = False,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,
@@ -322,7 +322,7 @@ class PullConsumer(_Blocking[async_pull.PullConsumer]):
         *,
         namesrv: str | None = None,
         auto_commit: bool = True,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,
@@ -350,11 +350,8 @@ class PullConsumer(_Blocking[async_pull.PullConsumer]):
         self._call(self._twin.unsubscribe, topic)
 
     def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
-        """Read exactly these queues (before or after start)."""
-        if self._thread is None:
-            self._twin.choose(queues, expression)
-        else:
-            self._run(self._twin.assign(queues, expression))
+        """Read exactly these queues, whatever other members do."""
+        self._call(self._twin.assign, queues, expression)
 
     def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic that can be read."""
@@ -371,19 +368,19 @@ class PullConsumer(_Blocking[async_pull.PullConsumer]):
 
     def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that poll hands out of this queue."""
-        return self._call(self._twin.position, queue)
+        return self._run(self._twin.position(queue))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at this offset."""
         self._run(self._twin.seek(queue, offset))
 
-    def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message kept."""
-        self._run(self._twin.seek_to_begin(queue))
+    def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on at the oldest message kept, in these queues or in all that are read."""
+        self._run(self._twin.seek_to_begin(*queues))
 
-    def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message to come."""
-        self._run(self._twin.seek_to_end(queue))
+    def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on at the next message to come, in these queues or in all that are read."""
+        self._run(self._twin.seek_to_end(*queues))
 
     def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """For each queue the first offset stored at or after this time."""
@@ -427,7 +424,7 @@ class Consumer(_Blocking[async_consumer.Consumer]):
         namesrv: str | None = None,
         orderly: bool = False,
         broadcasting: bool = False,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,

@@ -49,7 +49,7 @@ class Consumer:
         namesrv: str | None = None,
         orderly: bool = False,
         broadcasting: bool = False,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,

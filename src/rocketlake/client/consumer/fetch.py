@@ -1,6 +1,6 @@
 """One queue of a pull consumer: fetched ahead, handed out by poll.
 
-Owns        the position, the fetched messages, pausing, starting over after a seek.
+Owns        the position, the fetched messages, starting over after a seek.
 Must not know   commits, other queues.
 
 Invariant: `position` is the offset of the next message `take` hands out (or would, when it arrives).
@@ -45,7 +45,6 @@ class Fetch:
     ) -> None:
         self.queue = queue
         self.position = position
-        self.is_paused = False
         self._subscription = subscription
         self._pull = pull
         self._arrived = arrived
@@ -57,11 +56,6 @@ class Fetch:
         self._bytes = 0
         self._next = position
         self._task = spawn(f"fetch {queue}", self._run())
-
-    @property
-    def has_messages(self) -> bool:
-        """Can `take` hand something out?"""
-        return bool(self._fetched) and not self.is_paused
 
     def take(self, limit: int) -> list[StoredMessage]:
         """The next messages in order, at most `limit`; moves the position behind them."""
@@ -99,7 +93,7 @@ class Fetch:
     def _pause_ms(self) -> int:
         config = self._config
         full = len(self._fetched) >= config.queue_messages_max or self._bytes >= config.queue_bytes_max
-        return config.flow_control_pause_ms if full or self.is_paused else config.pull_interval_ms
+        return config.flow_control_pause_ms if full else config.pull_interval_ms
 
     def _after_error(self, error: RocketLakeError) -> float:
         if isinstance(error, RemoteError):

@@ -10,7 +10,6 @@ every `persist_interval_ms` (auto_commit), or when you call `commit()`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -49,7 +48,7 @@ class PullConsumer(Service):
         *,
         namesrv: str | None = None,
         auto_commit: bool = True,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,
@@ -67,14 +66,16 @@ class PullConsumer(Service):
         self._clock = self.instance.clock
         self._access = QueueAccess(self.instance, group)
         self._offsets = RemoteOffsets(self._access.committed, self._access.commit)
+        first = FirstOffset.of(from_where)
         since = self._clock.now_ms() - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
-        self._start_policy = StartPolicy(from_where, since, self._access.end_of, self._access.by_time)
+        self._start_policy = StartPolicy(first, since, self._access.end_of, self._access.by_time)
         self._puller = Puller(self.instance, group, self.config, lite=True)
         self._subscriptions: dict[str, Subscription] = {}
         self._fetches: dict[MessageQueue, Fetch] = {}
         self._assigned: frozenset[MessageQueue] | None = None
         self._arrived = Alarm(self._clock)
         self._turn = 0
+        self._paused: set[MessageQueue] = set()
         self._rebalance = Rebalance(
             self.instance,
             self,
@@ -89,7 +90,7 @@ class PullConsumer(Service):
             kind=ConsumeType.ACTIVELY,
             broadcasting=False,
             orderly=False,
-            from_where=from_where,
+            from_where=first,
             subscriptions=self._subscriptions,
             offsets=self._offsets,
             queues=self.queues,
@@ -108,7 +109,7 @@ class PullConsumer(Service):
         if self._assigned is not None:
             raise UsageError("subscribe() after assign()", where=self.name, hint="use one of them")
         names.check_topic(topic)
-        self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+        self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
         self._rebalance.topics.add(topic)
         if self.is_running:
             self.instance.heartbeat_soon()
@@ -120,28 +121,24 @@ class PullConsumer(Service):
         self._rebalance.topics.discard(topic)
         self._rebalance.soon()
 
-    async def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
-        """Read exactly these queues, whatever other members do."""
-        self.choose(queues, expression)
-        if self.is_running:
-            await self._follow_assignment()
-
-    def choose(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
-        """`assign` before the start."""
+    def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
+        """Read exactly these queues, whatever other members do; takes effect with the next poll or seek."""
         if self._assigned is None and self._subscriptions:
             raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
         self._assigned = frozenset(queues)
+        self._rebalance.is_paused = True
         self._subscriptions.clear()
         for topic in {queue.topic for queue in queues}:
-            self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+            self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
 
     async def _follow_assignment(self) -> None:
-        wanted = self._assigned or frozenset()
-        for queue in sorted(self._fetches.keys() - wanted):
+        self._must_run()
+        if self._assigned is None or self._assigned == self._fetches.keys():
+            return
+        for queue in sorted(self._fetches.keys() - self._assigned):
             await self.leave(queue)
-        for queue in sorted(wanted - self._fetches.keys()):
-            if not await self.take(queue):
-                raise UsageError(f"{queue} cannot be read", hint="is it a queue of the topic? see fetch_queues()")
+        for queue in sorted(self._assigned - self._fetches.keys()):
+            await self._take(queue)
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic that can be read, sorted. Raises NoRoute."""
@@ -154,18 +151,14 @@ class PullConsumer(Service):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues read now."""
-        return sorted(self._fetches)
+        return sorted(self._fetches if self._assigned is None else self._assigned)
 
     # life
 
     async def start(self) -> None:
-        """Join the group (subscribe) or take the assigned queues."""
+        """Get ready; join the group if there is a subscription."""
         if self.is_running:
             return
-        if not self._subscriptions:
-            raise UsageError(
-                f"consumer of group {self.group!r} reads nothing", hint="call subscribe() or assign() first"
-            )
         self.instance.add_consumer(self._membership)
         await super().start()
         if self._own_instance:
@@ -177,14 +170,11 @@ class PullConsumer(Service):
             raise
 
     async def _begin(self) -> None:
-        for topic in self._rebalance.topics or {queue.topic for queue in self._assigned or ()}:
+        for topic in sorted(self._subscriptions):
             if not await self.instance.refresh_route(topic):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
         await self.instance.heartbeat()
-        if self._assigned is None:
-            self.spawn("rebalance", self._rebalance.run())
-        else:
-            await self._follow_assignment()
+        self.spawn("rebalance", self._rebalance.run())
 
     async def stop(self) -> None:
         """Commit what the polls handed out (auto_commit), leave the group."""
@@ -216,47 +206,51 @@ class PullConsumer(Service):
 
     async def poll(self, timeout_ms: float = POLL_TIMEOUT_MS, max_messages: int = 32) -> list[StoredMessage]:
         """The next messages, [] when none came in time. What earlier polls handed out now counts as consumed."""
-        self._must_run()
+        await self._follow_assignment()
         self._mark_consumed()
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:
-            messages = self._take(max_messages)
+            messages = self._hand_out(max_messages)
             left = until - self._clock.monotonic()
             if messages or left <= 0:
                 return messages
             await self._arrived.wait(left)
         return []
 
-    def _take(self, max_messages: int) -> list[StoredMessage]:
+    def _hand_out(self, max_messages: int) -> list[StoredMessage]:
         fetches = list(self._fetches.values())
         self._turn += 1
         messages: list[StoredMessage] = []
         for number in range(len(fetches)):
             # Another queue begins each time, so that a busy one does not starve the rest.
             fetch = fetches[(self._turn + number) % len(fetches)]
-            if fetch.has_messages and len(messages) < max_messages:
+            if fetch.queue not in self._paused and len(messages) < max_messages:
                 messages += fetch.take(max_messages - len(messages))
         return messages
 
-    def position(self, queue: MessageQueue) -> int:
+    async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that poll hands out of this queue."""
-        return self._fetch(queue).position
+        return (await self._fetch(queue)).position
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at this offset. Raises UsageError when the queue does not hold it."""
-        fetch = self._fetch(queue)
+        fetch = await self._fetch(queue)
         begin, end = await self._access.begin_of(queue), await self._access.end_of(queue)
         if not begin <= offset <= end:
             raise UsageError(f"offset {offset} is not in {queue}", hint=f"it holds offsets {begin} to {end}")
         await fetch.seek(offset)
 
-    async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on at the oldest message kept."""
-        await self._fetch(queue).seek(await self._access.begin_of(queue))
+    async def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on at the oldest message kept, in these queues or in all that are read."""
+        await self._follow_assignment()
+        for queue in queues or self.assignment:
+            await (await self._fetch(queue)).seek(await self._access.begin_of(queue))
 
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on at the next message to come."""
-        await self._fetch(queue).seek(await self._access.end_of(queue))
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on at the next message to come, in these queues or in all that are read."""
+        await self._follow_assignment()
+        for queue in queues or self.assignment:
+            await (await self._fetch(queue)).seek(await self._access.end_of(queue))
 
     async def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """For each queue the first offset stored at or after this time (epoch ms)."""
@@ -275,13 +269,11 @@ class PullConsumer(Service):
 
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Hand out nothing of these queues until `resume`."""
-        for queue in queues:
-            self._fetch(queue).is_paused = True
+        self._paused.update(queues)
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Go on after `pause`."""
-        for queue in queues:
-            self._fetch(queue).is_paused = False
+        self._paused.difference_update(queues)
         self._arrived.ring()
 
     # commits
@@ -320,13 +312,17 @@ class PullConsumer(Service):
         return ()
 
     async def take(self, queue: MessageQueue) -> bool:
-        """Find the first offset and begin to fetch; false when it cannot be had now."""
-        self._offsets.forget(queue)
+        """Begin to fetch a queue; false when its first offset cannot be had now."""
         try:
-            first = await self._start_policy.first_offset(self._offsets, queue)
+            await self._take(queue)
         except RocketLakeError as error:
             log.warning("the first offset of %s cannot be had: %s", queue, error)
             return False
+        return True
+
+    async def _take(self, queue: MessageQueue) -> None:
+        self._offsets.forget(queue)
+        first = await self._start_policy.first_offset(self._offsets, queue)
         self._fetches[queue] = Fetch(
             queue,
             self._subscriptions[queue.topic],
@@ -338,7 +334,6 @@ class PullConsumer(Service):
             clock=self._clock,
             spawn=self.spawn,
         )
-        return True
 
     async def leave(self, queue: MessageQueue) -> bool:
         """End the fetch; save what is known to be consumed."""
@@ -359,13 +354,12 @@ class PullConsumer(Service):
         if not self.is_running:
             raise NotRunning("PullConsumer", self.group)
 
-    def _fetch(self, queue: MessageQueue) -> Fetch:
-        self._must_run()
+    async def _fetch(self, queue: MessageQueue) -> Fetch:
+        await self._follow_assignment()
         fetch = self._fetches.get(queue)
         if fetch is None:
-            raise UsageError(
-                f"{queue} is not read by this consumer", hint="see .assignment; assign() or subscribe() first"
-            )
+            hint = "see .assignment; assign() or subscribe() first"
+            raise UsageError(f"{queue} is not read by this consumer", hint=hint)
         return fetch
 
     async def _reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:

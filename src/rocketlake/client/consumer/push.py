@@ -60,7 +60,7 @@ class PushConsumer(Service):
         listener: Listener,
         orderly: bool = False,
         broadcasting: bool = False,
-        from_where: FirstOffset = FirstOffset.LAST,
+        from_where: FirstOffset | str = FirstOffset.LAST,
         timestamp_ms: int | None = None,
         allocate: Allocate = averagely,
         config: ConsumerConfig | None = None,
@@ -76,7 +76,7 @@ class PushConsumer(Service):
         self.config = config or ConsumerConfig()
         self.orderly = orderly
         self.broadcasting = broadcasting
-        self.from_where = from_where
+        self.from_where = FirstOffset.of(from_where)
         self.hooks = hooks or Hooks()
         self._own_instance = instance is None
         settings = client_settings(client_config, namesrv)
@@ -92,7 +92,7 @@ class PushConsumer(Service):
         self._store = self._make_store()
         now_ms = self._clock.now_ms()
         since = now_ms - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
-        self._start_policy = StartPolicy(from_where, since, self._access.end_of, self._access.by_time)
+        self._start_policy = StartPolicy(self.from_where, since, self._access.end_of, self._access.by_time)
         self._allocate = allocate
         self._started_ms = now_ms
         self._is_suspended = False
@@ -109,7 +109,7 @@ class PushConsumer(Service):
     def subscribe(self, topic: str, expression: str = "*") -> None:
         """Read a topic, filtered by tags (`"TagA || TagB"`, `"*"` for all). May be called while running."""
         names.check_topic(topic)
-        self._subscriptions[topic] = replace(parse_subscription(topic, expression), version=self._clock.now_ms())
+        self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
         if self.is_running:
             self._rebalance.topics.add(topic)
             self.instance.heartbeat_soon()
@@ -136,7 +136,7 @@ class PushConsumer(Service):
         await self._store.load()
         if not self.broadcasting:
             retry = names.retry_topic(self.group)
-            self._subscriptions[retry] = replace(parse_subscription(retry, "*"), version=self._clock.now_ms())
+            self._subscriptions[retry] = parse_subscription(retry, "*", version=self._clock.now_ms())
         self._build()
         self.instance.add_consumer(self._membership)
         await super().start()
