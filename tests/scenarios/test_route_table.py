@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.model.topic import DataVersion, TopicConfig
-from rocketlake.namesrv.route_table import BrokerGroup, Registration, RouteTable
+from rocketlake.model.route import BrokerInfo
+from rocketlake.model.topic import DataVersion, Perm, TopicConfig
+from rocketlake.namesrv.route_table import Registration, RouteTable
 
 FILES = sorted((Path(__file__).parent / "route_table").glob("*.txt"))
 CLUSTER = "DefaultCluster"
@@ -71,7 +72,10 @@ class RouteWorld:
         found = self.routes.route(topic)
         if found is None:
             return [f"{topic} unknown"]
-        queues = [f"{q.broker_name} read={q.read_queues} write={q.write_queues} perm={_perm(q.perm)}" for q in found.queues]
+        queues = [
+            f"{queue.broker_name} read={queue.read_queues} write={queue.write_queues} perm={Perm.to_text(queue.perm)}"
+            for queue in found.queues
+        ]
         return [" ".join([topic, *queues, "brokers:", *map(_group, found.brokers)])]
 
     def group(self, name: str) -> list[str]:
@@ -106,11 +110,7 @@ def _topic(text: str) -> TopicConfig:
     return TopicConfig(name, read_queues=int(read), write_queues=int(write), perm=int(perm))
 
 
-def _perm(bits: int) -> str:
-    return "".join(letter if bits & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
-
-
-def _group(group: BrokerGroup) -> str:
+def _group(group: BrokerInfo) -> str:
     return group.name + "{" + " ".join(f"{i}={address}" for i, address in sorted(group.addresses.items())) + "}"
 
 

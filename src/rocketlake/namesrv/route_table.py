@@ -11,31 +11,27 @@ Rules: RocketMQ's RouteInfoManager; the order of the checks in `register` is par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 from rocketlake.base.clock import Clock
-from rocketlake.model.topic import DataVersion, Perm, TopicConfig
+from rocketlake.model.route import MASTER_ID, BrokerInfo, QueueInfo, Route
+from rocketlake.model.topic import (
+    SYNC_MEMBER_PREFIX,
+    TOPIC_SYS_FLAG_UNIT,
+    TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION,
+    DataVersion,
+    Perm,
+    TopicConfig,
+)
 
-__all__ = [
-    "MASTER_ID",
-    "SILENT_MS_MAX",
-    "BrokerGroup",
-    "Link",
-    "Queues",
-    "Registered",
-    "Registration",
-    "RouteTable",
-    "TopicRoute",
-]
+__all__ = ["SILENT_MS_MAX", "Link", "Registered", "Registration", "RouteTable"]
 
-MASTER_ID = 0
 SILENT_MS_MAX = 120_000
 """A broker not heard for this long is dropped, unless its registration names another time."""
 
-_SYNC_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-_UNIT, _UNIT_SUB = 1, 2
+T = TypeVar("T")
 
 
 class Link(Protocol):
@@ -44,32 +40,6 @@ class Link(Protocol):
     def close(self) -> None:
         """End the connection."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Queues:
-    """The queues of one topic on one broker name."""
-
-    broker_name: str
-    read_queues: int
-    write_queues: int
-    perm: int
-    sys_flag: int
-
-
-@dataclass(slots=True)
-class BrokerGroup:
-    """A broker name: the replicas that share its queues, by broker id (0 is the master)."""
-
-    cluster: str
-    name: str
-    addresses: dict[int, str] = field(default_factory=dict)
-    acting_master: bool = False
-    zone: str | None = None
-
-    def copy(self) -> BrokerGroup:
-        """The same with its own address table."""
-        return BrokerGroup(self.cluster, self.name, dict(self.addresses), self.acting_master, self.zone)
 
 
 @dataclass(slots=True)
@@ -101,16 +71,6 @@ class Registered:
 
 
 @dataclass(slots=True)
-class TopicRoute:
-    """All a client needs to reach a topic."""
-
-    queues: list[Queues]
-    brokers: list[BrokerGroup]
-    filter_servers: dict[str, list[str]] = field(default_factory=dict)
-    mappings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _Live:
     """One broker process: when it was last heard and what it then had."""
 
@@ -137,8 +97,8 @@ class RouteTable:
         self.support_acting_master = False
         """Routes show the lowest slave as master where a group allows it (supportActingMaster)."""
         self._clock = clock
-        self._topics: dict[str, dict[str, Queues]] = {}
-        self._brokers: dict[str, BrokerGroup] = {}
+        self._topics: dict[str, dict[str, QueueInfo]] = {}
+        self._brokers: dict[str, BrokerInfo] = {}
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[_Address, _Live] = {}
         self._filter_servers: dict[_Address, list[str]] = {}
@@ -184,7 +144,7 @@ class RouteTable:
         self.version += 1
         if not group.addresses:
             self._forget_empty(group)
-        elif group.acting_master and MASTER_ID not in group.addresses:
+        elif group.enable_acting_master and MASTER_ID not in group.addresses:
             self._change_perm(name, lambda perm: perm & ~Perm.WRITE)
 
     def heard(self, cluster: str, address: str) -> None:
@@ -212,38 +172,40 @@ class RouteTable:
 
     # --- what clients ask ---------------------------------------------------------------------------------------
 
-    def route(self, topic: str) -> TopicRoute | None:
-        """Queues and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
+    def route(self, topic: str) -> Route | None:
+        """QueueInfo and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
         by_broker = self._topics.get(topic)
         if not by_broker:
             return None
-        brokers = [self._brokers[name].copy() for name in by_broker if name in self._brokers]
+        brokers = [_copy(self._brokers[name]) for name in by_broker if name in self._brokers]
         if not brokers:
             return None
-        queues = list(by_broker.values())
+        queues = [replace(entry) for entry in by_broker.values()]
         filter_servers = {
             address: self._filter_servers[group.cluster, address]
             for group in brokers
             for address in group.addresses.values()
             if (group.cluster, address) in self._filter_servers
         }
-        if self.support_acting_master and not topic.startswith(_SYNC_MEMBER_PREFIX):
+        if self.support_acting_master and not topic.startswith(SYNC_MEMBER_PREFIX):
             for group in brokers:
                 _show_acting_master(group, by_broker[group.name])
-        return TopicRoute(queues, brokers, filter_servers, dict(self._mappings.get(topic, {})))
+        return Route(
+            queues, brokers, filter_servers=filter_servers, queue_mappings=dict(self._mappings.get(topic, {})) or None
+        )
 
-    def brokers(self) -> dict[str, BrokerGroup]:
+    def brokers(self) -> dict[str, BrokerInfo]:
         """Every broker group by name."""
-        return {name: group.copy() for name, group in self._brokers.items()}
+        return {name: _copy(group) for name, group in self._brokers.items()}
 
     def clusters(self) -> dict[str, list[str]]:
         """Broker names by cluster, sorted."""
         return {cluster: sorted(names) for cluster, names in self._clusters.items()}
 
-    def broker_group(self, cluster: str, name: str) -> BrokerGroup | None:
+    def broker_group(self, cluster: str, name: str) -> BrokerInfo | None:
         """One broker group of the cluster."""
         group = self._brokers.get(name)
-        return group.copy() if group is not None and group.cluster == cluster else None
+        return _copy(group) if group is not None and group.cluster == cluster else None
 
     def topics(self) -> list[str]:
         """Names of all topics."""
@@ -259,7 +221,8 @@ class RouteTable:
         return [
             topic
             for topic, by_broker in self._topics.items()
-            if _flag_is(by_broker, _UNIT, unit) and _flag_is(by_broker, _UNIT_SUB, unit_sub)
+            if _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT, unit)
+            and _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, unit_sub)
         ]
 
     # --- what an operator changes -------------------------------------------------------------------------------
@@ -270,7 +233,7 @@ class RouteTable:
 
     def add_write_perm(self, broker_name: str) -> int:
         """Take a wipe back: read and write for all its topics; how many topics that touched."""
-        return self._change_perm(broker_name, lambda _: int(Perm.READ | Perm.WRITE))
+        return self._change_perm(broker_name, lambda _: Perm.READ | Perm.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, on the brokers of one cluster or everywhere."""
@@ -282,7 +245,7 @@ class RouteTable:
                 self._remove_queues(topic, name)
         self.version += 1
 
-    def add_topic(self, topic: str, queues: Iterable[Queues]) -> None:
+    def add_topic(self, topic: str, queues: Iterable[QueueInfo]) -> None:
         """Add queues of a topic on broker names that are known; others are ignored."""
         known = {entry.broker_name: entry for entry in queues if entry.broker_name in self._brokers}
         if known:
@@ -291,20 +254,20 @@ class RouteTable:
 
     # --- parts --------------------------------------------------------------------------------------------------
 
-    def _group(self, new: Registration) -> tuple[BrokerGroup, bool]:
+    def _group(self, new: Registration) -> tuple[BrokerInfo, bool]:
         group = self._brokers.get(new.name)
         first = group is None
         if group is None:
-            group = self._brokers[new.name] = BrokerGroup(new.cluster, new.name)
+            group = self._brokers[new.name] = BrokerInfo(new.cluster, new.name)
         names = self._clusters.setdefault(new.cluster, set())
         acting_master = bool(new.acting_master)
-        if new.name not in names or (group.acting_master, group.zone) != (acting_master, new.zone):
+        if new.name not in names or (group.enable_acting_master, group.zone) != (acting_master, new.zone):
             self.version += 1
         names.add(new.name)
-        group.acting_master, group.zone = acting_master, new.zone
+        group.enable_acting_master, group.zone = acting_master, new.zone
         return group, first
 
-    def _is_outdated(self, new: Registration, group: BrokerGroup) -> bool:
+    def _is_outdated(self, new: Registration, group: BrokerInfo) -> bool:
         """Does a broker with a newer term hold this id at another address?"""
         known_address = group.addresses.get(new.broker_id)
         if known_address is None or known_address == new.address:
@@ -312,7 +275,7 @@ class RouteTable:
         live = self._live.get((new.cluster, known_address))
         return live is not None and live.data_version.state_version > new.data_version.state_version
 
-    def _take_topics(self, new: Registration, group: BrokerGroup, first: bool) -> None:
+    def _take_topics(self, new: Registration, group: BrokerInfo, first: bool) -> None:
         is_master = new.broker_id == MASTER_ID
         is_prime_slave = not is_master and new.acting_master is not None and new.broker_id == min(group.addresses)
         if not (is_master or is_prime_slave):
@@ -323,8 +286,8 @@ class RouteTable:
         changed = first or self.data_version(new.cluster, new.address) != new.data_version
         for topic, config in new.topics.items():
             if changed or new.name not in self._topics.get(topic, ()):
-                perm = config.perm & ~Perm.WRITE if is_prime_slave and group.acting_master else config.perm
-                entry = Queues(new.name, config.read_queues, config.write_queues, perm, config.sys_flag)
+                perm = config.perm & ~Perm.WRITE if is_prime_slave and group.enable_acting_master else config.perm
+                entry = QueueInfo(new.name, config.read_queues, config.write_queues, perm, config.sys_flag)
                 by_broker = self._topics.setdefault(topic, {})
                 if by_broker.get(new.name) != entry:
                     by_broker[new.name] = entry
@@ -343,7 +306,7 @@ class RouteTable:
         else:
             del self._filter_servers[address]
 
-    def _where_the_master_is(self, new: Registration, group: BrokerGroup) -> Registered:
+    def _where_the_master_is(self, new: Registration, group: BrokerInfo) -> Registered:
         if new.broker_id == MASTER_ID:
             return Registered()
         master = group.addresses.get(MASTER_ID)
@@ -355,7 +318,7 @@ class RouteTable:
             live = self._live[address]
             self.unregister(*address, live.broker_name, live.broker_id)
 
-    def _forget_empty(self, group: BrokerGroup) -> None:
+    def _forget_empty(self, group: BrokerInfo) -> None:
         if group.addresses:
             return
         self.version += 1
@@ -368,31 +331,44 @@ class RouteTable:
             self._remove_queues(topic, group.name)
 
     def _remove_queues(self, topic: str, broker_name: str) -> None:
-        for table in (self._topics, self._mappings):
-            by_broker = table.get(topic)
-            if by_broker is not None and by_broker.pop(broker_name, None) is not None:
-                self.version += 1
-                if not by_broker:
-                    del table[topic]
+        removed = [_remove(self._topics, topic, broker_name), _remove(self._mappings, topic, broker_name)]
+        if any(removed):
+            self.version += 1
 
-    def _change_perm(self, broker_name: str, change: Any) -> int:
+    def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
         touched = 0
         for by_broker in self._topics.values():
             entry = by_broker.get(broker_name)
             if entry is not None:
-                by_broker[broker_name] = Queues(
-                    entry.broker_name, entry.read_queues, entry.write_queues, change(entry.perm), entry.sys_flag
-                )
+                entry.perm = change(entry.perm)
                 touched += 1
         self.version += 1
         return touched
 
 
-def _show_acting_master(group: BrokerGroup, queues: Queues) -> None:
+def _copy(group: BrokerInfo) -> BrokerInfo:
+    return replace(group, addresses=dict(group.addresses))
+
+
+def _remove(table: dict[str, dict[str, T]], topic: str, broker_name: str) -> bool:
+    by_broker = table.get(topic)
+    if by_broker is None or by_broker.pop(broker_name, None) is None:
+        return False
+    if not by_broker:
+        del table[topic]
+    return True
+
+
+def _show_acting_master(group: BrokerInfo, queues: QueueInfo) -> None:
     """Show the lowest slave as master when the master is gone and the topic is read-only there."""
-    if group.acting_master and group.addresses and MASTER_ID not in group.addresses and not queues.perm & Perm.WRITE:
+    if (
+        group.enable_acting_master
+        and group.addresses
+        and MASTER_ID not in group.addresses
+        and not queues.perm & Perm.WRITE
+    ):
         group.addresses[MASTER_ID] = group.addresses.pop(min(group.addresses))
 
 
-def _flag_is(by_broker: Mapping[str, Queues], flag: int, wanted: bool | None) -> bool:
+def _flag_is(by_broker: Mapping[str, QueueInfo], flag: int, wanted: bool | None) -> bool:
     return wanted is None or bool(next(iter(by_broker.values())).sys_flag & flag) == wanted

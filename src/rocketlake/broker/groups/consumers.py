@@ -96,9 +96,7 @@ class ConsumerTable:
         entry.consume_type, entry.message_model, entry.from_where = consume_type, model, from_where
         entry.notify = notify
         changed = link not in entry.members
-        entry.members[link] = Member(
-            link, client_id, language, version, self._clock.monotonic(), self._clock.now_ms()
-        )
+        entry.members[link] = Member(link, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
         self._groups_of.setdefault(link, set()).add(group)
         if subscriptions is not None and entry.set_subscriptions(subscriptions):
             changed = True

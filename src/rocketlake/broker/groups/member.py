@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketlake.protocol.command import Command
+
 __all__ = ["SILENT_SECONDS_MAX", "Link", "Member"]
 
 SILENT_SECONDS_MAX = 120.0
@@ -16,16 +18,19 @@ SILENT_SECONDS_MAX = 120.0
 
 
 class Link(Protocol):
-    """What the groups need of a connection: who it is. Links are compared by identity."""
+    """What the groups need of a connection. Links are compared by identity."""
 
-    @property
-    def address(self) -> str:
-        """The other side, as "ip:port"."""
-        ...
+    address: str
+    """The other side, as "ip:port"."""
+
+    def send(self, command: Command) -> None:
+        """Send a one-way request; nothing happens on a closed link."""
+
+    async def invoke(self, command: Command, timeout_ms: float = 3000) -> Command:
+        """Ask and wait for the answer. Raises LinkError."""
 
     def close(self) -> None:
         """End the connection."""
-        ...
 
 
 @dataclass(slots=True)

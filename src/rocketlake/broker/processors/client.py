@@ -1,0 +1,123 @@
+"""Heartbeats and membership.
+
+Owns        what a heartbeat makes the broker do, the answers about members.
+Must not know   how a member is told of a change, where offsets are.
+
+Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/internals/wire.md, "Heartbeat".
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.groups.producers import ProducerTable
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.topics.auto_create import AutoCreate
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.names import retry_topic
+from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.client import GroupMembers
+from rocketlake.protocol.bodies.heartbeat import CONSUME_ACTIVELY, ClientConfigCheck, ConsumerEntry, Heartbeat
+from rocketlake.protocol.headers.client import GroupMembersHeader, HeartbeatReplyHeader, UnregisterClientHeader
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Client"]
+
+
+
+class Client:
+    """HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST_BY_GROUP, CHECK_CLIENT_CONFIG."""
+
+    def __init__(
+        self,
+        consumers: ConsumerTable,
+        producers: ProducerTable,
+        groups: GroupTable,
+        topics: TopicTable,
+        auto_create: AutoCreate,
+        *,
+        reject_pull_consumers: bool = False,
+    ) -> None:
+        """`reject_pull_consumers`: rejectPullConsumerEnable, consumers that only pull are not registered."""
+        self._consumers = consumers
+        self._producers = producers
+        self._groups = groups
+        self._topics = topics
+        self._auto_create = auto_create
+        self._reject_pull_consumers = reject_pull_consumers
+
+    def heartbeat(self, request: Request) -> Reply:
+        """Note the client in all its groups; the answer says whether its full subscriptions are wanted."""
+        heartbeat = Heartbeat.decode(request.body)
+        command = request.command
+        sub_changed = heartbeat.fingerprint == 0
+        for consumer in heartbeat.consumers:
+            if self._note_consumer(request, heartbeat, consumer):
+                sub_changed = True
+        for producer in heartbeat.producers:
+            self._producers.register(
+                producer.group_name, request.link, heartbeat.client_id, command.language, command.version
+            )
+        return Reply(header=HeartbeatReplyHeader(supports_v2=True, sub_changed=sub_changed))
+
+    def unregister(self, request: Request) -> Reply:
+        """Take the client out of the groups it names."""
+        header = request.header(UnregisterClientHeader)
+        if header.producer_group:
+            self._producers.unregister(header.producer_group, request.link)
+        if header.consumer_group:
+            self._consumers.unregister(header.consumer_group, request.link)
+        return Reply()
+
+    def members(self, request: Request) -> Reply:
+        """Client ids of a group's consumers."""
+        group = request.header(GroupMembersHeader).consumer_group
+        client_ids = self._consumers.members(group)
+        if not client_ids:
+            raise RemoteError(f"no consumer for this group, {group}", code=ResponseCode.SYSTEM_ERROR)
+        return Reply(body=GroupMembers(client_ids=client_ids).encode())
+
+    def check_config(self, request: Request) -> Reply:
+        """Would this subscription work here? Tags always do."""
+        subscription = ClientConfigCheck.decode(request.body).subscription
+        if not subscription.to_model().is_tag_type:
+            raise RemoteError(
+                f"The broker does not support consumer to filter message by {subscription.expression_type}",
+                code=ResponseCode.SYSTEM_ERROR,
+                hint="subscribe by tags",
+            )
+        return Reply()
+
+    def _note_consumer(self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry) -> bool:
+        """True if the broker knew other subscriptions of the group than those the short heartbeat stands for."""
+        if self._reject_pull_consumers and consumer.consume_type == CONSUME_ACTIVELY:
+            return False
+        group = self._groups.find_or_create(consumer.group_name)
+        if group is None:
+            return False
+        differs = heartbeat.fingerprint != 0 and self._consumers.take_fingerprint(
+            consumer.group_name, heartbeat.fingerprint
+        )
+        self._make_retry_topic(consumer, group.retry_queues)
+        subscriptions = None if heartbeat.without_sub else [entry.to_model() for entry in consumer.subscriptions]
+        self._consumers.register(
+            consumer.group_name,
+            request.link,
+            heartbeat.client_id,
+            consumer.consume_type,
+            consumer.message_model,
+            consumer.consume_from_where,
+            subscriptions,
+            request.command.language,
+            request.command.version,
+            notify=group.notify_consumer_ids_changed_enable,
+        )
+        return differs
+
+    def _make_retry_topic(self, consumer: ConsumerEntry, queues: int) -> None:
+        name = retry_topic(consumer.group_name)
+        if self._topics.get(name) is None:
+            ordered = any(self._topics.is_ordered(entry.topic) for entry in consumer.subscriptions)
+            sys_flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if consumer.unit_mode else 0
+            self._auto_create.for_group(name, queues, sys_flag, ordered=ordered)

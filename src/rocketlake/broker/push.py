@@ -1,0 +1,58 @@
+"""Requests from the broker to its clients.
+
+Owns        the commands sent to clients, the questions of admins that are passed on to a client.
+Must not know   who is in which group, what a client does with a command.
+
+Source: docs/internals/wire.md, "Requests from the broker to a client".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketlake.base.errors import LinkError
+from rocketlake.base.service import Service
+from rocketlake.broker.groups.member import Link
+from rocketlake.net.client import InvokeTimeout
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.client import NotifyConsumersChangedHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["ASK_MS_MAX", "Push"]
+
+ASK_MS_MAX = 10_000
+"""How long an admin's question may take a client."""
+
+
+class Push(Service):
+    """Tells and asks clients. Questions under way end with the service."""
+
+    def __init__(self, *, notify_changes: bool = True) -> None:
+        """`notify_changes`: the broker's notifyConsumerIdsChangedEnable."""
+        super().__init__("push")
+        self._notify_changes = notify_changes
+
+    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
+        """Tell the members of a group to share the queues anew."""
+        if not self._notify_changes:
+            return
+        for link in links:
+            header = NotifyConsumersChangedHeader(consumer_group=group)
+            link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+
+    def pass_on(self, request: Request, link: Link, command: Command) -> Held:
+        """Ask a client in an admin's place; its answer becomes the answer to `request`."""
+        self.spawn("pass-on", self._pass_on(request, link, command))
+        return HELD
+
+    async def _pass_on(self, request: Request, link: Link, command: Command) -> None:
+        try:
+            answer = await link.invoke(command, ASK_MS_MAX)
+        except InvokeTimeout as error:
+            request.answer(Reply(ResponseCode.CONSUME_MSG_TIMEOUT, remark=str(error)))
+        except LinkError as error:
+            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=str(error)))
+        else:
+            request.answer(Reply(answer.code, body=answer.body_bytes, remark=answer.remark, fields=answer.fields))

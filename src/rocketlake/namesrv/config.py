@@ -1,0 +1,80 @@
+"""Settings of the name server.
+
+Owns        names, defaults, ranges; which of them may change while it runs.
+Must not know   who asks for a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from rocketlake.base.config_file import java_name, load, setting
+from rocketlake.net.admin_access import AdminAccess
+
+__all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerConfig:
+    """Settings of one name server; Java names are those of NamesrvConfig and NettyServerConfig."""
+
+    # Behaviour
+    listen_host: str = setting("127.0.0.1", why="the address to listen on; 0.0.0.0 opens it to the network")
+    listen_port: int = setting(9876, low=0, high=65535, why="0 takes any free port")
+    kv_config_path: Path = setting(
+        Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="where KV settings are kept"
+    )
+    admin_access: AdminAccess = setting(
+        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0005"
+    )
+    order_message_enable: bool = setting(False, why="answer routes with the order configuration of a topic")
+    return_order_topic_config_to_broker: bool = setting(True, why="tell brokers which topics are ordered")
+    enable_all_topic_list: bool = setting(True, why="answer with the list of all topics")
+    enable_topic_list: bool = setting(True, why="answer with lists of topics by cluster or unit")
+    support_acting_master: bool = setting(False, why="show the lowest slave as master while there is none")
+    delete_topic_with_broker_registration: bool = setting(
+        False, why="a registration removes the broker's topics it does not name"
+    )
+
+    # Speed
+    scan_not_active_broker_interval: int = setting(
+        5000, low=10, high=600_000, why="ms between two searches for silent brokers"
+    )
+
+
+UPDATABLE = frozenset(
+    {
+        "order_message_enable",
+        "return_order_topic_config_to_broker",
+        "enable_all_topic_list",
+        "enable_topic_list",
+        "support_acting_master",
+        "delete_topic_with_broker_registration",
+    }
+)
+"""Settings that UPDATE_NAMESRV_CONFIG may change: none of them names a file, an address or a permission."""
+
+
+class LiveConfig:
+    """The settings in force now; `now` is replaced as a whole when one changes."""
+
+    def __init__(self, config: NameServerConfig) -> None:
+        self.now = config
+
+    def update(self, values: Mapping[str, str]) -> None:
+        """Change settings by their Java names. UsageError for an unknown name or a bad value; then nothing changes."""
+        changed = load(NameServerConfig, overrides=values)
+        names = {field.name for field in fields(NameServerConfig) if field.name in values or java_name(field) in values}
+        self.now = replace(self.now, **{name: getattr(changed, name) for name in names})
+
+    def to_values(self) -> dict[str, str]:
+        """Every setting by its Java name, as text."""
+        return {java_name(field): _to_text(getattr(self.now, field.name)) for field in fields(self.now)}
+
+
+def _to_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.value if isinstance(value, AdminAccess) else str(value)

@@ -1,0 +1,46 @@
+"""Which request code is served by whom.
+
+Owns        one row per request code.
+Must not know   what a processor does with it.
+"""
+
+from __future__ import annotations
+
+from rocketlake.namesrv.processors.broker import Brokers
+from rocketlake.namesrv.processors.kv import KV
+from rocketlake.namesrv.processors.route import Routes
+from rocketlake.namesrv.processors.settings import Settings
+from rocketlake.net.admin_access import AdminAccess, guard
+from rocketlake.net.dispatcher import Row
+from rocketlake.protocol.request_code import RequestCode as Code
+
+__all__ = ["rows"]
+
+
+def rows(routes: Routes, brokers: Brokers, kv: KV, settings: Settings, access: AdminAccess) -> list[Row]:
+    """The table. Guarded rows: docs/decisions/0005-admin-requests-from-this-machine.md."""
+    return [
+        Row(Code.GET_ROUTEINFO_BY_TOPIC, routes.route),
+        Row(Code.GET_BROKER_CLUSTER_INFO, routes.cluster_info),
+        Row(Code.GET_BROKER_MEMBER_GROUP, routes.member_group),
+        Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, routes.all_topics),
+        Row(Code.GET_TOPICS_BY_CLUSTER, routes.topics_of_cluster),
+        Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, routes.system_topics),
+        Row(Code.GET_UNIT_TOPIC_LIST, routes.unit_topics),
+        Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, routes.unit_sub_topics),
+        Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, routes.unit_sub_only_topics),
+        Row(Code.REGISTER_BROKER, brokers.register),
+        Row(Code.UNREGISTER_BROKER, brokers.unregister),
+        Row(Code.BROKER_HEARTBEAT, brokers.heartbeat),
+        Row(Code.QUERY_DATA_VERSION, brokers.query_data_version),
+        Row(Code.REGISTER_TOPIC_IN_NAMESRV, brokers.register_topic),
+        Row(Code.DELETE_TOPIC_IN_NAMESRV, guard(access, brokers.delete_topic)),
+        Row(Code.WIPE_WRITE_PERM_OF_BROKER, guard(access, brokers.wipe_write_perm)),
+        Row(Code.ADD_WRITE_PERM_OF_BROKER, guard(access, brokers.add_write_perm)),
+        Row(Code.PUT_KV_CONFIG, kv.put),
+        Row(Code.GET_KV_CONFIG, kv.get),
+        Row(Code.GET_KVLIST_BY_NAMESPACE, kv.list),
+        Row(Code.DELETE_KV_CONFIG, guard(access, kv.delete)),
+        Row(Code.UPDATE_NAMESRV_CONFIG, guard(access, settings.update)),
+        Row(Code.GET_NAMESRV_CONFIG, settings.get),
+    ]

@@ -1,0 +1,144 @@
+"""What brokers say: registration, farewell, heartbeat; and what operators do to their topics.
+
+Owns        reading a registration, new and old form; the checks on its body.
+Must not know   what the route table makes of it.
+
+Source: docs/internals/wire.md, "Name server".
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
+from rocketlake.namesrv.config import LiveConfig
+from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
+from rocketlake.namesrv.route_table import Registration, RouteTable
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.register import RegisterBrokerBody, decode_register_body, register_crc
+from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.bodies.stats import KVTable
+from rocketlake.protocol.headers.namesrv import (
+    AddWritePermReplyHeader,
+    BrokerHeartbeatHeader,
+    DeleteTopicInNamesrvHeader,
+    QueryDataVersionHeader,
+    QueryDataVersionReplyHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RegisterTopicHeader,
+    UnregisterBrokerHeader,
+    WipeWritePermReplyHeader,
+    WritePermHeader,
+)
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Brokers"]
+
+_log = get_logger("namesrv.brokers")
+
+
+class Brokers:
+    """REGISTER_BROKER and all else that changes the route table."""
+
+    def __init__(self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+        self._config = config
+
+    def register(self, request: Request) -> Reply:
+        """Take a broker's topics; a slave learns where its master is, everyone the ordered topics."""
+        header = request.header(RegisterBrokerHeader)
+        body = _read_body(request, header)
+        registration = Registration(
+            cluster=header.cluster_name,
+            address=header.broker_addr,
+            name=header.broker_name,
+            broker_id=header.broker_id,
+            ha_address=header.ha_server_addr,
+            timeout_ms=header.heartbeat_timeout_millis,
+            acting_master=header.enable_acting_master,
+            zone=header.zone_name,
+            data_version=body.topics.version(),
+            topics=body.topics.configs(),
+            mappings=body.topics.topic_queue_mapping_info_map or {},
+            filter_servers=body.filter_servers,
+        )
+        is_new = self._routes.data_version(header.cluster_name, header.broker_addr) is None
+        done = self._routes.register(registration, request.link)
+        if done is None:
+            raise RemoteError(
+                "register broker failed",
+                code=ResponseCode.SYSTEM_ERROR,
+                hint="a broker that is not known yet must send all its topics first",
+            )
+        if is_new:
+            _log.info("broker %s (%s, id %d) registered", header.broker_name, header.broker_addr, header.broker_id)
+        reply_header = RegisterBrokerReplyHeader(
+            ha_server_addr=done.ha_address or None, master_addr=done.master_address or None
+        )
+        return Reply(header=reply_header, body=self._ordered_topics())
+
+    def unregister(self, request: Request) -> Reply:
+        """Forget a broker that says goodbye."""
+        header = request.header(UnregisterBrokerHeader)
+        self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name, header.broker_id)
+        _log.info("broker %s (%s, id %d) left", header.broker_name, header.broker_addr, header.broker_id)
+        return Reply()
+
+    def query_data_version(self, request: Request) -> Reply:
+        """Did the broker's topics change since it registered? An unchanged one counts as heard."""
+        header = request.header(QueryDataVersionHeader)
+        known = self._routes.data_version(header.cluster_name, header.broker_addr)
+        changed = known is None or known != DataVersionBody.decode(request.body).to_model()
+        if not changed:
+            self._routes.heard(header.cluster_name, header.broker_addr)
+        body = None if known is None else DataVersionBody.from_model(known).encode()
+        return Reply(header=QueryDataVersionReplyHeader(changed=changed), body=body)
+
+    def heartbeat(self, request: Request) -> Reply:
+        """The broker is alive."""
+        header = request.header(BrokerHeartbeatHeader)
+        self._routes.heard(header.cluster_name, header.broker_addr)
+        return Reply()
+
+    def wipe_write_perm(self, request: Request) -> Reply:
+        """Stop producers from choosing a broker name."""
+        name = request.header(WritePermHeader).broker_name
+        touched = self._routes.wipe_write_perm(name)
+        _log.info("write permission of broker %s wiped by %s, %d topics", name, request.address, touched)
+        return Reply(header=WipeWritePermReplyHeader(wipe_topic_count=touched))
+
+    def add_write_perm(self, request: Request) -> Reply:
+        """Let producers choose a broker name again."""
+        name = request.header(WritePermHeader).broker_name
+        touched = self._routes.add_write_perm(name)
+        _log.info("write permission of broker %s added by %s, %d topics", name, request.address, touched)
+        return Reply(header=AddWritePermReplyHeader(add_topic_count=touched))
+
+    def delete_topic(self, request: Request) -> Reply:
+        """Forget a topic, everywhere or in one cluster."""
+        header = request.header(DeleteTopicInNamesrvHeader)
+        self._routes.delete_topic(header.topic, header.cluster_name)
+        _log.info("topic %s deleted by %s (cluster %s)", header.topic, request.address, header.cluster_name or "any")
+        return Reply()
+
+    def register_topic(self, request: Request) -> Reply:
+        """Add the queues of one topic without a whole registration."""
+        topic = request.header(RegisterTopicHeader).topic
+        entries = RouteBody.decode(request.body).queue_datas
+        self._routes.add_topic(topic, [entry.to_model() for entry in entries])
+        return Reply()
+
+    def _ordered_topics(self) -> bytes | None:
+        if not self._config.now.return_order_topic_config_to_broker:
+            return None
+        values = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
+        return KVTable(table=values).encode() if values is not None else None
+
+
+def _read_body(request: Request, header: RegisterBrokerHeader) -> RegisterBrokerBody:
+    body = request.body
+    if header.body_crc32 != 0 and register_crc(body) != header.body_crc32:
+        raise RemoteError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
+    return decode_register_body(body, compressed=header.compressed, version=request.command.version)

@@ -1,0 +1,79 @@
+"""A name server: its parts, started and stopped in order.
+
+Owns        which part gets which.
+Must not know   what a request means.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.files import Files, PosixFiles
+from rocketlake.namesrv.config import LiveConfig, NameServerConfig
+from rocketlake.namesrv.dispatch_table import rows
+from rocketlake.namesrv.kv_config import KVConfig
+from rocketlake.namesrv.liveness import Liveness
+from rocketlake.namesrv.processors.broker import Brokers
+from rocketlake.namesrv.processors.kv import KV
+from rocketlake.namesrv.processors.route import Routes
+from rocketlake.namesrv.processors.settings import Settings
+from rocketlake.namesrv.route_table import RouteTable
+from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.network import Network
+from rocketlake.net.server import Server
+
+__all__ = ["NameServer"]
+
+
+class NameServer:
+    """One name server. Several of them know nothing of each other: brokers register with all."""
+
+    def __init__(
+        self,
+        config: NameServerConfig,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        network: Network | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        self.routes = RouteTable(clock)
+        self._live = LiveConfig(config)
+        self._kv_config = KVConfig(config.kv_config_path, files or PosixFiles())
+        self._liveness = Liveness(self.routes, clock, config.scan_not_active_broker_interval)
+        table = rows(
+            Routes(self.routes, self._kv_config, self._live),
+            Brokers(self.routes, self._kv_config, self._live),
+            KV(self._kv_config),
+            Settings(self._live, self._apply),
+            config.admin_access,
+        )
+        self._server = Server(
+            Dispatcher(table), host=config.listen_host, port=config.listen_port, clock=clock, network=network
+        )
+        self._server.on_link_lost.append(self.routes.close_link)
+        self._apply(config)
+
+    @property
+    def address(self) -> str:
+        """`host:port` it listens on; the port is known after start."""
+        return self._server.address
+
+    async def start(self) -> None:
+        """Load KV settings and serve. StoreError if they cannot be read, UsageError if the address is taken."""
+        self._kv_config.load()
+        await self._liveness.start()
+        try:
+            await self._server.start()
+        except BaseException:
+            await self._liveness.stop()
+            raise
+
+    async def stop(self, drain_seconds: float = 3.0) -> None:
+        """Finish open requests for `drain_seconds`, close every link."""
+        await self._server.stop(drain_seconds)
+        await self._liveness.stop()
+
+    def _apply(self, config: NameServerConfig) -> None:
+        self.routes.support_acting_master = config.support_acting_master
+        self.routes.delete_missing_topics = config.delete_topic_with_broker_registration
+        self.routes.version += 1

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import MemoryFiles
+from rocketlake.broker.offsets.table import OffsetTable
+
+GOLDEN = Path(__file__).parents[3] / "golden/stores/apache-5.3.3-clean/config/consumerOffset.json"
+PATH = Path("/store/config/consumerOffset.json")
+
+
+def make_table(files: MemoryFiles | None = None, version_step: int = 500) -> OffsetTable:
+    return OffsetTable(PATH, files or MemoryFiles(), ManualClock(), version_step)
+
+
+def with_text(text: bytes) -> MemoryFiles:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    files.write_bytes(PATH, text)
+    return files
+
+
+def test_a_file_written_by_apache_is_written_back_byte_for_byte() -> None:
+    table = make_table(with_text(GOLDEN.read_bytes()))
+    table.load()
+    assert table.query("golden_group", "Golden", 0) == 201
+    assert table.to_text() == GOLDEN.read_text()
+
+
+def test_what_was_never_committed_is_minus_one() -> None:
+    table = make_table()
+    table.commit("g", "T", 0, 5)
+    assert table.query("g", "T", 0) == 5
+    assert table.query("g", "T", 1) == -1
+    assert table.query("g", "U", 0) == -1
+    assert table.query("h", "T", 0) == -1
+
+
+def test_a_consumer_may_go_back() -> None:
+    table = make_table()
+    table.commit("g", "T", 0, 5)
+    table.commit("g", "T", 0, 3)
+    assert table.query("g", "T", 0) == 3
+
+
+def test_a_restart_offset_hides_the_committed_one_until_it_is_taken_once() -> None:
+    table = make_table()
+    table.commit("g", "T", 0, 5)
+    table.assign_reset("g", "T", 0, 2)
+    table.commit("g", "T", 0, 9)
+    assert table.has_reset("g", "T", 0)
+    assert table.query("g", "T", 0) == 2
+    assert table.take_reset("g", "T", 0) == 2
+    assert table.take_reset("g", "T", 0) == -1
+    assert not table.has_reset("g", "T", 0)
+    assert table.query("g", "T", 0) == 9
+
+
+def test_the_data_version_grows_once_every_so_many_commits() -> None:
+    table = make_table(version_step=3)
+    before = table.data_version
+    table.commit("g", "T", 0, 1)
+    table.commit("g", "T", 0, 2)
+    assert table.data_version == before
+    table.commit("g", "T", 0, 3)
+    assert table.data_version.counter == before.counter + 1
+
+
+def test_topics_and_groups_are_found_from_both_sides() -> None:
+    table = make_table()
+    table.commit("g", "T", 0, 1)
+    table.commit("g", "U", 0, 1)
+    table.commit("h", "T", 0, 1)
+    assert table.topics_of("g") == {"T", "U"}
+    assert table.groups_of("T") == {"g", "h"}
+    table.remove_group("g")
+    assert table.groups_of("T") == {"h"}
+    table.remove_topic("T")
+    assert table.groups_of("T") == set()
+    assert list(table.all()) == []
+
+
+def test_a_copied_group_has_the_offsets_of_its_source() -> None:
+    table = make_table()
+    table.commit("old", "T", 0, 1)
+    table.commit("old", "T", 3, 9)
+    table.copy_group("old", "new", "T")
+    assert table.queues("new", "T") == {0: 1, 3: 9}
+
+
+def test_saved_offsets_come_back_and_pull_offsets_do_not() -> None:
+    files = MemoryFiles()
+    table = make_table(files)
+    table.commit("%weird|group", "T", 7, 2**62)
+    table.commit("g@broadcast", "T", 0, 1)
+    table.commit_pull("g", "T", 0, 44)
+    assert table.query_pull("g", "T", 0) == 44
+    table.save()
+    again = make_table(files)
+    again.load()
+    assert again.query("%weird|group", "T", 7) == 2**62
+    assert again.query("g@broadcast", "T", 0) == 1
+    assert again.query_pull("g", "T", 0) == -1
+    assert not again.changed
+
+
+def test_nothing_changed_is_not_written_again() -> None:
+    files = MemoryFiles()
+    table = make_table(files)
+    table.save()
+    assert not files.exists(PATH)
+
+
+def test_quoted_queue_ids_of_other_writers_are_read() -> None:
+    table = make_table(with_text(b'{"offsetTable":{"T@g":{"0":5,"1":6}}}'))
+    table.load()
+    assert table.queues("g", "T") == {0: 5, 1: 6}
+
+
+def test_a_file_that_is_json_but_no_offset_table_says_so() -> None:
+    with pytest.raises(StoreError, match=r"consumer offsets cannot be read.*consumerOffset\.json"):
+        make_table(with_text(b'{"offsetTable":{"T@g":[1,2]}}')).load()
