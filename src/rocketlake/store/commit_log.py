@@ -21,8 +21,9 @@ from rocketlake.base.crc32 import crc32
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.worker import Worker
-from rocketlake.codec.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, encode_record, record_size
-from rocketlake.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from rocketlake.codec.record import encode_blank, encode_record, record_size
+from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, STORE_MS_AT, SYS_FLAG_AT
+from rocketlake.model.sys_flag import BORN_HOST_V6
 from rocketlake.store.allocate import Allocate
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.mapped_file import Bytes, MappedFile
@@ -31,17 +32,11 @@ from rocketlake.store.paths import offset_file_name
 from rocketlake.store.results import PutMessage, PutStatus
 from rocketlake.store.write_pool import WritePool
 
-__all__ = ["BLANK_SIZE", "AppendFailed", "CommitLog"]
+__all__ = ["AppendFailed", "CommitLog"]
 
-BLANK_SIZE = 8
-"""Bytes of a blank record: what is left of the file, and its magic. So many bytes always stay free behind a record."""
-
-_BLANK = struct.Struct(">iI")
-_HEAD = struct.Struct(">iI20xq")  # total size, magic, ..., physical offset
+_HEAD = struct.Struct(">ii20xq")  # total size, magic, ..., physical offset
 _STORE_MS = struct.Struct(">q")
-_STORE_MS_POSITION = 56  # behind an IPv4 born host
 _SYS_FLAG = struct.Struct(">i")
-_SYS_FLAG_POSITION = 36
 _V6_EXTRA = 12
 _SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -103,7 +98,7 @@ class CommitLog:
             flag=message.flag,
             queue_offset=queue_offset,
             physical_offset=offset,
-            sys_flag=host_flags(message),
+            sys_flag=message.sys_flag,
             born_ms=message.born_ms,
             born_host=born_host,
             store_ms=store_ms,
@@ -129,7 +124,6 @@ class CommitLog:
         total = sum(record_size(len(topic), len(body), len(properties), *hosts) for _flag, body, properties in items)
         mapped = self._file_with_room(total)
         offset = mapped.start + mapped.wrote
-        sys_flag = host_flags(message)
         offsets: list[int] = []
         chunk = bytearray()
         for number, (flag, body, properties) in enumerate(items):
@@ -142,7 +136,7 @@ class CommitLog:
                 flag=flag,
                 queue_offset=queue_offset + number,
                 physical_offset=offsets[-1],
-                sys_flag=sys_flag,
+                sys_flag=message.sys_flag,
                 born_ms=message.born_ms,
                 born_host=born_host,
                 store_ms=store_ms,
@@ -160,16 +154,16 @@ class CommitLog:
         if self.broken:
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken)
         last = self.list.last
-        if last is not None and size + BLANK_SIZE <= last.room:
+        if last is not None and size + BLANK_BYTES <= last.room:
             return last
-        if size + BLANK_SIZE > self.file_size:
+        if size + BLANK_BYTES > self.file_size:
             raise AppendFailed(
                 PutStatus.MESSAGE_ILLEGAL,
                 f"the record has {size} bytes, a commit log file {self.file_size}",
                 hint="smaller messages, or a larger mappedFileSizeCommitLog in a new store",
             )
         if last is not None and not last.is_full:
-            self._write(last, _BLANK.pack(last.room, MAGIC_BLANK), closes=True)
+            self._write(last, encode_blank(last.room), closes=True)
         return self._roll()
 
     def _roll(self) -> MappedFile:
@@ -247,19 +241,9 @@ class CommitLog:
 
     def store_ms_at(self, offset: int) -> int:
         """Store time of the record at `offset`, -1 when it cannot be read."""
-        flag = self.list.view(offset + _SYS_FLAG_POSITION, _SYS_FLAG.size)
+        flag = self.list.view(offset + SYS_FLAG_AT, _SYS_FLAG.size)
         if flag is None:
             return -1
-        position = _STORE_MS_POSITION + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
+        position = STORE_MS_AT + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
         stored = self.list.view(offset + position, _STORE_MS.size)
         return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
-
-
-def host_flags(message: PutMessage) -> int:
-    """The message's sysFlag with the two bits that say how long its hosts are."""
-    flags = message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    if len(message.born_host) == 20:
-        flags |= BORN_HOST_V6
-    if len(message.store_host) == 20:
-        flags |= STORE_HOST_V6
-    return flags

@@ -149,9 +149,6 @@ class StoreConfig:
     clean_interval_ms: int = setting(
         10_000, java="cleanResourceInterval", low=1, why="pause between looks at age and disk"
     )
-    delete_pause_ms: int = setting(
-        100, java="deleteCommitLogFilesInterval", low=0, why="pause between two deleted files"
-    )
     delete_batch_max: int = setting(10, java="deleteFileBatchMax", low=1, why="commit log files deleted in one round")
 
     def __post_init__(self) -> None:
@@ -206,6 +203,7 @@ WITHOUT_EFFECT = frozenset(
         "maxRecoveryCommitlogFiles",
         "destroyMapedFileIntervalForcibly",
         "redeleteHangedFileInterval",
+        "deleteCommitLogFilesInterval",
         "deleteConsumeQueueFilesInterval",
         "enableRunningFlagsInFlush",
         "autoMessageVersionOnTopicLen",

@@ -6,7 +6,7 @@ Must not know   records, messages, what is told to the sender.
 Invariant: a position is "flushed" only after a sync that began after its bytes were written has succeeded.
 Invariant: after a failed sync nothing is synced again, nobody is told OK, and `on_failure` is called once.
 
-Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommitService, FlushRealTimeService, CommitRealTimeService).
+Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommit-, FlushRealTime- and CommitRealTimeService).
 """
 
 from __future__ import annotations

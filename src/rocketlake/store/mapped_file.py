@@ -34,6 +34,7 @@ class MappedFile:
         "_buffer",
         "_filled",
         "_view",
+        "closed",
         "committed",
         "file",
         "files",
@@ -56,6 +57,7 @@ class MappedFile:
         self.flushed = 0
         self.sync_failed = False
         """Set by a failed sync: the kernel may since call the lost pages clean, so a later sync proves nothing."""
+        self.closed = False
         self._buffer: memoryview | None = None
         self._filled = 0
         self._view: memoryview | None = None
@@ -173,6 +175,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Close the descriptor; slices that readers hold stay valid."""
+        self.closed = True
         self._view = None
         self.file.close()
 

@@ -41,7 +41,11 @@ class FlushJob:
     def run(self) -> None:
         """Sync the files, oldest first. Touches no position. Raises OSError."""
         for mapped, _position in self._files:
-            mapped.file.sync()
+            try:
+                mapped.file.sync()
+            except (OSError, ValueError):
+                if not mapped.closed:  # a queue may be deleted meanwhile, then nobody asks for its bytes
+                    raise
 
     def done(self) -> None:
         """The sync succeeded: move the flushed positions."""
@@ -70,11 +74,12 @@ class MappedFileList:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
+    def load(self, open_existing: OpenFile | None = None) -> None:
         """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
 
         Raises StoreError for a file of another length (except an empty last one, which is removed) and for a gap.
         """
+        open_existing = open_existing or self._disk.open
         names = self._names()
         if names and self._disk.size(self.folder / names[-1]) == 0:
             self._disk.remove(self.folder / names.pop())
@@ -92,7 +97,7 @@ class MappedFileList:
                     path=str(path),
                     hint="put the missing files back, or move the files before the gap away",
                 )
-            mapped = MappedFile(self._disk, path, self._disk.open(path), int(name))
+            mapped = MappedFile(self._disk, path, open_existing(path), int(name))
             mapped.wrote = mapped.committed = mapped.flushed = mapped.size
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
@@ -243,13 +248,17 @@ class MappedFileList:
         self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
 
     def drop_first(self, count: int) -> list[MappedFile]:
-        """Take the oldest `count` files out, never the last file. The caller removes them, perhaps on a worker."""
-        count = min(count, len(self.files) - 1)
+        """Take the oldest `count` files out; the caller removes them, perhaps on a worker.
+
+        Never the last file, nor one that is not flushed: a sync of it may be under way.
+        """
+        flushed = sum(1 for mapped in self.files[:count] if mapped.flushed == mapped.size)
+        count = min(count, flushed, len(self.files) - 1)
         dropped, self.files = self.files[:count], self.files[count:]
         return dropped
 
     def drop_before(self, offset: int) -> list[MappedFile]:
-        """Take out the files that lie wholly below `offset`, never the last file. The caller removes them."""
+        """Take out the files that lie wholly below `offset`, as `drop_first` does."""
         return self.drop_first(sum(1 for mapped in self.files if mapped.end <= offset))
 
     def destroy(self) -> None:

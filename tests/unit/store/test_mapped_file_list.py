@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles, PosixFiles
 from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import MappedFileList
 
@@ -162,6 +162,7 @@ def test_truncate_removes_later_files_and_zeroes_the_rest(cut: int, max_offset: 
 def test_dropping_never_takes_the_last_file() -> None:
     files = MemoryFiles()
     log = filled(files, 5)
+    log.flush()
     dropped = log.drop_before(85)
     assert [mapped.start for mapped in dropped] == [0, 40]
     assert log.min_offset == 80
@@ -177,3 +178,22 @@ def test_the_folder_is_synced_before_a_new_file_is_used() -> None:
     log.flush()
     after = new_list(files.power_cut())
     assert bytes(after.view(40, 20) or b"") == (2).to_bytes(20, "big")
+
+
+def test_a_file_that_is_not_flushed_is_not_dropped() -> None:
+    log = filled(MemoryFiles(), 2)
+    log.flush()
+    for _ in range(3):
+        log.append(bytes(20))
+    assert [mapped.start for mapped in log.drop_first(10)] == [0]
+    log.flush()
+    assert [mapped.start for mapped in log.drop_first(10)] == [40]
+
+
+def test_the_sync_of_a_file_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
+    log = MappedFileList(tmp_path / "log", 40, PosixFiles())
+    log.append(bytes(20))
+    job = log.to_flush()
+    assert job is not None
+    log.destroy()
+    job.run()

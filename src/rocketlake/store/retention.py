@@ -1,0 +1,172 @@
+"""When old files go, and when the disk is too full to write.
+
+Owns        the age, the hour and the disk levels at which files are dropped; the disk-full verdict.
+Must not know   how a file is deleted (mapped_file.py), what the consume queues and the key index hold.
+
+Invariant: only oldest files go, never the last; what a reader holds stays readable.
+Invariant: the log's files go first, then queue and index files that point below its new begin.
+
+Rules: docs/internals/store_layout.md, "Retention" (Apache's CleanCommitLogService).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.files import Files
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.base.worker import Worker
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file_list import MappedFileList
+
+__all__ = ["DiskView", "Retention"]
+
+_log = get_logger(__name__)
+
+_MANUAL_ROUNDS = 20
+
+
+@dataclass(slots=True)
+class DiskView:
+    """What a round sees: how full the disks are, and the age of the oldest files."""
+
+    used_percent: dict[Path, float]
+    modified_ms: list[int]
+
+    @property
+    def fullest(self) -> tuple[Path, float]:
+        """The fullest disk; a level that could not be read counts as -1."""
+        return max(self.used_percent.items(), key=lambda item: item[1])
+
+
+class Retention(Service):
+    """Looks at age and disk every `cleanResourceInterval`; asks `drop_below` to follow when the log lost files."""
+
+    def __init__(
+        self,
+        log: MappedFileList,
+        folders: list[Path],
+        config: StoreConfig,
+        *,
+        files: Files,
+        clock: Clock,
+        worker: Worker,
+        drop_below: Callable[[int], list[MappedFile]],
+    ) -> None:
+        super().__init__("retention")
+        self.disk_full = ""
+        """Why puts are refused; "" while there is room."""
+        self.disk_percent = 0.0
+        self._log = log
+        self._folders = folders
+        self._config = config
+        self._files = files
+        self._clock = clock
+        self._worker = worker
+        self._drop_below = drop_below
+        self._under_way = False
+        self._rounds_asked = 0
+        self._followed = log.min_offset
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+
+    async def start(self) -> None:
+        """Begin the rounds; the first look is now, so that a full disk refuses puts from the start."""
+        await super().start()
+        self.look()
+        self.spawn("rounds", self._run())
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.clean_interval_ms / 1000)
+            self.look()
+
+    def ask(self) -> None:
+        """Let the next rounds delete expired files at any hour (admin request)."""
+        self._rounds_asked = _MANUAL_ROUNDS
+
+    # -- one round -----------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Have the worker look at the disk; what follows from it is decided back on the loop."""
+        if self._under_way:
+            return
+        self._under_way = True
+        paths = [mapped.path for mapped in self._log.files[: self._config.delete_batch_max]]
+        self._worker.submit(lambda: self._measure(paths), self._measured)
+
+    def _measure(self, paths: list[Path]) -> DiskView:
+        """Runs on the worker."""
+        used = {}
+        for folder in self._folders:
+            try:
+                total, free = self._files.disk_usage(folder)
+                used[folder] = 100.0 * (total - free) / total if total else -1.0
+            except OSError:
+                used[folder] = -1.0
+        return DiskView(used, [self._files.modified_ms(path) for path in paths])
+
+    def _measured(self, disk: DiskView | None, error: Exception | None) -> None:
+        if disk is None:
+            self._under_way = False
+            self._warnings.warn("measure", "cannot look at the disk: %s", error)
+            return
+        folder, percent = disk.fullest
+        self.disk_percent = percent
+        self._judge(folder, percent)
+        dropped = self._log.drop_first(self.count_to_drop(disk))
+        self._rounds_asked = max(0, self._rounds_asked - 1)
+        if self._log.min_offset > self._followed:
+            self._followed = self._log.min_offset
+            dropped += self._drop_below(self._followed)
+        self._remove(dropped)
+
+    def _judge(self, folder: Path, percent: float) -> None:
+        """Set and clear the disk-full verdict; between the two levels it stays as it is."""
+        if percent > self._config.disk_warning_percent:
+            self.disk_full = (
+                f"disk full: {percent:.1f} % of the disk of {folder} is used,"
+                f" diskSpaceWarningLevelRatio is {self._config.disk_warning_percent}"
+            )
+            self._warnings.warn("full", "%s; puts are refused until space is free", self.disk_full)
+        elif percent <= self._config.disk_clean_forcibly_percent:
+            self.disk_full = ""
+
+    def count_to_drop(self, disk: DiskView) -> int:
+        """How many of the oldest files this round may drop."""
+        config = self._config
+        percent = disk.fullest[1]
+        if config.clean_forcibly and percent > config.disk_clean_forcibly_percent:
+            return len(disk.modified_ms)
+        now_ms = self._clock.now_ms()
+        hour = time.localtime(now_ms / 1000).tm_hour
+        crowded = percent > config.disk_used_max_percent or percent < 0
+        if not (crowded or hour in config.delete_hours or self._rounds_asked):
+            return 0
+        count = 0
+        for modified_ms in disk.modified_ms:
+            if now_ms < modified_ms + config.file_reserved_ms:
+                break
+            count += 1
+        return count
+
+    def _remove(self, dropped: list[MappedFile]) -> None:
+        """One file per call of the worker, so that a sync of the same disk can come in between."""
+        if not dropped:
+            self._under_way = False
+            return
+        mapped, rest = dropped[0], dropped[1:]
+
+        def removed(_result: None, error: Exception | None) -> None:
+            if error is not None:
+                _log.warning("cannot delete %s, it comes back with the next start: %s", mapped.path, error)
+            else:
+                _log.info("deleted %s", mapped.path)
+            self._remove(rest)
+
+        self._worker.submit(mapped.remove, removed)
