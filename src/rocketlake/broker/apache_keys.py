@@ -1,0 +1,98 @@
+"""Keys of Apache's broker.conf that this broker does not have a setting for.
+
+Owns        which of them are accepted without effect, and which are refused because they promise something.
+Must not know   the settings there are (config.py).
+
+They are settings in force in users' files; a key that is in neither list is unknown and is named as such.
+"""
+
+from __future__ import annotations
+
+__all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
+
+NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
+    "brokerRole": ("ASYNC_MASTER", "SYNC_MASTER"),
+    "enableDLegerCommitLog": ("false",),
+    "enableControllerMode": ("false",),
+    "enableSlaveActingMaster": ("false",),
+    "duplicationEnable": ("false",),
+    "aclEnable": ("false",),
+    "authenticationEnabled": ("false",),
+    "authorizationEnabled": ("false",),
+    "migrateAuthFromV1Enabled": ("false",),
+    "enablePropertyFilter": ("false",),
+    "filterSupportRetry": ("false",),
+    "enableLmq": ("false",),
+    "enableMultiDispatch": ("false",),
+    "enableConsumeQueueExt": ("false",),
+    "enableCompaction": ("true", "false"),
+    "enableRocksDBStore": ("false",),
+    "storeType": ("default",),
+    "lockInStrictMode": ("false",),
+    "useStaticSubscription": ("false",),
+    "rejectPullConsumerEnable": ("false",),
+    "disableConsumeIfConsumerReadSlowly": ("false",),
+    "coldDataFlowControlEnable": ("false",),
+    "fetchNameSrvAddrByDnsLookup": ("false",),
+    "fetchNamesrvAddrByAddressServer": ("false",),
+    "messageStorePlugIn": ("",),
+    "configManagerVersion": ("v1",),
+}
+"""Keys that promise something (a role, safety, a filter) we do not do yet, and the values that ask for nothing."""
+
+_NAMES = """
+rocketmqHome brokerConfigPath configBlackList brokerIP2 haListenPort haMasterAddress sendMessageThreadPoolNums
+putMessageFutureThreadPoolNums pullMessageThreadPoolNums litePullMessageThreadPoolNums ackMessageThreadPoolNums
+processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
+clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums
+heartbeatThreadPoolNums recoverThreadPoolNums endTransactionThreadPoolNums recoverConcurrently
+putThreadPoolQueueCapacity litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity
+replyThreadPoolQueueCapacity queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
+consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity endTransactionPoolQueueCapacity
+adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity flushConsumerOffsetHistoryInterval
+flushDelayOffsetInterval waitTimeMillsInLitePullQueue waitTimeMillsInTransactionQueue waitTimeMillsInAckQueue
+highSpeedMode commercialBaseCount commercialSizePerMsg accountStatsEnable accountStatsPrintZeroValues
+maxStatsIdleTimeInMinutes transferMsgByHeap sendHeartbeatTimeoutMillis slaveReadEnable
+consumerFallbehindThreshold enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
+filterDataCleanTimeSpan compressedRegister forceRegister updateNameServerAddrPeriod brokerHeartbeatInterval
+brokerNotActiveTimeoutMillis enableNetWorkFlowControl enableBroadcastOffsetStore broadcastOffsetExpireSecond
+broadcastOffsetExpireMaxSecond realTimeNotifyConsumerChange syncBrokerMemberGroupPeriod
+loadBalancePollNameServerInterval cleanOfflineBrokerInterval serverLoadBalancerEnable defaultMessageRequestMode
+defaultPopShareQueueNum transactionTimeOut transactionCheckMax transactionCheckInterval
+transactionMetricFlushInterval transactionOpMsgMaxSize transactionOpBatchInterval rejectTransactionMessage
+storeReplyMessageEnable enableDetailStat autoDeleteUnusedStats isolateLogEnable forwardTimeout
+enableRemoteEscape skipPreOnline asyncSendEnable useServerSideResetOffset compatibleWithOldNameSrv
+controllerAddr validateSystemTopicWhenUpdateTopic channelExpiredTimeout subscriptionExpiredTimeout
+estimateAccumulation coldCtrStrategyEnable usePIDColdCtrStrategy cgColdReadThreshold globalColdReadThreshold
+fetchNamesrvAddrInterval enableSingleTopicRegister enableMixedMessageType enableSplitRegistration
+enableSplitMetadata splitMetadataSize splitRegistrationSize enableFastChannelEventProcess printChannelGroups
+printChannelGroupsMinNum clearRetryTopicWhenDeleteTopic enableLmqStats allowRecallWhenBrokerNotWriteable
+recallMessageEnable enableRegisterProducer enableCreateSysGroup metricsExporterType metricsOtelCardinalityLimit
+metricsGrpcExporterTarget metricsGrpcExporterHeader metricGrpcExporterTimeOutInMills
+metricGrpcExporterIntervalInMills metricLoggingExporterIntervalInMills metricsPromExporterPort
+metricsPromExporterHost metricsLabel metricsInDelta enableRemotingMetrics enableMessageStoreMetrics
+enablePopMetrics enableConnectionMetrics enableTransactionMetrics enableStatsMetrics enableRequestMetrics
+enableLagAndDlqMetrics popPollingSize popPollingMapSize popPollingMapExpireTimeSeconds maxPopPollingSize
+reviveQueueNum reviveInterval reviveMaxSlow reviveScanTime enableSkipLongAwaitingAck reviveAckWaitMs
+enablePopLog enablePopBufferMerge popCkStayBufferTime popCkStayBufferTimeOut popCkMaxBufferSize
+popCkOffsetMaxQueueSize enablePopBatchAck popLongPollingForceNotifyInterval enableNotifyBeforePopCalculateLag
+enableNotifyAfterPopOrderLockRelease initPopOffsetByCheckMsgInMem retrieveMessageFromPopRetryTopicV1
+enableRetryTopicV2 popFromRetryProbability popConsumerFSServiceInit popConsumerKVServiceLog
+popConsumerKVServiceInit popConsumerKVServiceEnable popReviveMaxReturnSizePerRead popReviveMaxAttemptTimes
+popInflightMessageThreshold enablePopMessageThreshold popResponseReturnActualRetryTopic
+skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync serverWorkerThreads serverCallbackExecutorThreads
+serverSelectorThreads serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverChannelMaxIdleTimeSeconds
+serverSocketSndBufSize serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
+serverSocketBacklog serverPooledByteBufAllocatorEnable useEpollNativeSelector enableShutdownGracefully
+shutdownWaitTimeSeconds useTLS clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue
+clientAsyncSemaphoreValue connectTimeoutMillis channelNotActiveInterval clientChannelMaxIdleTimeSeconds
+clientSocketSndBufSize clientSocketRcvBufSize timerWheelEnable timerPrecisionMs timerRollWindowSlot
+timerFlushIntervalMs timerGetMessageThreadNum timerPutMessageThreadNum timerEnableDisruptor
+timerEnableCheckMetrics timerInterceptDelayLevel timerMaxDelaySec timerWarmEnable timerStopEnqueue
+timerStopDequeue timerCongestNumEachSlot timerMetricSmallThreshold timerProgressLogIntervalMs
+mappedFileSizeTimerLog timerSkipUnknownError timerCheckMetricsWhen
+"""
+
+WITHOUT_EFFECT = frozenset(_NAMES.split())
+"""Thread pools and buffers we do not have, statistics, and settings of parts that come with later issues and refuse
+clearly what they cannot do."""

@@ -1,0 +1,227 @@
+"""Settings of the broker.
+
+Owns        names, defaults, ranges; which of them may change while it runs; reading a broker.conf.
+Must not know   who asks for a change; the settings of the store (store/config.py), which share the file.
+
+Java names and defaults are those of BrokerConfig, BrokerIdentity and NettyServerConfig in RocketMQ 5.3, except that the
+broker listens on this machine only until `bindAddress` says otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rocketlake.base.config_file import java_name, load, load_together, read_properties, setting
+from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files
+from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
+from rocketlake.model.topic import Perm
+from rocketlake.net.admin_access import AdminAccess
+from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
+from rocketlake.store.config import StoreConfig
+
+__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf"]
+
+_NAME = re.compile(r"(?=.{1,100}$)[%|\w-]+(\.[%|\w-]+)*", re.ASCII)
+FAST_PORT_STEP = 2
+"""The fast (VIP) port is the listening port minus this."""
+
+
+def _host_name() -> str:
+    return socket.gethostname() or "DEFAULT_BROKER"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Settings of one broker."""
+
+    # Behaviour: who we are
+    broker_name: str = setting(_host_name, why="names the group of a master and its slaves in routes")
+    cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="the cluster the broker belongs to")
+    broker_id: int = setting(0, low=0, high=0, why="0 is the master; slaves come with replication")
+    region_id: str = setting("DefaultRegion", why="put into every message and answer as MSG_REGION")
+
+    # Behaviour: addresses
+    listen_host: str = setting(
+        "127.0.0.1", java="bindAddress", why="the address to listen on; 0.0.0.0 opens the broker to the network"
+    )
+    listen_port: int = setting(10911, low=0, high=65535, why="0 takes any free port")
+    fast_listen_port: int = setting(
+        -1, low=-1, high=65535, why="a second port for producers (VIP channel); -1: listenPort - 2, 0: none"
+    )
+    advertised_host: str = setting(
+        "", java="brokerIP1", why="where clients find us; empty: bindAddress, or this machine when that is 0.0.0.0"
+    )
+    namesrv_addresses: tuple[str, ...] = setting(
+        (), java="namesrvAddr", why="name servers to register with, host:port;host:port"
+    )
+    register_interval_ms: int = setting(
+        30_000, java="registerNameServerPeriod", low=1, why="pause between registrations; used within 10 s to 60 s"
+    )
+    register_timeout_ms: int = setting(
+        24_000, java="registerBrokerTimeoutMills", low=1, why="longest wait for one name server"
+    )
+
+    # Behaviour: files
+    store_root: Path = setting(
+        Path("~/store"), java="storePathRootDir", why="folder of messages and tables; ~ is the home folder"
+    )
+    offset_save_interval_ms: int = setting(
+        5000, java="flushConsumerOffsetInterval", low=10, why="pause between savings of tables that changed"
+    )
+    offset_version_step: int = setting(
+        500, java="consumerOffsetUpdateVersionStep", low=1, why="commits of offsets that make a new data version"
+    )
+    delay_version_step: int = setting(
+        200, java="delayOffsetUpdateVersionStep", low=1, why="deliveries that make a new data version"
+    )
+
+    # Behaviour: topics and groups
+    permission: int = setting(
+        Perm.READ | Perm.WRITE, java="brokerPermission", low=0, high=7, why="2 write, 4 read; masks every topic"
+    )
+    auto_create_topic: bool = setting(
+        True, java="autoCreateTopicEnable", why="a topic is made when a producer first sends to it"
+    )
+    default_topic_queues: int = setting(
+        8, java="defaultTopicQueueNums", low=1, high=1024, why="most queues a topic gets that is made on first use"
+    )
+    auto_create_group: bool = setting(
+        True, java="autoCreateSubscriptionGroup", why="a consumer group is made when a consumer first uses it"
+    )
+    cluster_topic: bool = setting(True, java="clusterTopicEnable", why="the topic named as the cluster can be used")
+    broker_topic: bool = setting(True, java="brokerTopicEnable", why="the topic named as the broker can be used")
+    trace_topic_enabled: bool = setting(False, java="traceTopicEnable", why="make the topic of message traces")
+    trace_topic: str = setting("RMQ_SYS_TRACE_TOPIC", java="msgTraceTopicName", why="the topic of message traces")
+    trace_on: bool = setting(True, java="traceOn", why="told to clients: they may send traces")
+
+    # Behaviour: sending, pulling, clients
+    start_accept_send_ms: int = setting(
+        0, java="startAcceptSendRequestTimeStamp", low=0, why="sends are refused before this time, epoch ms"
+    )
+    long_polling_enabled: bool = setting(
+        True, java="longPollingEnable", why="a pull waits as long as its consumer allows"
+    )
+    short_polling_ms: int = setting(
+        1000, java="shortPollingTimeMills", low=1, why="how long a pull waits when longPollingEnable=false"
+    )
+    lite_pull_enabled: bool = setting(True, java="litePullMessageEnable", why="serve lite pull consumers")
+    notify_consumer_changes: bool = setting(
+        True, java="notifyConsumerIdsChangedEnable", why="tell consumers at once when their group changes"
+    )
+    admin_access: AdminAccess = setting(
+        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0005"
+    )
+
+    # Speed
+    held_pulls_max: int = setting(
+        100_000, java="pullThreadPoolQueueCapacity", low=1, why="pulls that may wait at once, of all clients"
+    )
+    waiting_sends_max: int = setting(
+        10_000, java="sendThreadPoolQueueCapacity", low=1, why="sends that may wait for the disk at once"
+    )
+    fast_failure: bool = setting(
+        True, java="brokerFastFailureEnable", why="answer busy when a request waited too long to be looked at"
+    )
+    send_age_max_ms: int = setting(200, java="waitTimeMillsInSendQueue", low=1, why="oldest send that is still served")
+    pull_age_max_ms: int = setting(5000, java="waitTimeMillsInPullQueue", low=1, why="oldest pull that is still served")
+    heartbeat_age_max_ms: int = setting(
+        31_000, java="waitTimeMillsInHeartbeatQueue", low=1, why="oldest heartbeat that is still served"
+    )
+    admin_age_max_ms: int = setting(
+        5000, java="waitTimeMillsInAdminBrokerQueue", low=1, why="oldest of all other requests that is still served"
+    )
+
+    def validate(self) -> None:
+        """UsageError for a name that cannot be one: both become topics, and parts of file names."""
+        for name, value in (("brokerName", self.broker_name), ("brokerClusterName", self.cluster_name)):
+            if _NAME.fullmatch(value) is None:
+                raise UsageError(
+                    f"setting {name} = {value[:100]!r} is no name",
+                    hint="use letters, digits, _, - and single dots, at most 100 characters",
+                )
+
+    @property
+    def store_folder(self) -> Path:
+        """`store_root` with the home folder filled in."""
+        return self.store_root.expanduser()
+
+    @property
+    def fast_port(self) -> int | None:
+        """The port of the fast listener; None: there is none."""
+        if self.fast_listen_port == -1:
+            return self.listen_port - FAST_PORT_STEP if self.listen_port > FAST_PORT_STEP else None
+        return self.fast_listen_port or None
+
+
+UPDATABLE = frozenset(
+    {
+        "permission",
+        "auto_create_topic",
+        "trace_on",
+        "start_accept_send_ms",
+        "long_polling_enabled",
+        "short_polling_ms",
+        "lite_pull_enabled",
+        "fast_failure",
+        "send_age_max_ms",
+        "pull_age_max_ms",
+        "heartbeat_age_max_ms",
+        "admin_age_max_ms",
+    }
+)
+"""Settings that UPDATE_BROKER_CONFIG may change: none of them names a file, an address or who may do what."""
+
+
+class LiveConfig:
+    """The settings in force now; `now` is replaced as a whole when one changes."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.now = config
+
+    def update(self, values: Mapping[str, str]) -> None:
+        """Change settings by their Java names. UsageError for an unknown name or a bad value; then nothing changes."""
+        changed = load(BrokerConfig, overrides=values)
+        names = {field.name for field in fields(BrokerConfig) if field.name in values or java_name(field) in values}
+        self.now = replace(self.now, **{name: getattr(changed, name) for name in names})
+
+    def to_values(self) -> dict[str, str]:
+        """Every setting by its Java name, as text."""
+        return {java_name(field): _to_text(getattr(self.now, field.name)) for field in fields(BrokerConfig)}
+
+
+def load_broker_conf(
+    path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
+) -> tuple[BrokerConfig, StoreConfig]:
+    """The settings in a broker.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
+    given = {} if path is None else read_properties(path, files)
+    for key, value in {**given, **(overrides or {})}.items():
+        allowed = NOT_SUPPORTED.get(key)
+        if allowed is not None and str(value).strip() not in allowed:
+            raise UsageError(
+                f"setting {key} = {value}: this broker does not have that",
+                where="" if path is None else str(path),
+                hint=f"remove it, or set it to {' or '.join(allowed)}",
+            )
+    broker, store = load_together(
+        [BrokerConfig, StoreConfig],
+        path,
+        overrides,
+        without_effect=WITHOUT_EFFECT | STORE_KEYS_WITHOUT_EFFECT | NOT_SUPPORTED.keys(),
+        files=files,
+    )
+    return broker, store
+
+
+def _to_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return value.name
+    return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,68 @@
+"""Where a message goes that asks to be delivered later.
+
+Owns        the rewrite of a message into the delay topic, and back.
+Must not know   the store, clocks.
+
+Rule (RocketMQ's HookUtils): property DELAY above 0 parks the message in queue DELAY - 1 of SCHEDULE_TOPIC_XXXX, its
+target in REAL_TOPIC and REAL_QID; the timer properties are dropped then. Timer properties alone need the timer wheel,
+which this broker does not have: such a message is refused as an Apache broker with timerWheelEnable=false does.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.model import property_names as names
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.topic import SCHEDULE_TOPIC
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage
+
+__all__ = ["delay_level", "park_if_delayed", "real_target"]
+
+_TIMER_NAMES = (names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS)
+
+
+def delay_level(properties: dict[str, str]) -> int:
+    """The level a message asks for, 0 if none; what is not a number counts as none."""
+    text = properties.get(names.DELAY)
+    if text is None:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def park_if_delayed(message: PutMessage, properties: dict[str, str], levels: DelayLevels) -> None:
+    """Turn a delayed message into one of the delay topic, in place. RemoteError if it needs the timer wheel."""
+    level = delay_level(properties)
+    if level <= 0:
+        _refuse_timer(properties)
+        return
+    for name in _TIMER_NAMES:
+        properties.pop(name, None)
+    level = levels.clamp(level)
+    properties[names.DELAY] = str(level)
+    properties[names.REAL_TOPIC] = message.topic
+    properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic = SCHEDULE_TOPIC
+    message.queue_id = levels.queue_id(level)
+
+
+def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
+    """(topic, queue id) a parked message is meant for; None if it does not say."""
+    topic = properties.get(names.REAL_TOPIC)
+    queue_id = properties.get(names.REAL_QUEUE_ID, "")
+    if not topic or not queue_id.isdigit():
+        return None
+    return topic, int(queue_id)
+
+
+def _refuse_timer(properties: dict[str, str]) -> None:
+    wanted = [name for name in _TIMER_NAMES if name in properties]
+    if wanted:
+        raise RemoteError(
+            f"accurate timer message is not enabled: property {wanted[0]}={properties[wanted[0]][:40]!r}",
+            code=ResponseCode.SYSTEM_ERROR,
+            hint="use a delay level (property DELAY, 1 to 18)",
+        )

@@ -1,0 +1,112 @@
+"""How far each delay level is delivered.
+
+Owns        the next queue offset of each level, which of it may be saved already, delayOffset.json.
+Must not know   messages, when something is due.
+
+Invariant: the file never says "delivered" of a message whose delivered copy is not on disk yet. A crash may deliver a
+message twice, it never loses one (Apache may, when power fails before the copy is flushed).
+
+Bytes: docs/internals/store_layout.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+from rocketlake.base.java_pretty import to_pretty_text
+from rocketlake.base.json_text import parse
+from rocketlake.base.saved_json import load_text
+from rocketlake.model.topic import DataVersion
+
+__all__ = ["DelayProgress"]
+
+
+class DelayProgress:
+    """Next queue offset by delay level."""
+
+    def __init__(
+        self, path: Path, files: Files, clock: Clock, flushed_offset: Callable[[], int], version_step: int = 200
+    ) -> None:
+        """`flushed_offset`: how much of the commit log is on disk; `version_step`: delayOffsetUpdateVersionStep."""
+        self.path = path
+        self.changed = False
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+        self._files = files
+        self._clock = clock
+        self._flushed_offset = flushed_offset
+        self._version_step = version_step
+        self._steps = 0
+        self._next: dict[int, int] = {}
+        self._safe: dict[int, int] = {}
+        self._unsafe: dict[int, deque[tuple[int, int]]] = {}
+
+    def next_offset(self, level: int) -> int:
+        """The queue offset to deliver next."""
+        return self._next.get(level, 0)
+
+    def move(self, level: int, next_offset: int, log_offset: int = 0) -> None:
+        """The next offset is `next_offset`; safe to save once the commit log is on disk up to `log_offset`."""
+        self._next[level] = next_offset
+        unsafe = self._unsafe.setdefault(level, deque())
+        if unsafe:
+            # A step without a copy of its own (a message that is gone) waits for those before it.
+            log_offset = max(log_offset, unsafe[-1][0])
+        unsafe.append((log_offset, next_offset))
+        self._settle(level)
+        self.changed = True
+        self._steps += 1
+        if self._steps % self._version_step == 0:
+            self.data_version = self.data_version.next(self._clock.now_ms())
+
+    def to_text(self) -> str:
+        """The text of delayOffset.json as far as it is safe."""
+        for level in list(self._unsafe):
+            self._settle(level)
+        version = self.data_version
+        return to_pretty_text(
+            {
+                "dataVersion": {
+                    "counter": version.counter,
+                    "stateVersion": version.state_version,
+                    "timestamp": version.timestamp,
+                },
+                "offsetTable": dict(sorted(self._safe.items())),
+            }
+        )
+
+    def load(self) -> None:
+        """Read delayOffset.json; a missing file starts every level at 0. StoreError if it is not JSON."""
+        text = load_text(self._files, self.path)
+        if text is None:
+            return
+        try:
+            wire = parse(text)
+            version = wire.get("dataVersion") or {}
+            self.data_version = DataVersion(
+                counter=int(version.get("counter", 0)),
+                state_version=int(version.get("stateVersion", 0)),
+                timestamp=int(version.get("timestamp", self.data_version.timestamp)),
+            )
+            self._safe = {int(level): int(offset) for level, offset in (wire.get("offsetTable") or {}).items()}
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise StoreError(
+                f"delay offsets cannot be read: {error}",
+                path=str(self.path),
+                hint=f"restore it from {self.path}.bak, or move it away: delayed messages are then delivered again",
+            ) from error
+        self._next = dict(self._safe)
+        self.changed = False
+
+    def _settle(self, level: int) -> None:
+        unsafe = self._unsafe[level]
+        flushed = self._flushed_offset()
+        while unsafe and unsafe[0][0] <= flushed:
+            self._safe[level] = unsafe.popleft()[1]
+            self.changed = True
+        if not unsafe:
+            del self._unsafe[level]

@@ -1,0 +1,160 @@
+"""Delivers delayed messages when they are due.
+
+Owns        one delivering loop for each delay level.
+Must not know   requests; who asked for the delay.
+
+Queue k - 1 of the delay topic holds level k in order of storing, so its first message is the next one due: a loop
+sleeps until then, or until a message comes into an empty queue. Levels do not wait for each other.
+
+Rules (RocketMQ's ScheduleMessageService): the time of delivery is the tag code of the queue entry; one that is further
+away than the level's delay (the wall clock was set back) is due now; a message that cannot be stored is tried again
+after 100 ms, at the same place; a record that is gone is skipped; the half topic is never a target. The delivered
+record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.delay.parking import real_target
+from rocketlake.broker.delay.progress import DelayProgress
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.topic import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutStatus
+
+__all__ = ["DelaySchedule"]
+
+_log = get_logger(__name__)
+
+_BATCH = 32
+"""Deliveries of one level before other work gets a turn."""
+_RETRY_MS = 100
+_LONGEST_SLEEP_MS = 60_000
+"""The wall clock may be set while we sleep by the other one: look at least this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """How long a level may rest; None: until a message comes."""
+
+    ms: int | None
+
+
+_NOW = _Pause(0)
+
+
+class DelaySchedule(Service):
+    """All delay levels of a broker."""
+
+    def __init__(self, store: MessageStore, levels: DelayLevels, progress: DelayProgress, clock: Clock) -> None:
+        super().__init__("delay-schedule")
+        self._store = store
+        self._levels = levels
+        self._progress = progress
+        self._clock = clock
+        self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
+
+    async def start(self) -> None:
+        """Begin to deliver; what fell due while the broker was down comes at once."""
+        await super().start()
+        for level in self._arrivals:
+            self.spawn(f"level-{level}", self._run(level))
+
+    def message_parked(self, queue_id: int) -> None:
+        """A message came into a queue of the delay topic."""
+        arrival = self._arrivals.get(queue_id + 1)
+        if arrival is not None:
+            arrival.set()
+
+    def waiting(self) -> dict[int, tuple[int, int]]:
+        """Level -> (next offset, end of its queue), of the levels that ever held a message."""
+        ends = {level: self._store.max_offset(SCHEDULE_TOPIC, level - 1) for level in self._arrivals}
+        return {level: (self._progress.next_offset(level), end) for level, end in ends.items() if end > 0}
+
+    async def _run(self, level: int) -> None:
+        arrival = self._arrivals[level]
+        while True:
+            arrival.clear()
+            try:
+                pause = self.deliver_due(level)
+            except Exception:
+                _log.exception("delay level %d failed, it goes on in 10 s", level)
+                pause = _Pause(10_000)
+            if pause.ms is None:
+                await arrival.wait()
+            else:
+                await self._clock.sleep(min(pause.ms, _LONGEST_SLEEP_MS) / 1000)
+
+    def deliver_due(self, level: int) -> _Pause:
+        """Deliver up to a batch of messages that are due; how long to rest then."""
+        queue_id = level - 1
+        offset = self._first_offset(level)
+        entries = self._store.queue_entries(SCHEDULE_TOPIC, queue_id, offset, _BATCH)
+        if not entries:
+            return _Pause(None)
+        for physical_offset, _size, due_ms in entries:
+            wait_ms = due_ms - self._clock.now_ms()
+            if 0 < wait_ms <= self._levels.delay_ms(level):
+                return _Pause(wait_ms)
+            log_offset = self._deliver(physical_offset)
+            if log_offset is None:
+                return _Pause(_RETRY_MS)
+            offset += 1
+            self._progress.move(level, offset, log_offset)
+        return _NOW
+
+    def _first_offset(self, level: int) -> int:
+        """The next offset, inside what the queue really holds."""
+        low = max(0, self._store.min_offset(SCHEDULE_TOPIC, level - 1))
+        high = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+        offset = self._progress.next_offset(level)
+        inside = min(max(offset, low), max(high, low))
+        if inside != offset:
+            _log.warning("delay level %d: offset %d is outside %d..%d", level, offset, low, high)
+            self._progress.move(level, inside)
+        return inside
+
+    def _deliver(self, physical_offset: int) -> int | None:
+        """Store the copy; the log offset behind it, 0 if there is nothing to deliver, None if to be tried again."""
+        record = self._store.read_record(physical_offset)
+        if record is None:
+            return 0
+        try:
+            parked = decode_record(record, check_crc=False, decompress=False)
+        except RecordError as error:
+            _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
+            return 0
+        target = real_target(parked.properties)
+        if target is None or target[0] == TRANSACTION_HALF_TOPIC:
+            _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
+            return 0
+        result = self._store.put(
+            PutMessage(
+                target[0],
+                target[1],
+                parked.body,
+                property_text.encode(parked.properties),
+                flag=parked.flag,
+                sys_flag=parked.sys_flag,
+                born_ms=parked.born_ms,
+                born_host=encode_host(*parked.born_host),
+                store_host=encode_host(*parked.store_host),
+                reconsume_times=parked.reconsume_times,
+            )
+        )
+        if result.status is not PutStatus.OK:
+            _log.warning(
+                "delayed message at %d is not delivered yet: %s %s",
+                physical_offset, result.status.name, result.reason,
+            )  # fmt: skip
+            return None
+        return result.next_offset

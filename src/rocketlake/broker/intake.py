@@ -1,0 +1,87 @@
+"""The last step of every message that comes in: the rules that hold for all of them, then the store.
+
+Owns        what is done to a message whoever brings it: host bits, batch marks, parking delayed ones, counting.
+Must not know   requests, topics and groups, how the store works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.delay.parking import delay_level, park_if_delayed
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.codec import property_text
+from rocketlake.codec.host import HOST_BYTES_V4
+from rocketlake.model import property_names as names
+from rocketlake.model import sys_flag
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+__all__ = ["Intake"]
+
+_HOST_BITS = sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6
+_INNER_BATCH_BITS = sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
+
+
+class Intake:
+    """Puts messages into the store."""
+
+    def __init__(self, store: MessageStore, levels: DelayLevels, stats: BrokerStats) -> None:
+        self._store = store
+        self._levels = levels
+        self._stats = stats
+        self.waiting = 0
+        """Messages stored whose durability somebody waits for."""
+
+    def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
+        """Append one message; `properties` (changed here) become its property text. RemoteError if refused."""
+        topic = message.topic
+        self._check_marks(message, properties)
+        park_if_delayed(message, properties, self._levels)
+        message.properties = property_text.encode(properties)
+        result = self._store.put(message)
+        self._count(topic, result)
+        return result
+
+    def put_batch(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
+        """Append each message of a batch body; `properties` are added to those of each."""
+        self._check_marks(message, properties)
+        if delay_level(properties) > 0:
+            raise RemoteError("a batch cannot be delayed", code=ResponseCode.MESSAGE_ILLEGAL)
+        park_if_delayed(message, properties, self._levels)
+        message.properties = property_text.encode(properties)
+        result = self._store.put_batch(message)
+        self._count(message.topic, result)
+        return result
+
+    def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:
+        """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
+        self.waiting += 1
+
+        def count_out(status: PutStatus) -> None:
+            self.waiting -= 1
+            done(status)
+
+        self._store.when_durable(result, wait=properties.get(names.WAIT, "true").lower() == "true", done=count_out)
+
+    def _check_marks(self, message: PutMessage, properties: dict[str, str]) -> None:
+        flags = message.sys_flag & ~_HOST_BITS
+        if flags & _INNER_BATCH_BITS or names.INNER_NUM in properties:
+            raise RemoteError(
+                "inner batch marks on a message of a topic that is not BatchCQ", code=ResponseCode.MESSAGE_ILLEGAL
+            )
+        # The sender may say what it likes about hosts; the record says what it holds.
+        if len(message.born_host) > HOST_BYTES_V4:
+            flags |= sys_flag.BORN_HOST_V6
+        if len(message.store_host) > HOST_BYTES_V4:
+            flags |= sys_flag.STORE_HOST_V6
+        message.sys_flag = flags
+
+    def _count(self, topic: str, result: PutResult) -> None:
+        if result.status is PutStatus.OK:
+            self._stats.count_put(topic, result.count, result.size)
+        else:
+            self._stats.count_put_failure()

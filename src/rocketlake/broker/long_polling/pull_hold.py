@@ -1,0 +1,156 @@
+"""Where a pull waits until a message comes or its time is up.
+
+Owns        the held pulls of each queue, their deadlines, the one timer that ends them.
+Must not know   requests, answers, subscriptions: a held pull is a queue offset, a tag test and a call to make.
+
+Invariant: a pull is held by exactly one queue, one link and one deadline bucket, or by none.
+Rule: a message wakes a pull when it lies at or behind the offset the pull asked for and passes its tag test
+(RocketMQ's PullRequestHoldService). A woken pull reads again and is answered, whatever it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service
+from rocketlake.filter.tag import TagTest
+
+__all__ = ["HeldPull", "PullHold", "WaitingLink"]
+
+SWEEPS_PER_SECOND = 10
+"""Deadlines are kept in buckets of a tenth of a second; a hold may last that much longer than asked."""
+
+_K = TypeVar("_K")
+
+
+class WaitingLink(Protocol):
+    """What the hold needs of a connection: to hear of its end."""
+
+    @property
+    def on_close(self) -> list[Callable[[], None]]:
+        """Called when the connection is gone."""
+        ...
+
+
+class HeldPull:
+    """One waiting pull. `match=None`: any message will do. `resume` reads again and answers; it must not raise."""
+
+    __slots__ = ("bucket", "from_offset", "link", "match", "queue", "resume")
+
+    def __init__(
+        self,
+        queue: tuple[str, int],
+        from_offset: int,
+        match: TagTest | None,
+        link: WaitingLink,
+        resume: Callable[[], None],
+    ) -> None:
+        self.queue = queue
+        self.from_offset = from_offset
+        self.match = match
+        self.link = link
+        self.resume = resume
+        self.bucket = 0
+
+
+class PullHold(Service):
+    """All held pulls of a broker."""
+
+    def __init__(self, clock: Clock, held_max: int = 100_000) -> None:
+        """`held_max`: pullThreadPoolQueueCapacity."""
+        super().__init__("pull-hold")
+        self._clock = clock
+        self._held_max = held_max
+        self._count = 0
+        self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
+        self._links: dict[WaitingLink, set[HeldPull]] = {}
+        self._buckets: dict[int, dict[HeldPull, None]] = {}
+        self._not_empty = asyncio.Event()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another one."""
+        return self._count >= self._held_max
+
+    async def start(self) -> None:
+        """Begin to watch deadlines."""
+        await super().start()
+        self.spawn("deadlines", self._watch())
+
+    async def stop(self) -> None:
+        """Answer everything held, so that clients can turn to another broker at once."""
+        for bucket in sorted(self._buckets):
+            self._end(bucket)
+        await super().stop()
+
+    def hold(self, pull: HeldPull, hold_ms: int) -> None:
+        """Keep the pull for at most `hold_ms`."""
+        pull.bucket = math.ceil((self._clock.monotonic() + hold_ms / 1000) * SWEEPS_PER_SECOND)
+        self._queues.setdefault(pull.queue, {})[pull] = None
+        self._buckets.setdefault(pull.bucket, {})[pull] = None
+        of_link = self._links.get(pull.link)
+        if of_link is None:
+            of_link = self._links[pull.link] = set()
+            pull.link.on_close.append(lambda link=pull.link: self._drop_link(link))
+        of_link.add(pull)
+        self._count += 1
+        self._not_empty.set()
+
+    def message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int) -> None:
+        """Wake who waits for a message of this tag in this queue; `max_offset` is the queue's new end."""
+        held = self._queues.get((topic, queue_id))
+        if held is None:
+            return
+        woken = [
+            pull for pull in held if pull.from_offset < max_offset and (pull.match is None or pull.match(tag_code))
+        ]
+        for pull in woken:
+            self._take_out(pull)
+        for pull in woken:
+            pull.resume()
+
+    def expire(self) -> None:
+        """End the holds whose time is up."""
+        now = self._clock.monotonic() * SWEEPS_PER_SECOND
+        for bucket in sorted(bucket for bucket in self._buckets if bucket <= now):
+            self._end(bucket)
+
+    async def _watch(self) -> None:
+        while True:
+            if not self._buckets:
+                self._not_empty.clear()
+                await self._not_empty.wait()
+            await self._clock.sleep(1 / SWEEPS_PER_SECOND)
+            self.expire()
+
+    def _end(self, bucket: int) -> None:
+        ended = list(self._buckets[bucket])
+        for pull in ended:
+            self._take_out(pull)
+        for pull in ended:
+            pull.resume()
+
+    def _take_out(self, pull: HeldPull) -> None:
+        _remove(self._queues, pull.queue, pull)
+        _remove(self._buckets, pull.bucket, pull)
+        self._links[pull.link].discard(pull)
+        self._count -= 1
+
+    def _drop_link(self, link: WaitingLink) -> None:
+        for pull in list(self._links[link]):
+            self._take_out(pull)
+        del self._links[link]
+
+
+def _remove(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> None:
+    members = table[key]
+    del members[pull]
+    if not members:
+        del table[key]

@@ -1,0 +1,81 @@
+"""What the broker asks of name servers.
+
+Owns        the commands, what an answer means.
+Must not know   when they are sent (registration.py), the broker's tables.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc
+from rocketlake.protocol.bodies.stats import KVTable
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.namesrv import RegisterBrokerHeader, UnregisterBrokerHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Identity", "Outbound"]
+
+_UNREGISTER_MS = 3000
+
+
+class Identity:
+    """Who a broker is: names, id, and the address clients use ("ip:port")."""
+
+    __slots__ = ("address", "broker_id", "broker_name", "cluster_name", "ha_address")
+
+    def __init__(self, cluster_name: str, broker_name: str, broker_id: int, address: str, ha_address: str) -> None:
+        self.cluster_name = cluster_name
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+        self.address = address
+        self.ha_address = ha_address
+
+
+class Outbound:
+    """Calls to name servers. All raise LinkError when there is no answer and RemoteError when it is a no."""
+
+    def __init__(self, net: NetClient, identity: Identity) -> None:
+        self._net = net
+        self._identity = identity
+
+    async def register(self, namesrv: str, body: RegisterBrokerBody, timeout_ms: int) -> dict[str, str]:
+        """REGISTER_BROKER; the answer: order settings by topic name, which mark ordered topics."""
+        identity = self._identity
+        data = body.encode()
+        header = RegisterBrokerHeader(
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            ha_server_addr=identity.ha_address,
+            broker_id=identity.broker_id,
+            enable_acting_master=False,
+            compressed=False,
+            body_crc32=register_crc(data),
+        )
+        answer = await self._net.invoke(namesrv, Command.request(RequestCode.REGISTER_BROKER, header, data), timeout_ms)
+        _check(answer, namesrv)
+        return KVTable.decode(answer.body_bytes).table if answer.body else {}
+
+    async def unregister(self, namesrv: str) -> None:
+        """UNREGISTER_BROKER."""
+        identity = self._identity
+        header = UnregisterBrokerHeader(
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            broker_id=identity.broker_id,
+        )
+        command = Command.request(RequestCode.UNREGISTER_BROKER, header)
+        _check(await self._net.invoke(namesrv, command, _UNREGISTER_MS), namesrv)
+
+
+def _check(answer: Command, namesrv: str) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteError(
+            answer.remark or f"name server answered {answer.code}",
+            code=answer.code,
+            remark=answer.remark or "",
+            address=namesrv,
+        )

@@ -1,0 +1,6 @@
+"""What each request does: one file per family of requests.
+
+Owns        the order of checks, response codes, answers.
+Must not know   each other, the broker as a whole; a processor gets the parts it needs.
+Start reading at    send.py
+"""

@@ -1,0 +1,260 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: a consumer reads a queue.
+
+Owns        the checks of a pull in RocketMQ's order, what the store's outcome means to the consumer, when a pull waits.
+Must not know   how records are found, how waiting works.
+
+A pull that finds nothing yet, and says that it may wait, is kept in PullHold. When it is woken, or its time is up, it
+runs once more from the start (the group may be gone by then) and is answered, whatever it finds.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import UsageError
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.filter.tag import tag_matcher
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.subscription import TAG, Subscription, parse_subscription
+from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.headers.pull import (
+    PULL_COMMIT_OFFSET,
+    PULL_LITE,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+    PullHeader,
+    PullReplyHeader,
+)
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetResult, GetStatus
+
+__all__ = ["Pull"]
+
+_CODE_OF = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+}
+_EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
+_READ_FORBIDDEN = 4
+"""Bit of a group's forbidden table: this topic may not be read."""
+_BYTES_MAX = 128 * 1024 * 1024
+_BYTES_MIN = 100
+_HOLD_MS_MAX = 24 * 3_600_000
+
+# Values of forbiddenType in the answer.
+_BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCASTING, _BY_SUBSCRIPTION = "1", "2", "3", "4", "5"
+
+
+class _Refused(Exception):
+    """A check said no; `reply` says why."""
+
+    def __init__(self, code: ResponseCode, remark: str, forbidden_type: str | None = None) -> None:
+        super().__init__(remark)
+        fields = None if forbidden_type is None else {"forbiddenType": forbidden_type}
+        self.reply = Reply(code, remark=remark, fields=fields)
+
+
+class Pull:
+    """Reads for consumers."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable,
+        offsets: OffsetTable,
+        hold: PullHold,
+        stats: BrokerStats,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._hold = hold
+        self._stats = stats
+
+    def pull(self, request: Request) -> Reply | Held:
+        """Serve both codes."""
+        return self._serve(request, request.header(PullHeader), may_hold=True)
+
+    def _serve(self, request: Request, header: PullHeader, *, may_hold: bool) -> Reply | Held:
+        try:
+            group, topic = self._check_target(header)
+            subscription = self._find_subscription(header, group)
+        except _Refused as refused:
+            return refused.reply
+        result = self._read(header, subscription)
+        self._note_offsets(header, result.next_offset, first_pass=may_hold)
+        code = _code_of(result.status, header.queue_offset)
+        if code is ResponseCode.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
+            return self._keep(request, header, subscription)
+        if result.status is GetStatus.FOUND:
+            self._stats.count_get(header.consumer_group, topic.name, result.count, result.bytes)
+        return Reply(
+            code,
+            PullReplyHeader(
+                suggest_which_broker_id=0,
+                next_begin_offset=result.next_offset,
+                min_offset=result.min_offset,
+                max_offset=result.max_offset,
+                topic_sys_flag=topic.sys_flag,
+                group_sys_flag=group.sys_flag,
+            ),
+            body=result.slices or None,
+            remark=result.status.name,
+        )
+
+    def _check_target(self, header: PullHeader) -> tuple[GroupConfig, TopicConfig]:
+        config = self._config.now
+        if not Perm.is_readable(config.permission):
+            raise _Refused(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden", _BY_BROKER)
+        if header.sys_flag & PULL_LITE and not config.lite_pull_enabled:
+            raise _Refused(ResponseCode.NO_PERMISSION, "the broker for lite pull message is forbidden", _BY_BROKER)
+        group = self._groups.find_or_create(header.consumer_group)
+        if group is None:
+            raise _Refused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{header.consumer_group}] does not exist",
+            )
+        if not group.consume_enable:
+            raise _Refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group.name}", _BY_GROUP)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise _Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!")
+        if not topic.is_readable:
+            raise _Refused(
+                ResponseCode.NO_PERMISSION, f"the topic[{topic.name}] pulling message is forbidden", _BY_TOPIC
+            )
+        if not 0 <= header.queue_id < topic.read_queues:
+            raise _Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic:[{topic.name}] read queues:[{topic.read_queues}]",
+            )
+        if header.max_msg_nums < 1:
+            raise _Refused(ResponseCode.INVALID_PARAMETER, f"maxMsgNums is {header.max_msg_nums}, give 1 or more")
+        return group, topic
+
+    def _find_subscription(self, header: PullHeader, group: GroupConfig) -> Subscription:
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            subscription = self._parse_expression(header)
+        else:
+            subscription = self._known_subscription(header, group)
+        if not subscription.is_tag_type:
+            raise _Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"The broker does not support consumer to filter message by {subscription.expression_type}",
+            )
+        return subscription
+
+    @staticmethod
+    def _parse_expression(header: PullHeader) -> Subscription:
+        try:
+            return parse_subscription(header.topic, header.subscription, header.expression_type or TAG)
+        except UsageError as error:
+            raise _Refused(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error.what}"
+            ) from None
+
+    def _known_subscription(self, header: PullHeader, group: GroupConfig) -> Subscription:
+        members = self._consumers.find(group.name)
+        if members is None:
+            raise _Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist, {group.name}")
+        if members.message_model == BROADCASTING and not group.consume_broadcast_enable:
+            raise _Refused(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] can not consume by broadcast way",
+                _BY_BROADCASTING,
+            )
+        if self._groups.forbidden(group.name, header.topic) & _READ_FORBIDDEN:
+            raise _Refused(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{group.name}] is forbidden for topic[{header.topic}]",
+                _BY_SUBSCRIPTION,
+            )
+        subscription = members.subscriptions.get(header.topic)
+        if subscription is None:
+            raise _Refused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist, group: {group.name}, topic: {header.topic}",
+            )
+        if subscription.version < header.sub_version:
+            raise _Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        return subscription
+
+    def _read(self, header: PullHeader, subscription: Subscription) -> GetResult:
+        name, queue_id = header.topic, header.queue_id
+        restart = self._offsets.take_reset(header.consumer_group, name, queue_id)
+        if restart >= 0:
+            return GetResult(
+                GetStatus.OFFSET_RESET,
+                next_offset=restart,
+                min_offset=self._store.min_offset(name, queue_id),
+                max_offset=self._store.max_offset(name, queue_id),
+            )
+        bytes_max = _BYTES_MAX if header.max_msg_bytes is None else header.max_msg_bytes
+        return self._store.get(
+            name,
+            queue_id,
+            header.queue_offset,
+            header.max_msg_nums,
+            min(max(bytes_max, _BYTES_MIN), _BYTES_MAX),
+            match=tag_matcher(subscription),
+        )
+
+    def _note_offsets(self, header: PullHeader, next_offset: int, *, first_pass: bool) -> None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        self._offsets.commit_pull(group, topic, queue_id, next_offset)
+        if first_pass and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
+            self._offsets.commit(group, topic, queue_id, header.commit_offset)
+
+    def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
+        if self._hold.is_full:
+            return Reply(
+                ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while: pulls held"
+            )
+        hold_ms = self._config.now.short_polling_ms
+        if self._config.now.long_polling_enabled:
+            hold_ms = min(max(header.suspend_timeout_millis, 0), _HOLD_MS_MAX)
+
+        def resume() -> None:
+            request.answer(_as_reply(run_handler(lambda again: self._serve(again, header, may_hold=False), request)))
+
+        self._hold.hold(
+            HeldPull(
+                (header.topic, header.queue_id),
+                header.queue_offset,
+                tag_matcher(subscription),
+                request.link,
+                resume,
+            ),
+            hold_ms,
+        )
+        return HELD
+
+
+def _code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
+    if status in _EMPTY_QUEUE:
+        return ResponseCode.PULL_OFFSET_MOVED if asked_offset != 0 else ResponseCode.PULL_NOT_FOUND
+    return _CODE_OF[status]
+
+
+def _as_reply(outcome: Reply | Held) -> Reply:
+    assert isinstance(outcome, Reply), "a pull waits once"
+    return outcome

@@ -1,0 +1,282 @@
+"""SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: a producer hands in messages.
+
+Owns        the checks of a send in RocketMQ's order, the properties the broker adds, the answer.
+Must not know   how a message is stored or delayed, who reads it.
+
+Departures from RocketMQ 5.3: transactional (half) messages are refused, they come with an issue of their own. A message
+of a batch keeps its own UNIQ_KEY; Apache adds that of the batch behind it, so that all of them look like one message.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.delay.parking import delay_level
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.intake import Intake
+from rocketlake.broker.queue_locks import QueueLocks
+from rocketlake.broker.topics.auto_create import AutoCreate
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.model import property_names as names
+from rocketlake.model import sys_flag
+from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id
+from rocketlake.model.names import (
+    TOPIC_CHARS_MAX,
+    check_topic,
+    dead_letter_topic,
+    group_of_retry_topic,
+    is_retry_topic,
+    is_sendable_topic,
+)
+from rocketlake.model.topic import (
+    TOPIC_SYS_FLAG_UNIT,
+    TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION,
+    Perm,
+    TopicConfig,
+    TopicFilterType,
+)
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.headers.send import SendHeader, SendReplyHeader, read_send_header
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import MAX_RECONSUME_SINCE
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+__all__ = ["Send"]
+
+_CODE_OF = {
+    PutStatus.OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_TOO_LONG: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.DISK_FULL: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+
+
+class Send:
+    """Takes messages of producers, and of consumers that put a message into their retry topic themselves."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        intake: Intake,
+        topics: TopicTable,
+        auto_create: AutoCreate,
+        groups: GroupTable,
+        queue_locks: QueueLocks,
+        unique_keys: UniqueKeyMaker,
+        clock: Clock,
+        store_address: Callable[[], tuple[str, int]],
+    ) -> None:
+        """`store_address`: (IP, port) under which clients find this broker; it becomes part of message ids."""
+        self._config = config
+        self._intake = intake
+        self._topics = topics
+        self._auto_create = auto_create
+        self._groups = groups
+        self._queue_locks = queue_locks
+        self._unique_keys = unique_keys
+        self._clock = clock
+        self._store_address = store_address
+
+    def send(self, request: Request) -> Reply | Held:
+        """Serve any code of the family."""
+        header = read_send_header(request.command)
+        self._check_broker(header)
+        _check_name(header.topic)
+        topic = self._topics.get(header.topic) or self._create(header)
+        is_batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
+        store = self._store_batch if is_batch else self._store_one
+        return self._auto_create.once_saved(topic.name, request, lambda request: store(request, header, topic))
+
+    def _check_broker(self, header: SendHeader) -> None:
+        config = self._config.now
+        if config.start_accept_send_ms and self._clock.now_ms() < config.start_accept_send_ms:
+            raise RemoteError(
+                f"broker unable to service, until {config.start_accept_send_ms}", code=ResponseCode.SYSTEM_ERROR
+            )
+        if not Perm.is_writeable(config.permission) and self._topics.is_ordered(header.topic):
+            raise RemoteError(
+                f"the broker[{config.broker_name}] sending message is forbidden",
+                code=ResponseCode.NO_PERMISSION,
+                hint="brokerPermission has no write bit",
+            )
+
+    def _create(self, header: SendHeader) -> TopicConfig:
+        name = header.topic
+        flag = 0
+        if header.unit_mode:
+            flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if is_retry_topic(name) else TOPIC_SYS_FLAG_UNIT
+        topic = self._auto_create.from_template(name, header.default_topic, header.default_topic_queue_nums, flag)
+        if topic is None and is_retry_topic(name):
+            topic = self._auto_create.for_group(name, 1, flag)
+        if topic is None:
+            raise RemoteError(
+                f"topic[{name}] not exist, apply first please!",
+                code=ResponseCode.TOPIC_NOT_EXIST,
+                hint="create the topic, or let producers create it with autoCreateTopicEnable=true",
+            )
+        return topic
+
+    def _store_one(self, request: Request, header: SendHeader, topic: TopicConfig) -> Reply | Held:
+        message, properties = self._read_message(request, header, topic)
+        queue_id = message.queue_id
+        if is_retry_topic(header.topic):
+            # What is left of a finished transaction's marks means nothing on the way back to a consumer.
+            message.sys_flag &= ~sys_flag.TRANSACTION_MASK
+            topic = self._redirect_spent(request, header, message, properties, topic)
+        elif not (message.reconsume_times > 0 and delay_level(properties) > 0):
+            _refuse_half(message, properties)
+        if topic.cleanup_policy == "COMPACTION" and not properties.get(names.KEYS, "").strip():
+            raise RemoteError("Required message key is missing", code=ResponseCode.MESSAGE_ILLEGAL)
+        if topic.filter_type is TopicFilterType.MULTI_TAG:
+            message.sys_flag |= sys_flag.MULTI_TAGS
+        unique_key = properties.get(names.UNIQUE_KEY)
+        if not unique_key:
+            unique_key = properties[names.UNIQUE_KEY] = self._unique_keys.make()
+        self._add_properties(properties)
+        result = self._intake.put(message, properties)
+        return self._answer_when_durable(request, result, properties, queue_id, unique_key)
+
+    def _store_batch(self, request: Request, header: SendHeader, topic: TopicConfig) -> Reply | Held:
+        message, properties = self._read_message(request, header, topic)
+        if len(header.topic.encode()) > TOPIC_CHARS_MAX:
+            raise RemoteError(f"message topic length too long {len(header.topic)}", code=ResponseCode.MESSAGE_ILLEGAL)
+        if is_retry_topic(header.topic):
+            raise RemoteError(
+                f"batch request does not support retry group {header.topic}", code=ResponseCode.MESSAGE_ILLEGAL
+            )
+        _refuse_half(message, properties)
+        unique_key = properties.pop(names.UNIQUE_KEY, None)
+        self._add_properties(properties)
+        result = self._intake.put_batch(message, properties)
+        return self._answer_when_durable(request, result, properties, message.queue_id, unique_key)
+
+    def _read_message(
+        self, request: Request, header: SendHeader, topic: TopicConfig
+    ) -> tuple[PutMessage, dict[str, str]]:
+        message = PutMessage(
+            header.topic,
+            _choose_queue(header.queue_id, topic),
+            request.body,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            born_ms=header.born_timestamp,
+            born_host=encode_host(*request.link.remote),
+            store_host=encode_host(*self._store_address()),
+            reconsume_times=max(0, header.reconsume_times or 0),
+        )
+        return message, property_text.decode((header.properties or "").encode())
+
+    def _redirect_spent(
+        self,
+        request: Request,
+        header: SendHeader,
+        message: PutMessage,
+        properties: dict[str, str],
+        topic: TopicConfig,
+    ) -> TopicConfig:
+        """A retry that was tried too often, or belongs to an ordered group, goes to the dead letters."""
+        group_name = group_of_retry_topic(header.topic)
+        group = self._groups.find_or_create(group_name)
+        if group is None:
+            raise RemoteError(
+                f"subscription group not exist, {group_name}",
+                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                hint="create the group, or set autoCreateSubscriptionGroup=true",
+            )
+        times_max = group.retry_max_times
+        if header.max_reconsume_times is not None and request.command.version >= MAX_RECONSUME_SINCE:
+            times_max = header.max_reconsume_times
+        if message.reconsume_times <= times_max and not self._queue_locks.any_held(group_name):
+            return topic
+        properties[names.DELAY] = "-1"
+        dead = self._auto_create.for_group(dead_letter_topic(group_name), 1)
+        message.topic, message.queue_id = dead.name, 0
+        return dead
+
+    def _add_properties(self, properties: dict[str, str]) -> None:
+        config = self._config.now
+        properties.pop(names.POP_CK, None)
+        properties[names.MESSAGE_REGION] = config.region_id
+        properties[names.CLUSTER] = config.cluster_name
+        properties[names.TRACE_SWITCH] = "true" if config.trace_on else "false"
+
+    def _answer_when_durable(
+        self,
+        request: Request,
+        result: PutResult,
+        properties: dict[str, str],
+        queue_id: int,
+        unique_key: str | None,
+    ) -> Reply | Held:
+        if not result.status.is_stored:
+            return _failure(result.status, result)
+        self._intake.when_durable(
+            result,
+            properties,
+            lambda status: request.answer(self._answer(status, result, queue_id, unique_key)),
+        )
+        return HELD
+
+    def _answer(self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None) -> Reply:
+        if not status.is_stored:
+            return _failure(status, result)
+        config = self._config.now
+        header = SendReplyHeader(
+            msg_id=self._message_ids(result.offsets or (result.physical_offset,)),
+            queue_id=queue_id,
+            queue_offset=result.queue_offset,
+            transaction_id=unique_key,
+            region=config.region_id,
+            trace_on=config.trace_on,
+        )
+        return Reply(_CODE_OF[status], header, remark=None if status is PutStatus.OK else status.name)
+
+    def _message_ids(self, offsets: Sequence[int]) -> str:
+        host, port = self._store_address()
+        return ",".join([offset_message_id(host, port, offset) for offset in offsets])
+
+
+def _check_name(topic: str) -> None:
+    try:
+        check_topic(topic)
+    except UsageError as error:
+        raise RemoteError(error.what, code=ResponseCode.INVALID_PARAMETER, hint=error.hint) from None
+    if not is_sendable_topic(topic):
+        raise RemoteError(f"Sending message to topic[{topic}] is forbidden.", code=ResponseCode.NO_PERMISSION)
+
+
+def _choose_queue(queue_id: int, topic: TopicConfig) -> int:
+    if queue_id >= max(topic.write_queues, topic.read_queues):
+        raise RemoteError(
+            f"request queueId[{queue_id}] is illegal, topic {topic.name} has {topic.write_queues} write queues",
+            code=ResponseCode.INVALID_PARAMETER,
+        )
+    if queue_id >= 0:
+        return queue_id
+    if topic.write_queues == 0:
+        raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
+    return random.randrange(topic.write_queues)
+
+
+def _refuse_half(message: PutMessage, properties: dict[str, str]) -> None:
+    kind = sys_flag.transaction_type(message.sys_flag)
+    is_half = properties.get(names.TRANSACTION_PREPARED, "").lower() == "true"
+    if is_half or kind in (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK):
+        raise RemoteError(
+            "transactional messages are not supported by this broker yet", code=ResponseCode.NO_PERMISSION
+        )
+
+
+def _failure(status: PutStatus, result: PutResult) -> Reply:
+    remark = f"{status.name}: {result.reason}" if result.reason else status.name
+    return Reply(_CODE_OF.get(status, ResponseCode.SYSTEM_ERROR), remark=remark)

@@ -1,0 +1,146 @@
+"""CONSUMER_SEND_MSG_BACK: a consumer could not handle a message and wants it again later.
+
+Owns        the choice between retry and dead letters, the delay of the next try, the copy that is stored.
+Must not know   how a copy is delayed or stored.
+
+Rule (RocketMQ's AbstractSendMessageProcessor): the copy goes to %RETRY%group behind delay level 3 + tries so far; when
+the tries are used up, or the consumer gives up (level below 0), it goes to %DLQ%group at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.intake import Intake
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.topics.auto_create import AutoCreate
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model import property_names as names
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.names import dead_letter_topic, retry_topic
+from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, Perm
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.headers.send import SendBackHeader
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import MAX_RECONSUME_SINCE
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutStatus
+
+__all__ = ["SendBack"]
+
+_FIRST_RETRY_LEVEL = 3
+
+
+class SendBack:
+    """Stores the copy for the next try."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        store: MessageStore,
+        intake: Intake,
+        auto_create: AutoCreate,
+        groups: GroupTable,
+        stats: BrokerStats,
+        store_address: Callable[[], tuple[str, int]],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._intake = intake
+        self._auto_create = auto_create
+        self._groups = groups
+        self._stats = stats
+        self._store_address = store_address
+
+    def send_back(self, request: Request) -> Reply | Held:
+        """Serve the request."""
+        header = request.header(SendBackHeader)
+        group = self._find_group(header.group)
+        if not Perm.is_writeable(self._config.now.permission):
+            raise RemoteError("the broker sending message is forbidden", code=ResponseCode.NO_PERMISSION)
+        if group.retry_queues <= 0:
+            return Reply()
+        flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if header.unit_mode else 0
+        topic = self._auto_create.for_group(retry_topic(group.name), group.retry_queues, flag)
+        if not topic.is_writeable:
+            raise RemoteError(f"the topic[{topic.name}] sending message is forbidden", code=ResponseCode.NO_PERMISSION)
+        original = self._look_up(header.offset)
+        target, queue_id, is_dead = topic.name, random.randrange(group.retry_queues), False
+        if header.delay_level < 0 or original.reconsume_times >= _tries_max(request, header, group):
+            target, queue_id, is_dead = self._auto_create.for_group(dead_letter_topic(group.name), 1).name, 0, True
+        message, properties = self._copy(original, target, queue_id)
+        level = header.delay_level or _FIRST_RETRY_LEVEL + original.reconsume_times
+        properties[names.DELAY] = "0" if is_dead else str(level)
+
+        return self._auto_create.once_saved(
+            target, request, lambda request: self._put(request, message, properties, group.name, is_dead)
+        )
+
+    def _find_group(self, name: str) -> GroupConfig:
+        group = self._groups.find_or_create(name)
+        if group is None:
+            raise RemoteError(
+                f"subscription group not exist, {name}",
+                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                hint="create the group, or set autoCreateSubscriptionGroup=true",
+            )
+        return group
+
+    def _look_up(self, offset: int) -> StoredMessage:
+        record = self._store.read_record(offset)
+        if record is not None:
+            try:
+                return decode_record(record, check_crc=False, decompress=False)
+            except RecordError:
+                pass
+        raise RemoteError(f"look message by offset failed, {offset}", code=ResponseCode.SYSTEM_ERROR)
+
+    def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
+        properties = dict(original.properties)
+        properties.setdefault(names.RETRY_TOPIC, original.topic)
+        properties[names.WAIT] = "false"
+        if not properties.get(names.ORIGIN_MESSAGE_ID):
+            properties[names.ORIGIN_MESSAGE_ID] = original.offset_message_id
+        message = PutMessage(
+            topic,
+            queue_id,
+            original.body,
+            flag=original.flag,
+            sys_flag=original.sys_flag,
+            born_ms=original.born_ms,
+            born_host=encode_host(*original.born_host),
+            store_host=encode_host(*self._store_address()),
+            reconsume_times=original.reconsume_times + 1,
+        )
+        return message, properties
+
+    def _put(
+        self, request: Request, message: PutMessage, properties: dict[str, str], group: str, is_dead: bool
+    ) -> Reply | Held:
+        result = self._intake.put(message, properties)
+
+        def answer(status: PutStatus) -> None:
+            if status is PutStatus.OK:
+                self._stats.count_send_back(group, properties[names.RETRY_TOPIC], is_dead=is_dead)
+                request.answer(Reply())
+            else:
+                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name} {result.reason}".rstrip()))
+
+        if result.status.is_stored:
+            self._intake.when_durable(result, properties, answer)
+        else:
+            answer(result.status)
+        return HELD
+
+
+def _tries_max(request: Request, header: SendBackHeader, group: GroupConfig) -> int:
+    if header.max_reconsume_times is not None and request.command.version >= MAX_RECONSUME_SINCE:
+        return header.max_reconsume_times
+    return group.retry_max_times

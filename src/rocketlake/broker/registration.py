@@ -1,0 +1,142 @@
+"""Tells name servers about this broker.
+
+Owns        when, and with which topics.
+Must not know   requests of clients, the wire (outbound.py).
+
+Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
+when a topic changed, then with the changed topics only. A name server that refuses those, because it was restarted and
+knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from typing import Any
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.outbound import Outbound
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.protocol.bodies.register import RegisterBrokerBody
+from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
+
+__all__ = ["Registration"]
+
+_log = get_logger(__name__)
+
+_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
+_READ_WRITE = Perm.READ | Perm.WRITE
+
+
+class Registration(Service):
+    """Keeps all name servers informed."""
+
+    def __init__(self, config: LiveConfig, topics: TopicTable, outbound: Outbound, clock: Clock) -> None:
+        super().__init__("registration")
+        self._config = config
+        self._topics = topics
+        self._outbound = outbound
+        self._clock = clock
+        self._changed: set[str] = set()
+        self._waiting: list[Callable[[], None]] = []
+        self._wake = asyncio.Event()
+
+    async def start(self) -> None:
+        """Register everywhere once, then begin to keep it up. A name server out of reach does not stop the start."""
+        await super().start()
+        await self.register()
+        self._topics.on_change.append(self._note_change)
+        self.spawn("every-interval", self._run())
+        self.spawn("on-change", self._run_changes())
+
+    async def stop(self) -> None:
+        """Unregister everywhere, so that clients turn away at once."""
+        if self.is_running:
+            await super().stop()
+            await self._tell_all(self._outbound.unregister, "unregistered")
+            self._end_waiting()
+
+    def when_registered(self, done: Callable[[], None]) -> None:
+        """Call `done` when the changes made so far were offered to every name server."""
+        self._waiting.append(done)
+        self._wake.set()
+
+    async def register(self) -> None:
+        """Tell every name server everything now."""
+        body = self._body(self._topics.all())
+
+        async def one(namesrv: str) -> None:
+            orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
+            self._mark_ordered(orders)
+
+        await self._tell_all(one, "registered")
+
+    async def _register_changed(self, names: set[str]) -> None:
+        topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
+        if len(topics) < len(names):
+            await self.register()  # a topic is gone: only the whole table can say that
+            return
+        part, whole = self._body(topics), self._body(self._topics.all())
+        timeout_ms = self._config.now.register_timeout_ms
+
+        async def one(namesrv: str) -> None:
+            try:
+                await self._outbound.register(namesrv, part, timeout_ms)
+            except RemoteError:
+                await self._outbound.register(namesrv, whole, timeout_ms)
+
+        await self._tell_all(one, "registered")
+
+    async def _run(self) -> None:
+        while True:
+            interval_ms = min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX)
+            await self._clock.sleep(interval_ms / 1000)
+            await self.register()
+
+    async def _run_changes(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            names, self._changed = self._changed, set()
+            waiting, self._waiting = self._waiting, []
+            if names:
+                await self._register_changed(names)
+            for done in waiting:
+                done()
+
+    def _note_change(self, name: str) -> None:
+        self._changed.add(name)
+        self._wake.set()
+
+    def _end_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()
+
+    def _body(self, topics: Iterable[TopicConfig]) -> RegisterBrokerBody:
+        permission = self._config.now.permission
+        if permission & _READ_WRITE != _READ_WRITE:
+            topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
+        return RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, list(topics)))
+
+    def _mark_ordered(self, orders: dict[str, str]) -> None:
+        """Topics a name server calls ordered stay so (the mark is never taken back)."""
+        for name in orders:
+            topic = self._topics.get(name)
+            if topic is not None and not topic.order:
+                self._topics.put(replace(topic, order=True))
+
+    async def _tell_all(self, tell: Callable[[str], Coroutine[Any, Any, None]], what: str) -> None:
+        async def one(namesrv: str) -> None:
+            try:
+                await tell(namesrv)
+            except RocketLakeError as error:
+                _log.warning("not %s with name server %s: %s", what, namesrv, error)
+
+        await asyncio.gather(*(one(namesrv) for namesrv in self._config.now.namesrv_addresses))

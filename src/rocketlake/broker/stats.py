@@ -1,0 +1,182 @@
+"""What the broker has done: counted by topic and group, for administrators.
+
+Owns        the counters, their samples, rates of the last minute, hour and day.
+Must not know   requests, who asks.
+
+Names, keys and sampling are RocketMQ's (BrokerStatsManager): a sample every 10 s (7 kept), 10 min (7) and hour (25); a
+rate is taken between the first and the last sample kept. Its per-queue detail items are left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service
+from rocketlake.model.names import is_system_topic
+
+__all__ = ["BrokerStats", "Counter", "Rate"]
+
+SAMPLE_SECONDS = 10
+_SAMPLES_PER_TEN_MINUTES = 60
+_SAMPLES_PER_HOUR = 360
+
+BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
+BROKER_GET_NUMS = "BROKER_GET_NUMS"
+BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
+TOPIC_PUT_NUMS = "TOPIC_PUT_NUMS"
+TOPIC_PUT_SIZE = "TOPIC_PUT_SIZE"
+GROUP_GET_NUMS = "GROUP_GET_NUMS"
+GROUP_GET_SIZE = "GROUP_GET_SIZE"
+SEND_BACK_NUMS = "SNDBCK_PUT_NUMS"
+DEAD_LETTER_TIMES = "SNDBCK2DLQ_TIMES"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What happened in a span: the sum, per second, per call."""
+
+    total: int = 0
+    per_second: float = 0.0
+    per_call: float = 0.0
+
+
+class Counter:
+    """A sum that grows, and what it was at some earlier times: (ms, sum, calls)."""
+
+    __slots__ = ("calls", "day", "hour", "minute", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.calls = 0
+        self.minute: deque[tuple[int, int, int]] = deque(maxlen=7)
+        self.hour: deque[tuple[int, int, int]] = deque(maxlen=7)
+        self.day: deque[tuple[int, int, int]] = deque(maxlen=25)
+
+    def add(self, value: int, calls: int = 1) -> None:
+        """Count."""
+        self.total += value
+        self.calls += calls
+
+    @staticmethod
+    def rate(samples: deque[tuple[int, int, int]]) -> Rate:
+        """Between the first and the last sample."""
+        if len(samples) < 2:
+            return Rate()
+        (first_ms, first_total, first_calls), (last_ms, last_total, last_calls) = samples[0], samples[-1]
+        total, calls = last_total - first_total, last_calls - first_calls
+        span_ms = last_ms - first_ms
+        return Rate(total, total * 1000 / span_ms if span_ms > 0 else 0.0, total / calls if calls else 0.0)
+
+
+class BrokerStats(Service):
+    """All counters of a broker, by item name and key."""
+
+    def __init__(self, cluster: str, clock: Clock) -> None:
+        super().__init__("broker-stats")
+        self.started_ms = clock.now_ms()
+        self.put_times = 0
+        self.put_failures = 0
+        self.put_bytes = 0
+        self.got_messages = 0
+        self._cluster = cluster
+        self._clock = clock
+        self._rounds = 0
+        self._items: dict[str, dict[str, Counter]] = {}
+
+    async def start(self) -> None:
+        """Begin to take samples."""
+        await super().start()
+        self.spawn("samples", self._run())
+
+    def count_put(self, topic: str, count: int, size: int) -> None:
+        """`count` messages of `size` bytes in all were stored."""
+        self.put_times += count
+        self.put_bytes += size
+        self._counter(TOPIC_PUT_NUMS, topic).add(count)
+        self._counter(TOPIC_PUT_SIZE, topic).add(size)
+        self._counter(BROKER_PUT_NUMS, self._cluster).add(count)
+        if not is_system_topic(topic):
+            self._counter(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).add(count)
+
+    def count_put_failure(self) -> None:
+        """The store did not take a message."""
+        self.put_failures += 1
+
+    def count_get(self, group: str, topic: str, count: int, size: int) -> None:
+        """A pull of the group got `count` messages of `size` bytes in all."""
+        self.got_messages += count
+        key = f"{topic}@{group}"
+        self._counter(GROUP_GET_NUMS, key).add(count)
+        self._counter(GROUP_GET_SIZE, key).add(size)
+        self._counter(BROKER_GET_NUMS, self._cluster).add(count)
+        if not is_system_topic(topic):
+            self._counter(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).add(count)
+
+    def count_send_back(self, group: str, topic: str, *, is_dead: bool) -> None:
+        """A consumer sent a message of `topic` back, for another try or to the dead letters."""
+        self._counter(SEND_BACK_NUMS, f"{topic}@{group}").add(1)
+        if is_dead:
+            self._counter(DEAD_LETTER_TIMES, f"{topic}@{group}").add(1)
+
+    def find(self, item: str, key: str) -> Counter | None:
+        """The counter, if anything was counted there."""
+        return self._items.get(item, {}).get(key)
+
+    def per_second(self, item: str, key: str) -> float:
+        """The rate of the last minute."""
+        counter = self.find(item, key)
+        return 0.0 if counter is None else counter.rate(counter.minute).per_second
+
+    @property
+    def put_per_second(self) -> float:
+        """Messages stored per second in the last minute."""
+        return self.per_second(BROKER_PUT_NUMS, self._cluster)
+
+    @property
+    def get_per_second(self) -> float:
+        """Messages handed out per second in the last minute."""
+        return self.per_second(BROKER_GET_NUMS, self._cluster)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted."""
+        self._forget(lambda key: key == topic or key.startswith(f"{topic}@"))
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted."""
+        self._forget(lambda key: key.endswith(f"@{group}"))
+
+    def take_samples(self) -> None:
+        """One round of samples; called every 10 s."""
+        now = self._clock.now_ms()
+        for counters in self._items.values():
+            for counter in counters.values():
+                sample = (now, counter.total, counter.calls)
+                counter.minute.append(sample)
+                if self._rounds % _SAMPLES_PER_TEN_MINUTES == 0:
+                    counter.hour.append(sample)
+                if self._rounds % _SAMPLES_PER_HOUR == 0:
+                    counter.day.append(sample)
+        self._rounds += 1
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(SAMPLE_SECONDS)
+            self.take_samples()
+
+    def _counter(self, item: str, key: str) -> Counter:
+        counters = self._items.get(item)
+        if counters is None:
+            counters = self._items[item] = {}
+        counter = counters.get(key)
+        if counter is None:
+            counter = counters[key] = Counter()
+        return counter
+
+    def _forget(self, is_gone: Callable[[str], bool]) -> None:
+        for counters in self._items.values():
+            for key in [key for key in counters if is_gone(key)]:
+                del counters[key]

@@ -1,0 +1,93 @@
+"""Topics that come into being by being used.
+
+Owns        when an unknown topic is made, with how many queues, and who waits until it is on disk.
+Must not know   what requests want, how the table is saved.
+
+Rule (RocketMQ's TopicConfigManager): a producer names a template topic, normally TBW102, and the queues it wants; the
+template must exist and be inheritable; the new topic gets the smaller of both queue numbers. With default settings on
+both sides that is the smaller of 4 and 8. Retry and dead-letter topics are made without a template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.topic import AUTO_CREATE_TOPIC, Perm, TopicConfig
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+
+__all__ = ["AutoCreate", "Saver"]
+
+
+class Saver(Protocol):
+    """Who saves the topic table (table_saver.py)."""
+
+    def when_saved(self, table: TopicTable, done: Callable[[bool], None]) -> None:
+        """Save the table now, then call `done`."""
+        ...
+
+
+class AutoCreate:
+    """Makes topics on first use."""
+
+    def __init__(self, topics: TopicTable, saver: Saver, *, enabled: bool) -> None:
+        """`enabled`: autoCreateTopicEnable; it rules TBW102 only, other templates and retry topics are always good."""
+        self._topics = topics
+        self._saver = saver
+        self._enabled = enabled
+        self._unsaved: dict[str, list[Callable[[], None]]] = {}
+
+    def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
+        """Make a topic the way its producer wants it; None if the template does not allow that."""
+        template = self._topics.get(template_name)
+        if template is None or not Perm.is_inherited(template.perm):
+            return None
+        if template_name == AUTO_CREATE_TOPIC and not self._enabled:
+            return None
+        count = max(0, min(queues, template.write_queues))
+        topic = TopicConfig(
+            name,
+            read_queues=count,
+            write_queues=count,
+            perm=template.perm & ~Perm.INHERIT,
+            filter_type=template.filter_type,
+            sys_flag=sys_flag,
+        )
+        return self._put(topic)
+
+    def for_group(self, name: str, queues: int, sys_flag: int = 0, *, ordered: bool = False) -> TopicConfig:
+        """The retry or dead-letter topic of a group, readable and writable; made if it is missing."""
+        topic = self._topics.get(name)
+        if topic is not None:
+            return topic
+        return self._put(TopicConfig(name, read_queues=queues, write_queues=queues, sys_flag=sys_flag, order=ordered))
+
+    def once_saved(self, name: str, request: Request, serve: Handler) -> Reply | Held:
+        """Serve the request now, or when the topic has been written to disk if that is still to come.
+
+        A message may be acknowledged only when its topic survives a crash as well.
+        """
+        waiting = self._unsaved.get(name)
+        if waiting is None:
+            return serve(request)
+
+        def go_on() -> None:
+            reply = run_handler(serve, request)
+            if reply is not HELD:
+                request.answer(reply)
+
+        waiting.append(go_on)
+        return HELD
+
+    def _put(self, topic: TopicConfig) -> TopicConfig:
+        self._topics.put(topic)
+        self._unsaved.setdefault(topic.name, [])
+        self._saver.when_saved(self._topics, lambda saved: self._note_saved(topic.name))
+        return topic
+
+    def _note_saved(self, name: str) -> None:
+        # A failed save is logged by the saver and tried again; the store itself refuses messages when the disk is full.
+        for go_on in self._unsaved.pop(name, ()):
+            go_on()
