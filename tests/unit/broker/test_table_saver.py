@@ -77,7 +77,7 @@ async def test_a_stop_saves_what_is_left(case: Case) -> None:
 
 
 async def test_a_save_that_fails_is_told_and_tried_again() -> None:
-    files = FaultyFiles(MemoryFiles(), FaultPlan([Fault("write_bytes", "consumerOffset")]))
+    files = FaultyFiles(MemoryFiles(), FaultPlan([Fault("write_bytes", "consumerOffset", times=1)]))
     case = Case(files, InlineWorker())
     await case.saver.start()
     heard: list[bool] = []
