@@ -117,7 +117,7 @@ def _fields(value: Any) -> dict[str, str] | None:
         return None
     if not isinstance(value, dict):
         raise ProtocolError("JSON header member extFields is no object")
-    fields = {_checked(str(key)): _text(member) for key, member in value.items()}
+    fields = {str(key): _text(member) for key, member in value.items()}
     return {key: text for key, text in fields.items() if text is not None}
 
 
@@ -125,18 +125,10 @@ def _text(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return _checked(value)
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
     return json_text.to_text(value).decode()
 
-
-def _checked(text: str) -> str:
-    """Half a surrogate pair is text to Java but can never be written again: refuse it here, not at the answer."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ProtocolError("JSON header holds half a surrogate pair") from None
-    return text

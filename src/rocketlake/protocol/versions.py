@@ -44,8 +44,9 @@ GO_AWAY_AFTER: Final = V5_3_1
 
 
 def version_name(version: int) -> str:
-    """`V5_3_3` for 479; `V4_9_4_SNAPSHOT` for 400; versions before 4.0.0 and above the highest as `V<n>`."""
-    version = min(version, HIGHER_VERSION)
+    """`V5_3_3` for 479, `V4_9_4_SNAPSHOT` for 400, `V<n>` before 4.0.0, `HIGHER_VERSION` above all we know."""
+    if version >= HIGHER_VERSION:
+        return "HIGHER_VERSION"
     if version < V4_0_0 - 1:
         return f"V{version}"
     snapshot = version % 2 == 0

@@ -138,9 +138,9 @@ class BrokerStatsItem(Entry, kw_only=True):
 class BrokerStats(Body, kw_only=True):
     """Answer of VIEW_BROKER_STATS_DATA."""
 
-    stats_minute: BrokerStatsItem = BrokerStatsItem()
-    stats_hour: BrokerStatsItem = BrokerStatsItem()
-    stats_day: BrokerStatsItem = BrokerStatsItem()
+    stats_minute: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+    stats_hour: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+    stats_day: BrokerStatsItem = field(default_factory=BrokerStatsItem)
 
 
 class ConsumeTimeSpan(Entry, kw_only=True):
