@@ -1,0 +1,64 @@
+"""The command tree.
+
+Owns        which commands there are, and turning an error into words and an exit code.
+Must not know   what the commands do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rocketlake.cli import group, message, serve, topic
+from rocketlake.cli.output import fail
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="RocketLake: RocketMQ in Python, with its data pipeline on Spark.",
+    epilog="First steps: rocketlake up, then in another terminal: rocketlake send orders hello",
+)
+app.command("up")(serve.up)
+app.command("namesrv")(serve.namesrv)
+app.command("broker")(serve.broker)
+app.add_typer(topic.app, name="topic")
+app.command("send")(message.send)
+app.command("tail")(message.tail)
+app.add_typer(group.app, name="group")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from rocketlake import __version__
+
+        typer.echo(f"rocketlake {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point `rocketlake`. Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage."""
+    from rocketlake.base.errors import RocketLakeError, UsageError
+
+    try:
+        app()
+    except RocketLakeError as error:
+        fail(error)
+        raise SystemExit(2 if isinstance(error, UsageError) else 1) from None
+
+
+if __name__ == "__main__":
+    main()

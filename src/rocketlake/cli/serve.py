@@ -1,0 +1,109 @@
+"""`rocketlake up`, `rocketlake namesrv`, `rocketlake broker`: servers in the foreground, until Ctrl-C.
+
+Owns        the options of the servers, what they print when they are ready, stopping on a signal.
+Must not know   what the servers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+
+from rocketlake.cli.output import run
+
+__all__ = ["broker", "namesrv", "up"]
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Java properties file, as RocketMQ's own.", show_default=False)
+]
+
+
+class _Server(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def up(
+    folder: Annotated[
+        Path, typer.Option("--dir", "-d", help="Folder of its own for messages and tables; made if missing.")
+    ] = Path("rocketlake-data"),
+    namesrv_port: Annotated[int, typer.Option(help="Port of the name server, 0: any free one.")] = 9876,
+    broker_port: Annotated[int, typer.Option(help="Port of the broker, 0: any free one.")] = 10911,
+) -> None:
+    """Start a name server and a broker in one process, on this machine only."""
+    began = time.perf_counter()
+    from rocketlake.standalone import Standalone
+
+    standalone = Standalone(folder, namesrv_port=namesrv_port, broker_port=broker_port)
+
+    def ready() -> None:
+        at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
+        typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
+        typer.echo(f"  name server   {standalone.namesrv_address}")
+        typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
+        typer.echo(f"  files         {folder.resolve()}")
+        typer.echo("\nTry, in another terminal:")
+        typer.echo(f"  rocketlake tail orders{at}")
+        typer.echo(f'  rocketlake send orders "hello"{at}')
+        typer.echo(f"  rocketlake topic list{at}")
+        typer.echo("\nCtrl-C stops it; the messages stay.")
+
+    run(_serve(standalone, ready))
+
+
+def namesrv(
+    config: ConfigFile = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option("--port", "-p", help="Port.", show_default="9876")] = None,
+) -> None:
+    """Start a name server."""
+    from rocketlake.base.files import PosixFiles
+    from rocketlake.cli.settings import load_namesrv
+    from rocketlake.namesrv.server import NameServer
+
+    server = NameServer(load_namesrv(config, host=host, port=port), files=PosixFiles())
+    run(_serve(server, lambda: typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")))
+
+
+def broker(
+    config: ConfigFile = None,
+    namesrv: Annotated[
+        str | None, typer.Option("--namesrv", "-n", envvar="NAMESRV_ADDR", help="Name servers, host:port;host:port.")
+    ] = None,
+    store: Annotated[Path | None, typer.Option(help="Folder of the store, instead of storePathRootDir.")] = None,
+) -> None:
+    """Start a broker, by the settings of a broker.conf."""
+    from rocketlake.base.clock import SystemClock
+    from rocketlake.base.files import PosixFiles
+    from rocketlake.broker.broker import Broker
+    from rocketlake.cli.settings import load_broker
+
+    broker_config, store_config = load_broker(config, namesrv=namesrv, store=store)
+    server = Broker(broker_config, store_config, files=PosixFiles(), clock=SystemClock())
+    named = f"broker {broker_config.broker_name} of {broker_config.cluster_name}"
+    run(_serve(server, lambda: typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")))
+
+
+async def _serve(server: _Server, ready: Callable[[], None]) -> None:
+    """Start, say so, wait for SIGINT or SIGTERM, stop cleanly; a second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await server.start()
+    try:
+        ready()
+        await stopped.wait()
+        typer.echo("stopping ...")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        await server.stop()
+    typer.echo("stopped")

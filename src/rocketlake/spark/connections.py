@@ -1,0 +1,172 @@
+"""The Brokers seam over the network: one event loop and one set of links per process and cluster.
+
+Owns        the loop thread, the cache of connections in a Spark process, translating answers.
+Must not know   ranges, offsets JSON, Spark's classes.
+
+Spark keeps Python workers alive between batches and queries (reference spark.md 1.2 fact 23) and forks them from a
+daemon, so connections live at module level and belong to the process that made them: a fork makes its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.errors import LinkError
+from rocketlake.client.calls import offset as offset_calls
+from rocketlake.client.calls.pull import PullStatus, pull
+from rocketlake.client.config import ClientConfig
+from rocketlake.client.errors import NoRoute
+from rocketlake.client.instance import ClientInstance
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import parse_subscription
+from rocketlake.spark.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.options import SourceOptions
+
+__all__ = ["ClusterBrokers", "connect"]
+
+T = TypeVar("T")
+PULL_GROUP = "ROCKETLAKE_SPARK"
+_PULL_BYTES = 4 << 20
+
+_OUTCOMES = {
+    PullStatus.FOUND: PullOutcome.FOUND,
+    PullStatus.NO_NEW_MESSAGE: PullOutcome.NOTHING_YET,
+    PullStatus.NO_MATCHED_MESSAGE: PullOutcome.NOTHING_MATCHED,
+    PullStatus.OFFSET_ILLEGAL: PullOutcome.OUT_OF_RANGE,
+}
+
+
+class _Process:
+    """What one process shares: a loop on a thread of its own, and a client per list of name servers."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._clients: dict[tuple[str, int], ClientInstance] = {}
+        self._lock = threading.Lock()
+        threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
+
+    def client(self, options: SourceOptions) -> ClientInstance:
+        """The client of this cluster, started."""
+        key = (options.namesrv, options.pull_timeout_ms)
+        with self._lock:
+            if key not in self._clients:
+                started = asyncio.run_coroutine_threadsafe(self._start(*key), self.loop)
+                self._clients[key] = started.result()
+            return self._clients[key]
+
+    @staticmethod
+    async def _start(namesrv: str, timeout_ms: int) -> ClientInstance:
+        client = ClientInstance(ClientConfig(namesrv=namesrv, call_timeout_ms=timeout_ms))
+        await client.start()
+        return client
+
+
+_process: _Process | None = None
+_process_lock = threading.Lock()
+
+
+def connect(options: SourceOptions) -> ClusterBrokers:
+    """The cluster of these options, over the links this process already has."""
+    global _process
+    with _process_lock:
+        if _process is None or _process.pid != os.getpid():
+            _process = _Process()
+        return ClusterBrokers(options, _process.client(options), _process.loop)
+
+
+class ClusterBrokers:
+    """Brokers (see brokers.py) over a ClientInstance that lives on a loop of another thread."""
+
+    def __init__(self, options: SourceOptions, client: ClientInstance, loop: asyncio.AbstractEventLoop) -> None:
+        self._options = options
+        self._client = client
+        self._loop = loop
+        self._clock = SystemClock()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the loop's thread and wait."""
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run on the loop's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def queues(self, topic: str) -> Collection[MessageQueue]:
+        """Readable queues by the route of now."""
+        if not await self._client.refresh_route(topic):
+            raise NoRoute(topic, self._client.name_servers.addresses, purpose="read")
+        return self._client.routes.to_read(topic) or ()
+
+    async def bounds(self, queue: MessageQueue) -> Bounds:
+        """First and next offset, from the master."""
+        low = await self._at_master(queue, lambda address: offset_calls.min_offset(*self._ask(address, queue)))
+        return Bounds(max(0, low), await self.next_offset(queue))
+
+    async def next_offset(self, queue: MessageQueue) -> int:
+        """Next offset, from the master: a replica may be behind."""
+        return await self._at_master(queue, lambda address: offset_calls.max_offset(*self._ask(address, queue)))
+
+    def _ask(self, address: str, queue: MessageQueue) -> tuple[Any, str, MessageQueue, int]:
+        return self._client.net, address, queue, self._options.pull_timeout_ms
+
+    async def pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
+        """One pull, its records left as bytes."""
+        answer = await self._at_master(
+            queue,
+            lambda address: pull(
+                self._client.net,
+                address,
+                queue,
+                group=self._options.consumer_group or PULL_GROUP,
+                offset=offset,
+                subscription=parse_subscription(queue.topic, self._options.tags),
+                max_messages=count,
+                max_bytes=_PULL_BYTES,
+                lite=True,
+                decode=False,
+                timeout_ms=self._options.pull_timeout_ms,
+            ),
+        )
+        bounds = Bounds(max(0, answer.min_offset), answer.max_offset)
+        return Pulled(_OUTCOMES[answer.status], answer.body, answer.next_offset, bounds)
+
+    async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's offset; None if the broker has none."""
+        timeout = self._options.pull_timeout_ms
+        found = await self._at_master(
+            queue,
+            lambda address: offset_calls.committed_offset(self._client.net, address, group, queue, timeout),
+        )
+        return None if found < 0 else found
+
+    async def keep_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Commit the group's offset."""
+        timeout = self._options.pull_timeout_ms
+        await self._at_master(
+            queue,
+            lambda address: offset_calls.commit_offset(self._client.net, address, group, queue, offset, timeout),
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._clock.sleep(seconds)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self._clock.monotonic()
+
+    async def _at_master(self, queue: MessageQueue, ask: Callable[[str], Awaitable[T]]) -> T:
+        """Ask the master; after a broken line look the route up anew, for the caller's next try."""
+        address = await self._client.master(queue.broker_name, queue.topic)
+        try:
+            return await ask(address)
+        except LinkError:
+            await self._client.refresh_route(queue.topic)
+            raise

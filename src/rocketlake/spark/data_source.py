@@ -1,0 +1,44 @@
+"""format("rocketmq"): the door through which Spark comes in.
+
+Owns        the names Spark calls (they are part of its contract), choosing batch or stream.
+Must not know   anything else; each question goes to the file named after it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from rocketlake.spark.options import parse_options
+
+__all__ = ["RocketMQDataSource"]
+
+
+class RocketMQDataSource(DataSource):
+    """spark.read / spark.readStream .format("rocketmq"); options: docs/how-to/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """Columns of a message; `includeProperties` = false leaves one out."""
+        from rocketlake.spark.schema import full_schema
+
+        wanted = self.options.get("includeProperties", "true").strip().lower()
+        return full_schema(include_properties=wanted != "false")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        from rocketlake.spark.batch_reader import RocketMQBatchReader
+        from rocketlake.spark.schema import check_schema
+
+        return RocketMQBatchReader(parse_options(self.options, streaming=False), check_schema(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A stream."""
+        from rocketlake.spark.schema import check_schema
+        from rocketlake.spark.stream_reader import RocketMQStreamReader
+
+        return RocketMQStreamReader(parse_options(self.options, streaming=True), check_schema(schema))

@@ -1,0 +1,151 @@
+"""Where a stream remembers its first offsets, because Spark does not (reference spark.md 1.2 fact 9).
+
+Owns        the file form (option offsetStore) and the broker form (option consumerGroup) of first offsets.
+Must not know   how first offsets are chosen, when they are needed (stream_reader.py).
+
+They are needed until the first batch stands in Spark's checkpoint: a query stopped before that asks again, and must get
+the same answer. Afterwards they are forgotten, so that a new checkpoint really starts anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+from zlib import crc32
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.brokers import Brokers, keep_offsets, kept_offsets
+from rocketlake.spark.offsets import Offsets, from_nested, to_nested
+from rocketlake.spark.options import SourceOptions
+
+__all__ = ["BrokerStarts", "FileStarts", "NoStarts", "StartStore", "start_store"]
+
+
+class StartStore(Protocol):
+    """First offsets of one stream, kept over restarts."""
+
+    name: str
+
+    def load(self, queues: Collection[MessageQueue]) -> Offsets:
+        """What is kept, at least for these queues; empty if nothing."""
+
+    def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Keep them; on return they are safe."""
+
+    def forget(self, queues: Collection[MessageQueue]) -> None:
+        """They are not needed any more."""
+
+
+def start_store(options: SourceOptions, brokers: Brokers) -> StartStore:
+    """The store that the options ask for: a folder, the brokers, or none."""
+    if options.offset_store:
+        return FileStarts(options, PosixFiles())
+    if options.consumer_group:
+        return BrokerStarts(options, brokers)
+    return NoStarts()
+
+
+class NoStarts:
+    """A stream that starts at earliest or at given offsets finds the same start again by itself."""
+
+    name = "nowhere"
+
+    def load(self, queues: Collection[MessageQueue]) -> Offsets:
+        """Nothing is kept."""
+        return {}
+
+    def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Nothing is kept."""
+
+    def forget(self, queues: Collection[MessageQueue]) -> None:
+        """Nothing is kept."""
+
+
+class FileStarts:
+    """One small JSON file per topic list in the folder of option offsetStore."""
+
+    def __init__(self, options: SourceOptions, files: Files) -> None:
+        folder = _local_folder(options.offset_store)
+        topics = ",".join(options.topics)
+        self._path = folder / f"first-offsets-{crc32(topics.encode()):08x}.json"
+        self._files = files
+        self.name = f"file {self._path}"
+
+    def load(self, queues: Collection[MessageQueue]) -> Offsets:
+        """The file's offsets; StoreError if it cannot be read as such."""
+        text = load_text(self._files, self._path)
+        if not text:
+            return {}
+        try:
+            return from_nested(json.loads(text)["offsets"])
+        except (ValueError, KeyError, TypeError, UsageError) as error:
+            raise StoreError(
+                "the first offsets of this stream cannot be read",
+                path=str(self._path),
+                hint="if the query never finished a batch, remove the file and its .bak; the start is then chosen anew",
+            ) from error
+
+    def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Replace the file as a whole."""
+        self._files.make_dirs(self._path.parent)
+        save_text(self._files, self._path, json.dumps({"offsets": to_nested(offsets)}, indent=1))
+
+    def forget(self, queues: Collection[MessageQueue]) -> None:
+        """Remove the file and the copy that save_text keeps."""
+        for path in (self._path.with_name(self._path.name + ".bak"), self._path):
+            if self._files.exists(path):
+                self._files.remove(path)
+
+
+class BrokerStarts:
+    """Consumer offsets of a group of their own, `<consumerGroup>_spark_start`.
+
+    The broker keeps offset + 1, and 0 stands for "none": brokers before 5.0 answer 0 for a group they do not know.
+    """
+
+    def __init__(self, options: SourceOptions, brokers: Brokers) -> None:
+        self._options = options
+        self._brokers = brokers
+        self._group = options.start_group
+        self.name = f"consumer group {self._group}"
+
+    def load(self, queues: Collection[MessageQueue]) -> Offsets:
+        """What the brokers keep."""
+        kept = self._brokers.run(kept_offsets(self._brokers, self._options, self._group, queues))
+        return {queue: number - 1 for queue, number in kept.items() if number}
+
+    def save(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store, then read back: RocketMQ brokers take offsets without saying whether they kept them."""
+        self._keep({queue: offset + 1 for queue, offset in offsets.items()})
+        kept = self.load(offsets)
+        if kept != dict(offsets):
+            raise UsageError(
+                f"the brokers did not keep the first offsets under {self.name}",
+                hint="allow the group (autoCreateSubscriptionGroup = true, or create it), or use 'offsetStore'",
+            )
+
+    def forget(self, queues: Collection[MessageQueue]) -> None:
+        """Overwrite with "none"."""
+        self._keep(dict.fromkeys(queues, 0))
+
+    def _keep(self, numbers: Mapping[MessageQueue, int]) -> None:
+        self._brokers.run(keep_offsets(self._brokers, self._options, self._group, numbers))
+
+
+def _local_folder(text: str) -> Path:
+    place = urlsplit(text)
+    if place.scheme not in ("", "file") or place.netloc not in ("", "localhost"):
+        raise UsageError(
+            f"option 'offsetStore' is '{text}', which is not a folder of the driver's file system",
+            hint="give a local or mounted folder, or use 'consumerGroup' to keep first offsets at the brokers",
+        )
+    folder = Path(unquote(place.path) if place.scheme else text)
+    if not folder.is_absolute():
+        raise UsageError(f"option 'offsetStore' is '{text}', a relative path", hint="give an absolute path")
+    return folder

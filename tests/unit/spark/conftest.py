@@ -1,0 +1,257 @@
+"""A cluster in memory behind the Brokers seam, and a driver that calls as Spark does, crashes included."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from rocketlake.base.crc32 import crc32
+from rocketlake.client.errors import NoRoute
+from rocketlake.codec import property_text
+from rocketlake.codec.record import encode_host, encode_record
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import parse_subscription
+from rocketlake.spark.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.options import SourceOptions, parse_options
+from rocketlake.spark.plan import RangePartition
+from rocketlake.spark.schema import full_schema
+from rocketlake.spark.stream_reader import RocketMQStreamReader
+
+HOST = encode_host("127.0.0.1", 10911)
+
+
+def make_record(queue: MessageQueue, offset: int, body: bytes, *, tag: str = "", **more: Any) -> bytes:
+    properties = more.pop("properties", {"TAGS": tag} if tag else {})
+    values: dict[str, Any] = {
+        "queue_id": queue.queue_id,
+        "flag": 0,
+        "queue_offset": offset,
+        "physical_offset": offset * 1000,
+        "sys_flag": 0,
+        "born_ms": 1_600_000_000_123,
+        "born_host": HOST,
+        "store_ms": 1_600_000_000_456,
+        "store_host": HOST,
+        "reconsume_times": 0,
+        "prepared_transaction_offset": 0,
+        "body_crc": crc32(body),
+    } | more
+    return bytes(encode_record(queue.topic.encode(), body, property_text.encode(properties), **values))
+
+
+@dataclass
+class MemoryCluster:
+    """The Brokers seam over lists of records. Time moves only when somebody sleeps."""
+
+    logs: dict[MessageQueue, list[bytes]] = field(default_factory=dict)
+    tags: dict[MessageQueue, list[str]] = field(default_factory=lambda: defaultdict(list))
+    low: dict[MessageQueue, int] = field(default_factory=lambda: defaultdict(int))
+    kept: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
+    hidden: set[MessageQueue] = field(default_factory=set)
+    failures: list[Exception] = field(default_factory=list)
+    filter_tags: str = "*"
+    pull_max: int = 32
+    seconds: float = 0.0
+    calls: list[str] = field(default_factory=list)
+
+    # -- what a test does
+
+    def add_queue(self, number: int, *, topic: str = "T", broker: str = "broker-a") -> MessageQueue:
+        queue = MessageQueue(topic, broker, number)
+        self.logs[queue] = []
+        return queue
+
+    def append(self, queue: MessageQueue, *bodies: bytes, tag: str = "") -> None:
+        for body in bodies:
+            self.logs[queue].append(make_record(queue, len(self.logs[queue]), body, tag=tag))
+            self.tags[queue].append(tag)
+
+    def expire(self, queue: MessageQueue, low: int) -> None:
+        self.low[queue] = low
+
+    def recreate(self, queue: MessageQueue) -> None:
+        self.logs[queue], self.low[queue] = [], 0
+
+    # -- the seam
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run(work)
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(asyncio.run(work))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def queues(self, topic: str) -> Collection[MessageQueue]:
+        self._called("queues")
+        found = [queue for queue in self.logs if queue.topic == topic and queue not in self.hidden]
+        if not found:
+            raise NoRoute(topic, ["memory:1"], purpose="read")
+        return found
+
+    async def bounds(self, queue: MessageQueue) -> Bounds:
+        self._called("bounds")
+        return Bounds(self.low[queue], len(self.logs[queue]))
+
+    async def next_offset(self, queue: MessageQueue) -> int:
+        self._called("next_offset")
+        return len(self.logs[queue])
+
+    async def pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
+        self._called("pull")
+        log, bounds = self.logs[queue], Bounds(self.low[queue], len(self.logs[queue]))
+        if not bounds.low <= offset <= bounds.high:
+            return Pulled(PullOutcome.OUT_OF_RANGE, b"", max(bounds.low, min(offset, bounds.high)), bounds)
+        if offset == bounds.high:
+            return Pulled(PullOutcome.NOTHING_YET, b"", offset, bounds)
+        end = min(offset + min(count, self.pull_max), bounds.high)
+        wanted = parse_subscription(queue.topic, self.filter_tags).tags
+        found = [log[at] for at in range(offset, end) if not wanted or self.tags[queue][at] in wanted]
+        outcome = PullOutcome.FOUND if found else PullOutcome.NOTHING_MATCHED
+        return Pulled(outcome, b"".join(found), end, bounds)
+
+    async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
+        self._called("kept_offset")
+        return self.kept.get((group, queue))
+
+    async def keep_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        self._called("keep_offset")
+        self.kept[group, queue] = offset
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Killed(Exception):
+    """The driver process ended here."""
+
+
+class SparkDriver:
+    """One streaming query with its checkpoint and an exactly-once sink; every start is a new process.
+
+    The order of calls is that of reference spark.md 1.2 (facts 8 to 13) and 1.3; offsets travel as JSON text and
+    readers to workers by pickle.
+    """
+
+    def __init__(self, make_reader: Callable[[], RocketMQStreamReader]) -> None:
+        self._make_reader = make_reader
+        self.offsets: list[str] = []
+        self.commits = 0
+        self.sink: dict[int, list[tuple[str, int, int, bytes]]] = {}
+
+    @property
+    def rows(self) -> list[tuple[str, int, int, bytes]]:
+        return [row for batch in self.sink.values() for row in batch]
+
+    def start(self, *, kill_at: str = "", batches: int = 1_000, available_now: bool = False) -> None:
+        """Run micro-batches until nothing is new; `kill_at` names the point of the first batch where it dies."""
+        self._reader = self._make_reader()
+        self._previous: str | None = None
+        limit = ReadAllAvailable()
+        if available_now:
+            self._reader.prepareForTriggerAvailableNow()
+        limit = self._reader.getDefaultReadLimit()
+        assert isinstance(limit, ReadAllAvailable | ReadMaxRows)
+        try:
+            for _ in range(batches):
+                if not self._batch(limit, kill_at):
+                    return
+        except Killed:
+            return
+
+    def _initial(self) -> str:
+        first, second = (json.dumps(self._reader.initialOffset()) for _ in range(2))
+        assert first == second
+        return first
+
+    def _batch(self, limit: Any, kill_at: str) -> bool:
+        number = self.commits
+        replayed = len(self.offsets) > number
+        start = self.offsets[number - 1] if number else self._initial()
+        self._die(kill_at, "after initial offset")
+        if not replayed:
+            end = json.dumps(self._reader.latestOffset(json.loads(start), limit))
+            self._reader.reportLatestOffset()
+            if end == start:
+                return False
+            self._die(kill_at, "before offsets are written")
+            self.offsets.append(end)
+            self._die(kill_at, "after offsets are written")
+            if self._previous is not None:
+                self._reader.commit(json.loads(self._previous))
+        end = self.offsets[number]
+        partitions = self._reader.partitions(json.loads(start), json.loads(end))
+        rows = [row for part in partitions for row in self._task(part)]
+        self._die(kill_at, "after rows are read")
+        self.sink[number] = rows
+        self._die(kill_at, "before batch is committed")
+        self.commits += 1
+        self._previous = end
+        self._die(kill_at, "after batch is committed")
+        return True
+
+    def _task(self, partition: Any) -> Iterator[tuple[str, int, int, bytes]]:
+        sent = pickle.loads(pickle.dumps(partition))  # noqa: S301  Spark itself sends partitions so
+        assert isinstance(sent, RangePartition)
+        for batch in self._reader.read(sent):
+            names = ("brokerName", "queueId", "queueOffset", "body")
+            yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+    @staticmethod
+    def _die(kill_at: str, point: str) -> None:
+        if kill_at == point:
+            raise Killed(point)
+
+
+def make_options(*, streaming: bool = True, **given: Any) -> SourceOptions:
+    values = {"namesrvAddr": "memory:1", "subscribe": "T", "fetchOffset.numRetries": "2"}
+    values |= {name.replace("_", "."): str(value) for name, value in given.items()}
+    return parse_options(values, streaming=streaming)
+
+
+@pytest.fixture(name="make_options")
+def _make_options() -> Callable[..., SourceOptions]:
+    return make_options
+
+
+@pytest.fixture(name="make_record")
+def _make_record() -> Callable[..., bytes]:
+    return make_record
+
+
+@pytest.fixture
+def cluster() -> MemoryCluster:
+    return MemoryCluster()
+
+
+@pytest.fixture
+def driver(cluster: MemoryCluster) -> Callable[..., SparkDriver]:
+    """driver(startingOffsets="earliest", ...) is a query on the cluster that was never started."""
+
+    def make(**given: Any) -> SparkDriver:
+        options = make_options(**given)
+        cluster.filter_tags = options.tags
+        schema = full_schema(include_properties=options.include_properties)
+        return SparkDriver(lambda: RocketMQStreamReader(options, schema, connect=lambda _: cluster))
+
+    return make

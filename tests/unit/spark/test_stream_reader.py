@@ -1,0 +1,354 @@
+"""Whole histories of a streaming query: Spark's order of calls, crashes at every point, a cluster that changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.spark.range_read import DataLoss
+
+KILL_POINTS = (
+    "after initial offset",
+    "before offsets are written",
+    "after offsets are written",
+    "after rows are read",
+    "before batch is committed",
+    "after batch is committed",
+)
+Drivers = Callable[..., Any]
+
+
+def offsets_of(driver: Any) -> list[tuple[int, int]]:
+    return sorted((queue_id, offset) for _, queue_id, offset, _ in driver.rows)
+
+
+def test_a_query_reads_all_there_is_and_then_what_comes(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"a", b"b")
+    query = driver(startingOffsets="earliest")
+    query.start()
+    cluster.append(queue, b"c")
+    cluster.seconds += 10
+    query.start()
+    assert [body for *_, body in query.rows] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("place", ["consumerGroup", "offsetStore"])
+@pytest.mark.parametrize("point", KILL_POINTS)
+def test_a_query_that_starts_at_latest_loses_nothing_when_it_is_stopped_in_batch_0(
+    cluster: Any, driver: Drivers, tmp_path: Path, place: str, point: str
+) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"before", b"before")
+    query = driver(startingOffsets="latest", **{place: "G" if place == "consumerGroup" else str(tmp_path / "starts")})
+    query.start(kill_at="after initial offset")
+    cluster.append(queue, b"1", b"2")
+    query.start(kill_at=point)
+    cluster.append(queue, b"3")
+    query.start()
+    assert [body for *_, body in query.rows] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("place", ["consumerGroup", "offsetStore"])
+def test_a_new_checkpoint_starts_at_latest_anew_once_the_first_query_was_under_way(
+    cluster: Any, driver: Drivers, tmp_path: Path, place: str
+) -> None:
+    queue = cluster.add_queue(0)
+    given = {place: "G" if place == "consumerGroup" else str(tmp_path / "starts")}
+    first = driver(startingOffsets="latest", **given)
+    first.start()
+    for body in (b"1", b"2"):
+        cluster.append(queue, body)
+        first.start()
+    assert [body for *_, body in first.rows] == [b"1", b"2"]
+    second = driver(startingOffsets="latest", **given)
+    second.start()
+    cluster.append(queue, b"3")
+    second.start()
+    assert [body for *_, body in second.rows] == [b"3"]
+
+
+def test_first_offsets_at_the_brokers_do_not_mix_with_the_groups_progress(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"0", b"1")
+    query = driver(startingOffsets="latest", consumerGroup="G")
+    query.start(kill_at="after initial offset")
+    assert cluster.kept["G_spark_start", queue] == 3
+    cluster.append(queue, b"2")
+    query.start()
+    query.start()
+    assert cluster.kept["G", queue] == 3
+    assert cluster.kept["G_spark_start", queue] == 0
+
+
+def test_a_broker_that_does_not_keep_the_first_offsets_stops_the_query(cluster: Any, driver: Drivers) -> None:
+    cluster.add_queue(0)
+
+    async def refuse(group: str, queue: object, offset: int) -> None:
+        pass
+
+    cluster.keep_offset = refuse
+    with pytest.raises(UsageError, match="did not keep"):
+        driver(startingOffsets="latest", consumerGroup="G").start()
+
+
+@pytest.mark.parametrize("text", ["{", '{"offsets": 5}', '{"other": {}}'])
+def test_a_broken_file_of_first_offsets_stops_the_query(
+    cluster: Any, driver: Drivers, tmp_path: Path, text: str
+) -> None:
+    cluster.add_queue(0)
+    query = driver(startingOffsets="latest", offsetStore=f"file://{tmp_path}")
+    query.start(kill_at="after initial offset")
+    (file,) = tmp_path.glob("first-offsets-*.json")
+    file.write_text(text)
+    with pytest.raises(Exception, match=r"first offsets|can be read"):
+        query.start()
+
+
+@pytest.mark.parametrize("folder", ["s3://bucket/x", "hdfs://host/x", "relative/x"])
+def test_a_folder_the_driver_cannot_keep_files_in_is_refused(cluster: Any, driver: Drivers, folder: str) -> None:
+    cluster.add_queue(0)
+    with pytest.raises(UsageError, match="offsetStore"):
+        driver(startingOffsets="latest", offsetStore=folder).start()
+
+
+def test_a_limit_makes_many_batches_and_each_queue_moves_in_each(cluster: Any, driver: Drivers) -> None:
+    short, long = cluster.add_queue(0), cluster.add_queue(1)
+    cluster.append(short, *[b"s"] * 5)
+    cluster.append(long, *[b"l"] * 95)
+    query = driver(startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    query.start()
+    assert [len(rows) for rows in query.sink.values()] == [20, 20, 20, 20, 20]
+    assert {queue_id for _, queue_id, _, _ in query.sink[0]} == {0, 1}
+    assert offsets_of(query) == [(0, n) for n in range(5)] + [(1, n) for n in range(95)]
+
+
+def test_a_queue_found_later_is_read_from_its_first_message(cluster: Any, driver: Drivers) -> None:
+    first = cluster.add_queue(0)
+    cluster.append(first, b"a")
+    query = driver(startingOffsets="latest", consumerGroup="G")
+    query.start()
+    late = cluster.add_queue(1)
+    cluster.append(late, *[b"n"] * 10)
+    cluster.expire(late, 4)
+    query.start()
+    assert offsets_of(query) == [(1, n) for n in range(4, 10)]
+
+
+def test_a_queue_found_while_batch_0_waits_to_be_done_again_is_read_whole(cluster: Any, driver: Drivers) -> None:
+    first = cluster.add_queue(0)
+    query = driver(startingOffsets="latest", consumerGroup="G")
+    query.start(kill_at="after initial offset")
+    cluster.append(cluster.add_queue(1), b"x", b"y")
+    cluster.append(first, b"z")
+    query.start()
+    assert offsets_of(query) == [(0, 0), (1, 0), (1, 1)]
+
+
+def test_available_now_reads_what_was_there_at_its_start_in_limited_batches(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 50)
+    query = driver(startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    partitions = type(query)._task
+    seen = 0
+
+    def task_while_more_arrives(self: Any, partition: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        cluster.append(queue, b"later")
+        return partitions(self, partition)
+
+    query._task = task_while_more_arrives.__get__(query)
+    query.start(available_now=True)
+    assert seen == 3
+    assert offsets_of(query) == [(0, n) for n in range(50)]
+    query.start(available_now=True)
+    assert offsets_of(query)[:53] == [(0, n) for n in range(53)]
+
+
+def test_an_idle_query_asks_the_brokers_seldom(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"x")
+    query = driver(startingOffsets="earliest")
+    query.start()
+    reader = query._reader
+    start = reader.initialOffset()
+    began = cluster.seconds
+    cluster.calls.clear()
+    while cluster.seconds < began + 60:
+        cluster.seconds += 0.011
+        reader.latestOffset(start, reader.getDefaultReadLimit())
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end != start
+    start, began = end, cluster.seconds
+    cluster.calls.clear()
+    while cluster.seconds < began + 60:
+        cluster.seconds += 0.011
+        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    assert len([call for call in cluster.calls if call == "next_offset"]) <= 60 / 0.5 + 5
+    assert len(cluster.calls) <= 60 / 0.5 + 60 / 5 + 5
+
+
+def test_an_idle_query_sees_a_new_message_within_half_a_second(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest")
+    query.start()
+    reader, limit = query._reader, query._reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    for _ in range(200):
+        assert reader.latestOffset(start, limit) == start
+    cluster.append(queue, b"x")
+    began = cluster.seconds
+    while reader.latestOffset(start, limit) == start:
+        cluster.seconds += 0.011
+    assert cluster.seconds - began <= 0.6
+
+
+def test_a_topic_made_anew_is_an_error_that_names_queue_and_ranges(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 10)
+    query = driver(startingOffsets="earliest")
+    query.start()
+    cluster.recreate(queue)
+    cluster.append(queue, b"n")
+    with pytest.raises(DataLoss, match=r"topic T, broker broker-a, queue 0.*available 0 to 0"):
+        query.start()
+
+
+def test_with_fail_on_data_loss_off_a_topic_made_anew_is_read_from_its_start(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 10)
+    query = driver(startingOffsets="earliest", failOnDataLoss="false")
+    query.start()
+    cluster.recreate(queue)
+    cluster.append(queue, b"n", b"m")
+    query.start()
+    cluster.append(queue, b"o")
+    query.start()
+    assert [body for *_, body in query.rows[10:]] == [b"n", b"m", b"o"]
+
+
+def test_a_broker_out_of_the_route_is_waited_for(cluster: Any, driver: Drivers) -> None:
+    here, away = cluster.add_queue(0), cluster.add_queue(0, broker="broker-b")
+    cluster.append(here, b"1")
+    cluster.append(away, b"1")
+    query = driver(startingOffsets="earliest")
+    query.start()
+    cluster.hidden.add(away)
+    cluster.append(here, b"2")
+    cluster.append(away, b"2")
+    query.start()
+    assert len(query.rows) == 3
+    cluster.hidden.clear()
+    query.start()
+    assert sorted((broker, offset) for broker, _, offset, _ in query.rows) == [
+        ("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["consumerGroup", "offsetStore"])
+def test_batch_0_planned_again_while_a_broker_is_away_loses_nothing(
+    cluster: Any, driver: Drivers, tmp_path: Path, place: str
+) -> None:
+    here, away = cluster.add_queue(0), cluster.add_queue(0, broker="broker-b")
+    cluster.append(away, b"old")
+    query = driver(startingOffsets="latest", **{place: "G" if place == "consumerGroup" else str(tmp_path)})
+    query.start(kill_at="after initial offset")
+    cluster.append(here, b"1")
+    cluster.append(away, b"2")
+    query.start(kill_at="after rows are read")
+    cluster.hidden.add(away)
+    with suppress(LinkError):
+        query.start()
+    cluster.hidden.clear()
+    query.start()
+    assert sorted(body for *_, body in query.rows) == [b"1", b"2"]
+
+
+def test_a_topic_without_a_route_is_an_error_at_once_when_the_query_starts(cluster: Any, driver: Drivers) -> None:
+    with pytest.raises(UsageError, match="no route for topic 'T'"):
+        driver(startingOffsets="earliest").start()
+
+
+def test_a_route_that_vanishes_for_a_short_time_does_not_end_a_running_query(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest")
+    query.start()
+    reader, limit = query._reader, query._reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    cluster.hidden.add(queue)
+    cluster.seconds += 30
+    assert reader.latestOffset(start, limit) == start
+    cluster.seconds += 100
+    with pytest.raises(UsageError, match="no route"):
+        reader.latestOffset(start, limit)
+
+
+def test_progress_of_the_group_is_published_even_after_available_now(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 7)
+    driver(startingOffsets="earliest", consumerGroup="G").start(available_now=True)
+    assert cluster.kept["G", queue] == 7
+
+
+def test_a_query_goes_on_when_its_progress_cannot_be_published(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest", consumerGroup="G")
+    query.start()
+
+    async def refuse(*_: object) -> None:
+        raise LinkError("down")
+
+    cluster.append(queue, b"x")
+    cluster.keep_offset = refuse
+    cluster.append(queue, b"y")
+    query.start()
+    assert len(query.rows) == 2
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_no_history_loses_or_repeats_a_message(cluster: Any, driver: Drivers, tmp_path: Path, seed: int) -> None:
+    """Random appends, new queues, brokers away, limits, kills at random points, both kinds of trigger."""
+    rng = random.Random(seed)
+    for number in range(rng.randrange(1, 4)):
+        cluster.append(cluster.add_queue(number), *[b"old"] * rng.randrange(20))
+    given: dict[str, Any] = {"startingOffsets": rng.choice(["earliest", "latest"])}
+    if given["startingOffsets"] == "latest" or rng.random() < 0.5:
+        given |= rng.choice([{"consumerGroup": "G"}, {"offsetStore": str(tmp_path)}])
+    if rng.random() < 0.6:
+        given["maxOffsetsPerTrigger"] = rng.randrange(1, 30)
+    given |= rng.choice([{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 5}])
+    query = driver(**given)
+    query.start(kill_at="after initial offset")
+    first = {
+        (q.broker_name, q.queue_id): len(log) if given["startingOffsets"] == "latest" else 0
+        for q, log in cluster.logs.items()
+    }
+    for _ in range(rng.randrange(2, 12)):
+        cluster.seconds += rng.choice([0.0, 1.0, 20.0])
+        for queue in list(cluster.logs):
+            cluster.append(queue, *[b"new"] * rng.randrange(12))
+        if rng.random() < 0.2:
+            queue = cluster.add_queue(len(cluster.logs))
+            cluster.append(queue, *[b"late"] * rng.randrange(8))
+        cluster.hidden = {queue for queue in cluster.logs if queue.queue_id and rng.random() < 0.15}
+        cluster.failures = [LinkError("lost")] * rng.randrange(2)
+        # A first batch cannot be done again while a broker is away; then the query fails, and is started again.
+        with suppress(LinkError):
+            query.start(
+                kill_at=rng.choice(["", *KILL_POINTS]), batches=rng.randrange(1, 5), available_now=rng.random() < 0.3
+            )
+    cluster.hidden, cluster.failures = set(), []
+    query.start()
+    expected = sorted(
+        (q.broker_name, q.queue_id, offset)
+        for q, log in cluster.logs.items()
+        for offset in range(first.get((q.broker_name, q.queue_id), 0), len(log))
+    )
+    assert sorted((broker, queue_id, offset) for broker, queue_id, offset, _ in query.rows) == expected
