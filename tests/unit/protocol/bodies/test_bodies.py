@@ -182,9 +182,15 @@ def test_reset_offsets_are_read_from_a_string_key_and_from_the_cpp_list() -> Non
 
 @pytest.mark.parametrize(
     "data",
-    [b"[]", b'{"offsetTable":7}', b'{"offsetTable":{"x":7}}', b'{"offsetTable":[7]}', b'{"offsetTable":[{"topic":"T"}]}',
-     b'{"offsetTable":{{"topic":"T"}:7}}'],
-)  # fmt: skip
+    [
+        b"[]",
+        b'{"offsetTable":7}',
+        b'{"offsetTable":{"x":7}}',
+        b'{"offsetTable":[7]}',
+        b'{"offsetTable":[{"topic":"T"}]}',
+        b'{"offsetTable":{{"topic":"T"}:7}}',
+    ],
+)
 def test_bad_reset_offsets_are_an_error(data: bytes) -> None:
     with pytest.raises(BodyError):
         ResetOffsets.decode(data)
