@@ -131,13 +131,14 @@ class Reader:
 
     def __init__(self, address: str, ledger: Ledger) -> None:
         self.address, self.ledger = address, ledger
+        self.queues = list(range(QUEUES))
         self.found: dict[str, Place] = {}
         self._next: dict[int, int] = defaultdict(int)
 
     async def read_new(self) -> None:
         net = NetClient(clock=SystemClock())
         try:
-            for queue_id in range(QUEUES):
+            for queue_id in self.queues:
                 while await self._pull(net, queue_id):
                     pass
         finally:
