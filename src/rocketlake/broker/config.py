@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from rocketlake.base.files import Files
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
 from rocketlake.net.admin_access import AdminAccess
+from rocketlake.net.local_address import host_name
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
@@ -34,7 +34,7 @@ FAST_PORT_STEP = 2
 
 
 def _host_name() -> str:
-    return socket.gethostname() or "DEFAULT_BROKER"
+    return host_name() or "DEFAULT_BROKER"
 
 
 @dataclass(frozen=True, slots=True)

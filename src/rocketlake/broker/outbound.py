@@ -6,6 +6,8 @@ Must not know   when they are sent (registration.py), the broker's tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketlake.base.errors import RemoteError
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc
@@ -36,13 +38,13 @@ class Identity:
 class Outbound:
     """Calls to name servers. All raise LinkError when there is no answer and RemoteError when it is a no."""
 
-    def __init__(self, net: NetClient, identity: Identity) -> None:
+    def __init__(self, net: NetClient, identity: Callable[[], Identity]) -> None:
         self._net = net
         self._identity = identity
 
     async def register(self, namesrv: str, body: RegisterBrokerBody, timeout_ms: int) -> dict[str, str]:
         """REGISTER_BROKER; the answer: order settings by topic name, which mark ordered topics."""
-        identity = self._identity
+        identity = self._identity()
         data = body.encode()
         header = RegisterBrokerHeader(
             broker_name=identity.broker_name,
@@ -60,7 +62,7 @@ class Outbound:
 
     async def unregister(self, namesrv: str) -> None:
         """UNREGISTER_BROKER."""
-        identity = self._identity
+        identity = self._identity()
         header = UnregisterBrokerHeader(
             broker_name=identity.broker_name,
             broker_addr=identity.address,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from rocketlake.base.errors import RemoteError
 from rocketlake.model import property_names as names
 from rocketlake.model.delay_levels import DelayLevels
-from rocketlake.model.topic import SCHEDULE_TOPIC
+from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 
@@ -45,7 +45,7 @@ def park_if_delayed(message: PutMessage, properties: dict[str, str], levels: Del
     properties[names.DELAY] = str(level)
     properties[names.REAL_TOPIC] = message.topic
     properties[names.REAL_QUEUE_ID] = str(message.queue_id)
-    message.topic = SCHEDULE_TOPIC
+    message.topic = DELAY_TOPIC
     message.queue_id = levels.queue_id(level)
 
 

@@ -27,7 +27,7 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.delay_levels import DelayLevels
-from rocketlake.model.topic import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
 
@@ -77,7 +77,7 @@ class DelaySchedule(Service):
 
     def waiting(self) -> dict[int, tuple[int, int]]:
         """Level -> (next offset, end of its queue), of the levels that ever held a message."""
-        ends = {level: self._store.max_offset(SCHEDULE_TOPIC, level - 1) for level in self._arrivals}
+        ends = {level: self._store.max_offset(DELAY_TOPIC, level - 1) for level in self._arrivals}
         return {level: (self._progress.next_offset(level), end) for level, end in ends.items() if end > 0}
 
     async def _run(self, level: int) -> None:
@@ -98,7 +98,7 @@ class DelaySchedule(Service):
         """Deliver up to a batch of messages that are due; how long to rest then."""
         queue_id = level - 1
         offset = self._first_offset(level)
-        entries = self._store.queue_entries(SCHEDULE_TOPIC, queue_id, offset, _BATCH)
+        entries = self._store.queue_entries(DELAY_TOPIC, queue_id, offset, _BATCH)
         if not entries:
             return _Pause(None)
         for physical_offset, _size, due_ms in entries:
@@ -114,8 +114,8 @@ class DelaySchedule(Service):
 
     def _first_offset(self, level: int) -> int:
         """The next offset, inside what the queue really holds."""
-        low = max(0, self._store.min_offset(SCHEDULE_TOPIC, level - 1))
-        high = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+        low = max(0, self._store.min_offset(DELAY_TOPIC, level - 1))
+        high = self._store.max_offset(DELAY_TOPIC, level - 1)
         offset = self._progress.next_offset(level)
         inside = min(max(offset, low), max(high, low))
         if inside != offset:
@@ -134,7 +134,7 @@ class DelaySchedule(Service):
             _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
             return 0
         target = real_target(parked.properties)
-        if target is None or target[0] == TRANSACTION_HALF_TOPIC:
+        if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
             return 0
         result = self._store.put(

@@ -13,27 +13,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
+from rocketlake.net.link import Link
 
-__all__ = ["HeldPull", "PullHold", "WaitingLink"]
+__all__ = ["HeldPull", "PullHold"]
 
 SWEEPS_PER_SECOND = 10
 """Deadlines are kept in buckets of a tenth of a second; a hold may last that much longer than asked."""
 
 _K = TypeVar("_K")
-
-
-class WaitingLink(Protocol):
-    """What the hold needs of a connection: to hear of its end."""
-
-    @property
-    def on_close(self) -> list[Callable[[], None]]:
-        """Called when the connection is gone."""
-        ...
 
 
 class HeldPull:
@@ -46,7 +38,7 @@ class HeldPull:
         queue: tuple[str, int],
         from_offset: int,
         match: TagTest | None,
-        link: WaitingLink,
+        link: Link,
         resume: Callable[[], None],
     ) -> None:
         self.queue = queue
@@ -65,9 +57,10 @@ class PullHold(Service):
         super().__init__("pull-hold")
         self._clock = clock
         self._held_max = held_max
+        self.is_closed = False
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
-        self._links: dict[WaitingLink, set[HeldPull]] = {}
+        self._links: dict[Link, set[HeldPull]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._not_empty = asyncio.Event()
 
@@ -85,7 +78,8 @@ class PullHold(Service):
         self.spawn("deadlines", self._watch())
 
     async def stop(self) -> None:
-        """Answer everything held, so that clients can turn to another broker at once."""
+        """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
+        self.is_closed = True
         for bucket in sorted(self._buckets):
             self._end(bucket)
         await super().stop()
@@ -98,7 +92,7 @@ class PullHold(Service):
         of_link = self._links.get(pull.link)
         if of_link is None:
             of_link = self._links[pull.link] = set()
-            pull.link.on_close.append(lambda link=pull.link: self._drop_link(link))
+            pull.link.on_close.append(self._drop_link)
         of_link.add(pull)
         self._count += 1
         self._not_empty.set()
@@ -143,7 +137,7 @@ class PullHold(Service):
         self._links[pull.link].discard(pull)
         self._count -= 1
 
-    def _drop_link(self, link: WaitingLink) -> None:
+    def _drop_link(self, link: Link) -> None:
         for pull in list(self._links[link]):
             self._take_out(pull)
         del self._links[link]

@@ -50,6 +50,8 @@ _CODE_OF = {
 _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 _READ_FORBIDDEN = 4
 """Bit of a group's forbidden table: this topic may not be read."""
+_MESSAGES_MAX = 4096
+"""Queue entries one pull may make the store look at; how many it gets is a setting of the store."""
 _BYTES_MAX = 128 * 1024 * 1024
 _BYTES_MIN = 100
 _HOLD_MS_MAX = 24 * 3_600_000
@@ -103,6 +105,7 @@ class Pull:
         result = self._read(header, subscription)
         self._note_offsets(header, result.next_offset, first_pass=may_hold)
         code = _code_of(result.status, header.queue_offset)
+        may_hold = may_hold and not self._hold.is_closed
         if code is ResponseCode.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
             return self._keep(request, header, subscription)
         if result.status is GetStatus.FOUND:
@@ -213,7 +216,7 @@ class Pull:
             name,
             queue_id,
             header.queue_offset,
-            header.max_msg_nums,
+            min(header.max_msg_nums, _MESSAGES_MAX),
             min(max(bytes_max, _BYTES_MIN), _BYTES_MAX),
             match=tag_matcher(subscription),
         )

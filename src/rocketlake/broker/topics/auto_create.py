@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.model.topic import AUTO_CREATE_TOPIC, Perm, TopicConfig
+from rocketlake.model.topic import TEMPLATE_TOPIC, Perm, TopicConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 
@@ -24,19 +25,19 @@ __all__ = ["AutoCreate", "Saver"]
 class Saver(Protocol):
     """Who saves the topic table (table_saver.py)."""
 
-    def when_saved(self, table: TopicTable, done: Callable[[bool], None]) -> None:
-        """Save the table now, then call `done`."""
+    def when_saved(self, done: Callable[[bool], None]) -> None:
+        """Save now, then call `done`."""
         ...
 
 
 class AutoCreate:
     """Makes topics on first use."""
 
-    def __init__(self, topics: TopicTable, saver: Saver, *, enabled: bool) -> None:
-        """`enabled`: autoCreateTopicEnable; it rules TBW102 only, other templates and retry topics are always good."""
+    def __init__(self, topics: TopicTable, saver: Saver, config: LiveConfig) -> None:
+        """autoCreateTopicEnable rules TBW102 only; other templates and retry topics are always good."""
         self._topics = topics
         self._saver = saver
-        self._enabled = enabled
+        self._config = config
         self._unsaved: dict[str, list[Callable[[], None]]] = {}
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
@@ -44,7 +45,7 @@ class AutoCreate:
         template = self._topics.get(template_name)
         if template is None or not Perm.is_inherited(template.perm):
             return None
-        if template_name == AUTO_CREATE_TOPIC and not self._enabled:
+        if template_name == TEMPLATE_TOPIC and not self._config.now.auto_create_topic:
             return None
         count = max(0, min(queues, template.write_queues))
         topic = TopicConfig(
@@ -84,7 +85,7 @@ class AutoCreate:
     def _put(self, topic: TopicConfig) -> TopicConfig:
         self._topics.put(topic)
         self._unsaved.setdefault(topic.name, [])
-        self._saver.when_saved(self._topics, lambda saved: self._note_saved(topic.name))
+        self._saver.when_saved(lambda saved: self._note_saved(topic.name))
         return topic
 
     def _note_saved(self, name: str) -> None:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from rocketlake.model.names import reply_topic
 from rocketlake.model.topic import (
-    AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
+    DELAY_TOPIC,
+    HALF_TOPIC,
     OFFSET_MOVED_TOPIC,
+    OP_TOPIC,
     REVIVE_LOG_PREFIX,
-    SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     SYNC_MEMBER_PREFIX,
-    TRANSACTION_HALF_TOPIC,
-    TRANSACTION_OP_TOPIC,
+    TEMPLATE_TOPIC,
     Perm,
     TopicConfig,
 )
@@ -44,15 +44,15 @@ def builtin_topics(
         _topic(cluster, 16, Perm.INHERIT | (_READ_WRITE if cluster_topic else 0)),
         _topic(broker, 1, Perm.INHERIT | (_READ_WRITE if broker_topic else 0)),
         _topic(OFFSET_MOVED_TOPIC, 1),
-        _topic(SCHEDULE_TOPIC, delay_levels),
+        _topic(DELAY_TOPIC, delay_levels),
         _topic(reply_topic(cluster), 1),
         _topic(REVIVE_LOG_PREFIX + cluster, 8),
         _topic(SYNC_MEMBER_PREFIX + broker, 1, Perm.INHERIT),
-        _topic(TRANSACTION_HALF_TOPIC, 1),
-        _topic(TRANSACTION_OP_TOPIC, 1),
+        _topic(HALF_TOPIC, 1),
+        _topic(OP_TOPIC, 1),
     ]
     if auto_create:
-        topics.append(_topic(AUTO_CREATE_TOPIC, template_queues, Perm.INHERIT | _READ_WRITE))
+        topics.append(_topic(TEMPLATE_TOPIC, template_queues, Perm.INHERIT | _READ_WRITE))
     if trace_topic is not None:
         topics.append(_topic(trace_topic, 1))
     return topics

@@ -1,0 +1,72 @@
+"""Attributes of a topic: named settings beyond queues and permission.
+
+Owns        which attributes exist, their values, which may change later; the text of a change.
+Must not know   what an attribute does.
+
+Text of a change: "+key=value" adds or changes, "-key" removes, joined by commas. Rules: RocketMQ's TopicAttributes and
+AttributeUtil. Batch queues and compaction are known but not served yet, so they are refused with a clear word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketlake.base.errors import UsageError
+
+__all__ = ["apply_changes"]
+
+_VALUES = {
+    "queue.type": ("SimpleCQ", "BatchCQ"),
+    "cleanup.policy": ("DELETE", "COMPACTION"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+}
+_FIXED = ("queue.type", "cleanup.policy")
+_NOT_SERVED = ("BatchCQ", "COMPACTION", "MIXED")
+_RESERVE_TIME = "reserve.time"
+
+
+def apply_changes(current: Mapping[str, str] | None, text: str | None) -> dict[str, str]:
+    """Attributes after a change; `current` None: the topic is new. UsageError for a change that is not allowed."""
+    changed = dict(current or {})
+    seen: set[str] = set()
+    for part in (text or "").split(","):
+        if not (part := part.strip()):
+            continue
+        sign, key, value = part[0], *_key_and_value(part[1:])
+        if key in seen:
+            raise UsageError(f"attribute {key} is given twice")
+        seen.add(key)
+        _check_change(sign, key, value, is_new=current is None)
+        if sign == "+":
+            changed[key] = value
+        else:
+            changed.pop(key, None)
+    return changed
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key.strip(), value.strip()
+
+
+def _check_change(sign: str, key: str, value: str, *, is_new: bool) -> None:
+    if sign not in "+-":
+        raise UsageError(f"attribute {sign}{key} has no sign", hint="write +key=value to add or change, -key to remove")
+    if key != _RESERVE_TIME and key not in _VALUES:
+        raise UsageError(f"unknown attribute {key!r}", hint="known: " + ", ".join([*_VALUES, _RESERVE_TIME]))
+    if is_new and sign == "-":
+        raise UsageError(f"attribute {key} cannot be removed from a topic that is new")
+    if not is_new and key in _FIXED:
+        raise UsageError(f"attribute {key} cannot change after the topic was made")
+    if sign == "+":
+        _check_value(key, value)
+
+
+def _check_value(key: str, value: str) -> None:
+    if key == _RESERVE_TIME:
+        if not value.removeprefix("-").isdecimal() or int(value) < -1:
+            raise UsageError(f"attribute {key}={value!r} is no number from -1 on")
+    elif value not in _VALUES[key]:
+        raise UsageError(f"attribute {key}={value!r} is not known", hint="one of " + ", ".join(_VALUES[key]))
+    elif value in _NOT_SERVED:
+        raise UsageError(f"attribute {key}={value} is not supported by this broker")
