@@ -10,7 +10,7 @@ and comes again after `local_retry_ms`. Broadcasting has no retry: a failed mess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
@@ -19,11 +19,12 @@ from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.consumer.running import Queues, Spawn, consume
-from rocketlake.client.consumer.send_back import SendBack
 from rocketlake.client.hooks import Hooks
 from rocketlake.model.message import StoredMessage
 
 log = get_logger(__name__)
+SendBackCall = Callable[[StoredMessage, int], Awaitable[bool]]
+"""(message, delay level) -> is it safe at a broker again?"""
 EXPIRED_AT_ONCE = 16
 EXPIRED_DELAY_LEVEL = 3
 
@@ -38,7 +39,7 @@ class ConcurrentRunner:
         group: str,
         config: ConsumerConfig,
         offsets: OffsetStore,
-        send_back: SendBack | None,
+        send_back: SendBackCall | None,
         hooks: Hooks,
         clock: Clock,
     ) -> None:

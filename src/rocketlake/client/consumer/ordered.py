@@ -20,13 +20,14 @@ from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.consumer.running import Queues, Spawn, consume
-from rocketlake.client.consumer.send_back import SendBack
 from rocketlake.client.hooks import Hooks
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
 log = get_logger(__name__)
 LockQueues = Callable[[Collection[MessageQueue]], Awaitable[set[MessageQueue]]]
+Resend = Callable[[StoredMessage, int], Awaitable[bool]]
+"""(message, retry limit) -> is its copy safe at a broker?"""
 SUSPEND_MS_RANGE = (10, 30_000)
 LOCK_RETRY_SECONDS = 0.1
 LOCK_REFUSED_SECONDS = 3.0
@@ -42,7 +43,7 @@ class OrderedRunner:
         group: str,
         config: ConsumerConfig,
         offsets: OffsetStore,
-        send_back: SendBack | None,
+        resend: Resend | None,
         lock: LockQueues | None,
         hooks: Hooks,
         clock: Clock,
@@ -51,7 +52,7 @@ class OrderedRunner:
         self._group = group
         self._config = config
         self._offsets = offsets
-        self._send_back = send_back
+        self._resend = resend
         self._lock = lock
         self._hooks = hooks
         self._clock = clock
@@ -143,8 +144,8 @@ class OrderedRunner:
         limit = self._config.reconsume_limit(orderly=True)
         waits = False
         for message in batch:
-            give_up = self._send_back if message.reconsume_times >= limit else None
-            if give_up is None or not await give_up.resend(message, limit):
+            give_up = self._resend if message.reconsume_times >= limit else None
+            if give_up is None or not await give_up(message, limit):
                 message.reconsume_times += 1
                 waits = True
         return waits

@@ -164,7 +164,7 @@ class PushConsumer(Service):
                 group=self.group,
                 config=self.config,
                 offsets=self._store,
-                send_back=send_back,
+                resend=send_back.resend if send_back else None,
                 lock=locks.lock if locks else None,
                 hooks=self.hooks,
                 clock=self._clock,

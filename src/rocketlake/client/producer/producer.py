@@ -369,6 +369,12 @@ def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]
         # An inner batch is stored as one record and has one id.
         offset_ids = [first.offset_message_id] * len(message_ids)
     return [
-        replace(first, message_id=own, offset_message_id=offset_id, queue_offset=first.queue_offset + number)
+        replace(
+            first,
+            message_id=own,
+            transaction_id=own,
+            offset_message_id=offset_id,
+            queue_offset=first.queue_offset + number,
+        )
         for number, (own, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
     ]

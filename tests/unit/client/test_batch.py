@@ -1,0 +1,73 @@
+"""Batches: what may be in one, and the cut into parts."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rocketlake.base.errors import UsageError
+from rocketlake.client.producer.batch import ENTRY_BYTES, check_batch, split
+from rocketlake.codec import property_text
+from rocketlake.codec.record_batch import decode_batch
+from rocketlake.model.message import Message
+
+
+def make_key() -> str:
+    return f"K{next(counter):015d}"
+
+
+counter = itertools.count()
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        check_batch([])
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (Message("U", b"x"), "topic 'U'"),
+        (Message("T", b"x", properties={"WAIT": "false"}), "WAIT"),
+        (Message("T", b"x", delay_level=3), "delayed"),
+        (Message("T", b"x", properties={"TIMER_DELAY_SEC": "3"}), "delayed"),
+    ],
+)
+def test_a_message_that_does_not_fit_is_named(odd: Message, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason) as caught:
+        check_batch([Message("T", b"x"), Message("T", b"x"), odd])
+    assert "message 2" in str(caught.value)
+
+
+def test_retry_topics_are_refused() -> None:
+    with pytest.raises(UsageError, match="retry"):
+        check_batch([Message("%RETRY%g", b"x")])
+
+
+@given(st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=30), st.integers(60, 600))
+def test_parts_hold_all_messages_in_order_and_keep_to_the_size(bodies: list[bytes], bytes_max: int) -> None:
+    parts = list(split([Message("T", body) for body in bodies], make_key, bytes_max=bytes_max))
+    entries = [entry for part in parts for entry in decode_batch(part.outgoing.body)]
+    assert [body for _, body, _ in entries] == bodies
+    assert [property_text.decode(text)["UNIQ_KEY"] for _, _, text in entries] == [
+        message_id for part in parts for message_id in part.message_ids
+    ]
+    for part in parts:
+        assert part.outgoing.count == len(part.message_ids)
+        assert len(part.outgoing.body) <= bytes_max or part.outgoing.count == 1
+
+
+def test_the_size_estimate_is_exact() -> None:
+    message = Message("T", b"body", tags="A", properties={"UNIQ_KEY": "k"})
+    part = next(split([message], make_key, bytes_max=1))
+    assert len(part.outgoing.body) == ENTRY_BYTES + 4 + len(property_text.encode(message.properties))
+
+
+def test_a_batch_carries_the_wait_flag_and_leaves_the_messages_alone() -> None:
+    message = Message("T", b"x", properties={"WAIT": "false"})
+    part = next(split([message], make_key, bytes_max=1000))
+    assert property_text.decode(part.outgoing.properties.encode())["WAIT"] == "false"
+    assert message.properties == {"WAIT": "false"}

@@ -1,0 +1,28 @@
+"""Error texts name what happened, where, and the cure."""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import LinkError
+from rocketlake.client.errors import NoRoute, NotRunning, SendFailed, TooManySends
+
+
+def test_no_route_names_topic_name_server_and_cure() -> None:
+    text = str(NoRoute("flights", ["127.0.0.1:9876"]))
+    for part in ("flights", "127.0.0.1:9876", "rocketlake topic create flights", "autoCreateTopicEnable"):
+        assert part in text
+
+
+def test_send_failed_names_every_attempt() -> None:
+    attempts = [("a", LinkError("refused")), ("b", LinkError("reset"))]
+    text = str(SendFailed("T", attempts, timeout_ms=3000, timed_out=True))
+    for part in ("a: refused", "b: reset", "3000 ms", "timeout_ms"):
+        assert part in text
+
+
+def test_send_failed_before_any_attempt_says_so() -> None:
+    assert "no attempt" in str(SendFailed("T", [], timeout_ms=1, timed_out=True))
+
+
+def test_usage_errors_say_what_to_call() -> None:
+    assert "await start()" in str(NotRunning("Producer", "g"))
+    assert "pending_sends_max" in str(TooManySends(5))

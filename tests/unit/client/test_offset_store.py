@@ -1,0 +1,111 @@
+"""Offsets at brokers and in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.errors import LinkError
+from rocketlake.base.files import MemoryFiles
+from rocketlake.client.consumer.offset_store import LocalOffsets, RemoteOffsets
+from rocketlake.model.message_queue import MessageQueue
+
+Q0, Q1 = MessageQueue("T", "b", 0), MessageQueue("T", "b", 1)
+PATH = Path("/offsets/client/group/offsets.json")
+
+
+class Brokers:
+    """Committed offsets as the brokers have them; `down` queues cannot be reached."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[MessageQueue, int] = {}
+        self.down: set[MessageQueue] = set()
+
+    async def query(self, queue: MessageQueue) -> int:
+        return self.offsets.get(queue, -1)
+
+    async def save(self, queue: MessageQueue, offset: int) -> None:
+        if queue in self.down:
+            raise LinkError("down")
+        self.offsets[queue] = offset
+
+
+async def test_memory_wins_over_the_broker_unless_the_stored_offset_is_asked() -> None:
+    brokers = Brokers()
+    brokers.offsets[Q0] = 5
+    store = RemoteOffsets(brokers.query, brokers.save)
+    assert await store.read(Q0) == 5
+    store.update(Q0, 9, increase_only=True)
+    assert await store.read(Q0) == 9
+    assert await store.read(Q0, stored=True) == 5
+
+
+@pytest.mark.parametrize(("increase_only", "expected"), [(True, 9), (False, 3)])
+async def test_an_offset_goes_back_only_when_set(increase_only: bool, expected: int) -> None:
+    store = RemoteOffsets(Brokers().query, Brokers().save)
+    store.update(Q0, 9, increase_only=True)
+    store.update(Q0, 3, increase_only=increase_only)
+    assert store.memory(Q0) == expected
+
+
+async def test_one_unreachable_broker_does_not_keep_the_others_from_saving() -> None:
+    brokers = Brokers()
+    brokers.down.add(Q0)
+    store = RemoteOffsets(brokers.query, brokers.save)
+    store.update(Q0, 1, increase_only=True)
+    store.update(Q1, 2, increase_only=True)
+    await store.persist([Q0, Q1])
+    assert brokers.offsets == {Q1: 2}
+    brokers.down.clear()
+    await store.persist([Q0, Q1])
+    assert brokers.offsets == {Q0: 1, Q1: 2}
+
+
+async def test_only_queues_of_ours_are_saved() -> None:
+    brokers = Brokers()
+    store = RemoteOffsets(brokers.query, brokers.save)
+    store.update(Q0, 1, increase_only=True)
+    store.update(Q1, 2, increase_only=True)
+    await store.persist([Q1])
+    assert brokers.offsets == {Q1: 2}
+    store.forget(Q0)
+    assert store.memory(Q0) == -1
+
+
+async def test_local_offsets_survive_a_restart_and_keep_those_of_other_queues() -> None:
+    files = MemoryFiles()
+    first = LocalOffsets(files, PATH)
+    await first.load()
+    assert await first.read(Q0) == -1
+    first.update(Q0, 4, increase_only=True)
+    await first.persist([Q0])
+    first.update(Q1, 7, increase_only=True)
+    await first.persist([Q1])
+
+    second = LocalOffsets(files, PATH)
+    await second.load()
+    assert (await second.read(Q0), await second.read(Q1)) == (4, 7)
+
+
+async def test_a_broken_local_file_is_replaced_by_its_backup() -> None:
+    files = MemoryFiles()
+    store = LocalOffsets(files, PATH)
+    await store.load()
+    for offset in (4, 5):
+        store.update(Q0, offset, increase_only=True)
+        await store.persist([Q0])
+    files.write_bytes(PATH, b'{"offsetTable":{{"bro')
+    again = LocalOffsets(files, PATH)
+    await again.load()
+    assert await again.read(Q0) == 4
+
+
+async def test_a_local_file_of_a_java_client_is_read() -> None:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    text = b'{\n\t"offsetTable":{{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":1,\n\t\t\t"topic":"T"\n\t\t}:12\n\t}\n}'
+    files.write_bytes(PATH, text)
+    store = LocalOffsets(files, PATH)
+    await store.load()
+    assert await store.read(Q1) == 12
