@@ -11,15 +11,18 @@ __all__ = ["string_hash", "to_int32", "to_int64"]
 
 def string_hash(text: str) -> int:
     """java.lang.String.hashCode: a signed 32-bit number over UTF-16 units. Tag codes and index slots come from it."""
+    characters = text[:]  # an exact str, which is what the compiled form iterates over, also of a subclass
+    mask = 0xFFFFFFFF  # in a variable: C has no literal of this size that Cython would not make an object
+    sign = 0x80000000
     value = 0
-    for character in text:
+    for character in characters:
         unit = ord(character)
         if unit > 0xFFFF:  # Java counts the two surrogates, Python one character
             unit -= 0x10000
-            value = (value * 31 + (0xD800 | (unit >> 10))) & 0xFFFFFFFF
+            value = (value * 31 + (0xD800 | (unit >> 10))) & mask
             unit = 0xDC00 | (unit & 0x3FF)
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    return value - 0x100000000 if value > 0x7FFFFFFF else value
+        value = (value * 31 + unit) & mask
+    return (value ^ sign) - sign
 
 
 def to_int32(value: int) -> int:

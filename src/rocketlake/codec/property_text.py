@@ -39,7 +39,8 @@ def _name_of_bad(properties: Mapping[str, str | None]) -> str:
 def decode(data: Buffer) -> dict[str, str]:
     """name -> value of a block. Bytes that are no UTF-8 become U+FFFD, as Java reads them."""
     properties: dict[str, str] = {}
-    for pair in str(data, "utf-8", "replace").split("\x02"):
+    text = str(data, "utf-8", "replace")
+    for pair in text.split("\x02"):
         name, _, value = pair.partition("\x01")
         if name and value:
             properties[name] = value

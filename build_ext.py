@@ -1,0 +1,65 @@
+"""Compiled twins: which modules are compiled, and how.
+
+A twin is an ordinary `.py` with a `.pxd` of the same name beside it that adds C types. The `.py` is the truth: it runs
+without a compiler. To add one: write the `.pxd`, append the module to COMPILED, add cases to tests/parity/, show 2x in
+bench/micro. Rules: ARCHITECTURE.md, "Compiled files that stay Python".
+
+ROCKETLAKE_PURE=1       compile nothing
+ROCKETLAKE_COMPILED=1   fail if one module does not compile (else pip warns and installs the Python form)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+COMPILED = (
+    "rocketlake.base.java_compat",
+    "rocketlake.codec.property_text",
+    "rocketlake.codec.record",
+    "rocketlake.codec.record_batch",
+)
+
+SOURCE = Path("src")
+
+DIRECTIVES = {
+    "language_level": 3,
+    # Types come from the .pxd alone: with annotations as types the compiled form would refuse what Python accepts.
+    "annotation_typing": False,
+    "boundscheck": True,
+    "wraparound": True,
+    "embedsignature": True,
+}
+
+
+def extensions() -> list[Any]:
+    """The extension modules for setup(); none with ROCKETLAKE_PURE=1."""
+    if os.environ.get("ROCKETLAKE_PURE") == "1":
+        return []
+    from Cython.Build import cythonize
+    from setuptools import Extension
+
+    must_compile = os.environ.get("ROCKETLAKE_COMPILED") == "1"
+    found = [
+        Extension(name, [str(source_of(name))], extra_compile_args=["-O2"], optional=not must_compile)
+        for name in COMPILED
+    ]
+    built: list[Any] = cythonize(
+        found,
+        include_path=[str(SOURCE)],
+        build_dir="build/cython",
+        compiler_directives=DIRECTIVES,
+        annotate=os.environ.get("ROCKETLAKE_ANNOTATE") == "1",
+        quiet=True,
+    )
+    return built
+
+
+def source_of(name: str) -> Path:
+    """The `.py` of a module in COMPILED, which must have its `.pxd` beside it."""
+    path = SOURCE.joinpath(*name.split(".")).with_suffix(".py")
+    for needed in (path, path.with_suffix(".pxd")):
+        if not needed.exists():
+            raise FileNotFoundError(f"{name} is in COMPILED (build_ext.py), but {needed} is missing")
+    return path
