@@ -1,0 +1,255 @@
+"""NetClient: one link per address, deadlines, reconnecting, going away, pushes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.net.client import InvokeTimeout, NetClient
+from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.link_pool import split_address
+from rocketlake.net.memory_net import MemoryNet
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.server import Server
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.frame import Codec
+from rocketlake.protocol.response_code import ResponseCode
+
+ECHO, HOLD, GONE = 1, 2, 3
+
+
+class World:
+    """A server `a:10911` and a client on an in-memory network."""
+
+    def __init__(self, codec: Codec = Codec.JSON, limits: NetLimits | None = None) -> None:
+        self.clock = ManualClock()
+        self.net = MemoryNet(clock=self.clock)
+        self.held: list[Request] = []
+        self.pushes: list[Request] = []
+        self.gone_times = 0
+        self.oneways: list[bytes] = []
+        self.server = self.new_server()
+        self.client = NetClient(
+            limits, self.clock, {40: self._pushed, 307: self._asked}, network=self.net.host("b"), codec=codec
+        )
+
+    def new_server(self) -> Server:
+        rows = [Row(ECHO, self._echo), Row(HOLD, self._hold), Row(GONE, self._gone)]
+        return Server(Dispatcher(rows), host="a", port=10911, clock=self.clock, network=self.net.host("a"))
+
+    def _echo(self, request: Request) -> Reply:
+        if request.command.is_oneway:
+            self.oneways.append(request.body)
+        return Reply(0, body=request.body)
+
+    def _hold(self, request: Request) -> Held:
+        self.held.append(request)
+        return HELD
+
+    def _gone(self, request: Request) -> Reply:
+        self.gone_times -= 1
+        return Reply(ResponseCode.GO_AWAY if self.gone_times >= 0 else 0, body=request.body)
+
+    def _pushed(self, request: Request) -> Reply:
+        self.pushes.append(request)
+        return Reply(0)
+
+    def _asked(self, request: Request) -> Reply:
+        return Reply(0, body=b"info")
+
+    async def ask(self, code: int = ECHO, body: bytes = b"x", timeout_ms: float = 3000) -> Command:
+        return await self.client.invoke("a:10911", Command.request(code, body=body), timeout_ms)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.server.stop(0)
+
+
+@pytest.mark.parametrize("codec", Codec)
+async def test_many_askers_share_one_link(codec: Codec) -> None:
+    world = World(codec)
+    await world.server.start()
+    answers = await asyncio.gather(*(world.ask(body=b"%d" % number) for number in range(1000)))
+    assert [answer.body for answer in answers] == [b"%d" % number for number in range(1000)]
+    assert len(world.server.links) == 1
+    await world.close()
+
+
+async def test_no_answer_in_time_names_request_address_and_timeout() -> None:
+    world = World()
+    await world.server.start()
+    call = asyncio.ensure_future(world.ask(HOLD, timeout_ms=500))
+    await world.clock.run_for(450)
+    assert not call.done()
+    await world.clock.run_for(150)
+    with pytest.raises(InvokeTimeout, match=r"REQUEST_2 to a:10911, timeout \d+") as error:
+        await call
+    assert isinstance(error.value, LinkError)
+    await world.close()
+
+
+async def test_after_a_timeout_the_link_is_used_on_and_the_late_answer_dropped() -> None:
+    world = World()
+    await world.server.start()
+    call = asyncio.ensure_future(world.ask(HOLD, timeout_ms=100))
+    await world.clock.run_for(200)
+    with pytest.raises(InvokeTimeout):
+        await call
+    world.held[0].answer(Reply(0, body=b"late"))
+    assert (await world.ask(body=b"next")).body == b"next"
+    assert len(world.server.links) == 1
+    await world.close()
+
+
+async def test_an_asker_that_gives_up_leaves_nothing_behind() -> None:
+    world = World()
+    await world.server.start()
+    call = asyncio.ensure_future(world.ask(HOLD))
+    await world.clock.settle()
+    call.cancel()
+    await world.clock.settle()
+    world.held[0].answer(Reply(0))
+    assert (await world.ask()).code == 0
+    await world.close()
+
+
+async def test_a_one_way_request_arrives_and_waits_for_nothing() -> None:
+    world = World()
+    await world.server.start()
+    await world.client.invoke_oneway("a:10911", Command.request(ECHO, body=b"one"))
+    await world.ask(body=b"two")
+    assert world.oneways == [b"one"]
+    await world.close()
+
+
+async def test_a_lost_link_fails_who_waits_and_the_next_asker_gets_a_new_one() -> None:
+    world = World()
+    await world.server.start()
+    call = asyncio.ensure_future(world.ask(HOLD))
+    await world.clock.settle()
+    next(iter(world.server.links)).close()
+    with pytest.raises(LinkError, match="closed"):
+        await call
+    assert (await world.ask()).code == 0
+    await world.close()
+
+
+async def test_an_address_that_fails_is_left_alone_for_a_moment_then_tried_again() -> None:
+    world = World()
+    with pytest.raises(LinkError, match="cannot connect"):
+        await world.ask()
+    await world.server.start()
+    with pytest.raises(LinkError, match="cannot connect"):
+        await world.ask()
+    await world.clock.run_for(60)
+    assert (await world.ask()).code == 0
+    await world.close()
+
+
+async def test_the_pause_after_failures_grows_up_to_two_seconds() -> None:
+    world = World()
+    for _ in range(12):
+        with pytest.raises(LinkError):
+            await world.ask()
+        await world.clock.run_for(2001)
+    await world.server.start()
+    assert (await world.ask()).code == 0
+    await world.close()
+
+
+async def test_askers_of_one_address_share_one_attempt_and_its_failure() -> None:
+    world = World()
+    results = await asyncio.gather(*(world.ask() for _ in range(5)), return_exceptions=True)
+    assert [type(result) for result in results] == [LinkError] * 5
+
+
+async def test_go_away_is_answered_by_asking_once_more_on_a_new_link() -> None:
+    world = World()
+    await world.server.start()
+    world.gone_times = 1
+    held = asyncio.ensure_future(world.ask(HOLD))
+    await world.clock.settle()
+    assert (await world.ask(GONE, b"again")).body == b"again"
+    assert len(world.server.links) == 2
+    world.held[0].answer(Reply(0, body=b"old link"))
+    assert (await held).body == b"old link"
+    await world.clock.run_for(1100)
+    assert len(world.server.links) == 1
+    await world.close()
+
+
+async def test_a_second_go_away_is_an_error() -> None:
+    world = World()
+    await world.server.start()
+    world.gone_times = 2
+    with pytest.raises(LinkError, match="shutting down"):
+        await world.ask(GONE)
+    await world.close()
+
+
+async def test_what_the_server_asks_is_served_by_handlers() -> None:
+    world = World()
+    await world.server.start()
+    await world.ask()
+    link = next(iter(world.server.links))
+    link.send(Command.request(40, fields={"consumerGroup": "g"}))
+    assert (await link.invoke(Command.request(307))).body == b"info"
+    assert (await link.invoke(Command.request(4711))).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert [request.command.fields for request in world.pushes] == [{"consumerGroup": "g"}]
+    await world.close()
+
+
+async def test_a_client_waits_while_its_server_does_not_read() -> None:
+    world = World(limits=NetLimits(write_high_bytes=10_000))
+    await world.server.start()
+    await world.ask()
+    link = next(iter(world.server.links))
+    link._stop_reading()
+    first = asyncio.ensure_future(world.ask(body=bytes(50_000)))
+    await world.clock.settle()
+    second = asyncio.ensure_future(world.ask(body=b"y"))
+    with pytest.raises(InvokeTimeout, match="does not read"):
+        await world.ask(body=b"z", timeout_ms=20)
+    assert not second.done()
+    link._go_on_reading()
+    assert (await first).code == (await second).code == 0
+    await world.close()
+
+
+async def test_closing_the_client_ends_who_waits() -> None:
+    world = World()
+    await world.server.start()
+    call = asyncio.ensure_future(world.ask(HOLD))
+    await world.clock.settle()
+    await world.client.close()
+    with pytest.raises(LinkError):
+        await call
+    with pytest.raises(LinkError, match="the client is closed"):
+        await world.ask()
+    await world.server.stop(0)
+
+
+async def test_dropping_an_address_makes_the_next_request_connect_anew() -> None:
+    world = World()
+    await world.server.start()
+    await world.ask()
+    before = set(world.server.links)
+    world.client.drop("a:10911")
+    await world.ask()
+    assert world.server.links.isdisjoint(before)
+    await world.close()
+
+
+@pytest.mark.parametrize("address", ["", "a", "a:", ":10911", "a:b", "a:70000"])
+async def test_a_bad_address_is_the_caller_s_mistake(address: str) -> None:
+    with pytest.raises(UsageError, match="not host:port"):
+        split_address(address)
+
+
+def test_addresses_may_be_ipv6() -> None:
+    assert split_address("[::1]:9876") == ("::1", 9876)
+    assert split_address(" localhost:9876 ") == ("localhost", 9876)
