@@ -9,10 +9,8 @@ Defaults are those of RocketMQ's own client unless the reason says otherwise.
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass, fields
 from enum import Enum
-from functools import cache
 
 from rocketlake.base.config_file import setting
 from rocketlake.base.errors import UsageError
@@ -206,14 +204,3 @@ class ConsumerConfig(Ranged):
         if self.reconsume_max >= 0:
             return self.reconsume_max
         return 0x7FFFFFFF if orderly else 16
-
-
-@cache
-def local_ip() -> str:
-    """This machine's address, as others would see it; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"

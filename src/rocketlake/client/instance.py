@@ -22,7 +22,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls.route import NameServers
-from rocketlake.client.config import ClientConfig, local_ip
+from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.member import ConsumerMember
 from rocketlake.client.routes import MASTER, PublishView, RouteCache
@@ -30,6 +30,7 @@ from rocketlake.client.served import Served
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import INNER_PRODUCER_GROUP
 from rocketlake.net.client import NetClient
+from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 
 log = get_logger(__name__)
@@ -268,4 +269,4 @@ def make_client_id(config: ClientConfig, clock: Clock) -> str:
     """`ip@name`; without a name `ip@pid#number`, unique among the clients of this address."""
     # The time keeps two processes apart that have one pid (containers), the number two clients of one process.
     name = config.instance_name or f"{os.getpid()}#{clock.now_ms()}{next(_numbers)}"
-    return f"{config.client_ip or local_ip()}@{name}"
+    return f"{config.client_ip or local_address()}@{name}"

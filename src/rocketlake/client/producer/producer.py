@@ -24,7 +24,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, SendResult, SendStatus
-from rocketlake.client.config import ClientConfig, ProducerConfig, local_ip
+from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import NotRunning, SendFailed, TooManySends
 from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
 from rocketlake.client.instance import ClientInstance, client_settings
@@ -35,6 +35,7 @@ from rocketlake.model import names, sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.local_address import local_address
 from rocketlake.protocol.response_code import ResponseCode
 
 log = get_logger(__name__)
@@ -86,7 +87,7 @@ class Producer(Service):
         self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(self._faults)
         self._make_key = UniqueKeyMaker(
-            local_ip(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
+            local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
         self._pending: set[asyncio.Task[None]] = set()
 

@@ -1,0 +1,189 @@
+"""Listeners in order: suspend, retry limit, locks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.service import Service
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.listener import Answer, ConsumeResult, ListenerCall
+from rocketlake.client.consumer.offset_store import RemoteOffsets
+from rocketlake.client.consumer.ordered import OrderedRunner
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.client.hooks import Hooks
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+QUEUE = MessageQueue("T", "b", 0)
+
+
+class Stage:
+    """A runner with one locked queue in hand."""
+
+    def __init__(self, clock: ManualClock, service: Service, **settings: int) -> None:
+        self.clock = clock
+        self.seen: list[int] = []
+        self.running = 0
+        self.entered = asyncio.Event()
+        self.given_up: list[int] = []
+        self.lock_granted = True
+        self.lock_requests = 0
+        self.answers: dict[int, list[ConsumeResult | Exception | None]] = {}
+        self.held = ProcessQueue(QUEUE)
+        self.held.locked = True
+        self.offsets = RemoteOffsets(self._nowhere, self._nothing)
+        self.runner = OrderedRunner(
+            ListenerCall(self.listen, threads=1),
+            group="g",
+            config=ConsumerConfig(concurrency=4, **settings),
+            offsets=self.offsets,
+            resend=self.resend,
+            lock=self.lock,
+            hooks=Hooks(),
+            clock=clock,
+        )
+        self.workers = self.runner.start(service.spawn, lambda: [self.held])
+
+    async def _nowhere(self, queue: MessageQueue) -> int:
+        return -1
+
+    async def _nothing(self, queue: MessageQueue, offset: int) -> None:
+        return None
+
+    async def listen(self, batch: list[StoredMessage]) -> Answer:
+        self.running += 1
+        self.entered.set()
+        assert self.running == 1, "two listener calls of one queue at once"
+        await asyncio.sleep(0)
+        self.running -= 1
+        self.seen += [message.queue_offset for message in batch]
+        planned = self.answers.get(batch[0].queue_offset)
+        answer = planned.pop(0) if planned else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        self.lock_requests += 1
+        return set(queues) if self.lock_granted else set()
+
+    async def resend(self, message: StoredMessage, limit: int) -> bool:
+        self.given_up.append(message.queue_offset)
+        return True
+
+    async def consume(self, *offsets: int) -> None:
+        batch = [StoredMessage("T", b"x", broker_name="b", queue_offset=n) for n in offsets]
+        self.held.add(batch)
+        self.runner.submit(self.held, batch)
+        await self.clock.settle()
+
+    @property
+    def committed(self) -> int:
+        return self.offsets.memory(QUEUE)
+
+
+MakeStage = Callable[..., Stage]
+
+
+@pytest.fixture
+async def stage(clock: ManualClock, service: Service) -> AsyncIterator[MakeStage]:
+    yield lambda **settings: Stage(clock, service, **settings)
+
+
+async def test_messages_come_in_order_one_at_a_time(stage: MakeStage) -> None:
+    it = stage()
+    await it.consume(0, 1, 2)
+    await it.consume(3)
+    assert it.seen == [0, 1, 2, 3]
+    assert it.committed == 4
+
+
+@pytest.mark.parametrize("failure", [ConsumeResult.LATER, ValueError("boom")])
+async def test_a_failed_message_comes_again_before_all_others(
+    stage: MakeStage, failure: ConsumeResult | Exception
+) -> None:
+    it = stage()
+    it.answers[1] = [failure]
+    await it.consume(0, 1, 2)
+    assert it.seen == [0, 1]
+    assert it.committed == 1
+    await it.clock.run_for(999)
+    assert it.seen == [0, 1]
+    await it.clock.run_for(1)
+    assert it.seen == [0, 1, 1, 2]
+    assert it.committed == 3
+
+
+async def test_a_listener_may_ask_for_its_own_pause_within_limits(stage: MakeStage) -> None:
+    it = stage()
+    it.answers[0] = [ConsumeResult.later(suspend_ms=200), ConsumeResult.later(suspend_ms=1)]
+    await it.consume(0)
+    await it.clock.run_for(200)
+    assert it.seen == [0, 0]
+    await it.clock.run_for(10)
+    assert it.seen == [0, 0, 0]
+
+
+async def test_after_its_retries_a_message_is_given_up_and_the_queue_goes_on(stage: MakeStage) -> None:
+    it = stage(reconsume_max=2)
+    it.answers[0] = [ConsumeResult.LATER] * 9
+    await it.consume(0, 1)
+    await it.clock.run_for(3000)
+    assert it.seen == [0, 0, 0, 1]
+    assert it.given_up == [0]
+    assert it.committed == 2
+
+
+async def test_without_a_lock_nothing_is_consumed_and_it_is_asked_for(stage: MakeStage) -> None:
+    it = stage()
+    it.held.locked = False
+    it.lock_granted = False
+    await it.consume(0)
+    await it.clock.run_for(2900)
+    assert it.seen == []
+    it.lock_granted = True
+    await it.clock.run_for(200)
+    assert it.held.locked
+    assert it.seen == [0]
+
+
+async def test_a_lock_that_was_not_renewed_is_not_trusted(stage: MakeStage) -> None:
+    it = stage(lock_interval_ms=100_000)
+    it.clock.advance(30_000)
+    assert not it.runner.is_locked(it.held)
+
+
+async def test_locks_are_renewed_and_a_lost_one_stops_the_queue(stage: MakeStage) -> None:
+    it = stage()
+    await it.clock.run_for(20_000)
+    assert it.lock_requests == 1
+    assert it.runner.is_locked(it.held)
+    it.lock_granted = False
+    await it.clock.run_for(20_000)
+    assert not it.held.locked
+    await it.consume(0)
+    assert it.seen == []
+
+
+async def test_an_offset_is_still_ours_to_set_while_the_lock_is(stage: MakeStage) -> None:
+    it = stage()
+    it.answers[0] = [None]
+    batch = [StoredMessage("T", b"x", broker_name="b", queue_offset=0)]
+    it.held.add(batch)
+    it.runner.submit(it.held, batch)
+    await it.entered.wait()
+    it.held.dropped = True
+    await it.clock.settle()
+    assert it.committed == 1
+
+
+async def test_after_stop_no_new_listener_call_begins(stage: MakeStage) -> None:
+    it = stage()
+    it.runner.stop()
+    await it.consume(0)
+    await asyncio.wait_for(asyncio.gather(*it.workers), 1)
+    assert it.seen == []

@@ -1,0 +1,222 @@
+"""The loop of one queue: flow control, positions, the reaction to each answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.service import Service
+from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.offset_store import RemoteOffsets
+from rocketlake.client.consumer.process_queue import ProcessQueue
+from rocketlake.client.consumer.pull_loop import PullLoop, PullPlan
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription, parse_subscription
+from rocketlake.protocol.response_code import ResponseCode
+
+QUEUE = MessageQueue("T", "b", 0)
+Planned = PullAnswer | Exception
+
+
+def found(*offsets: int, tags: str | None = None, size: int = 1) -> PullAnswer:
+    messages = [StoredMessage("T", b"x" * size, broker_name="b", queue_offset=n) for n in offsets]
+    for message in messages:
+        message.tags = tags
+    return PullAnswer(PullStatus.FOUND, offsets[-1] + 1, 0, 1000, messages=messages)
+
+
+def nothing(next_offset: int, status: PullStatus = PullStatus.NO_NEW_MESSAGE) -> PullAnswer:
+    return PullAnswer(status, next_offset, 0, 1000)
+
+
+class Stage:
+    """One pull loop with planned answers; when they are used up a pull waits for ever."""
+
+    def __init__(self, clock: ManualClock, service: Service, *, expression: str = "*", **settings: int) -> None:
+        self.clock = clock
+        self.pulls: list[tuple[int, int]] = []
+        self.answers: deque[Planned] = deque()
+        self.submitted: list[int] = []
+        self.restarted: list[int] = []
+        self.heartbeats = 0
+        self.is_paused = False
+        self.subscription: Subscription | None = parse_subscription("T", expression)
+        self.held = ProcessQueue(QUEUE)
+        self.offsets = RemoteOffsets(self._nowhere, self._nothing)
+        config = ConsumerConfig(**settings)
+        self.plan = PullPlan(
+            config=config,
+            clock=clock,
+            offsets=self.offsets,
+            subscription=lambda topic: self.subscription,
+            pull=self.pull,
+            submit=self.submit,
+            restart=self.restart,
+            unregistered=self.unregistered,
+            is_paused=lambda: self.is_paused,
+            is_locked=None,
+            commits=True,
+            queue_limit=lambda topic: config.queue_messages_max,
+        )
+        self.service = service
+
+    async def _nowhere(self, queue: MessageQueue) -> int:
+        return -1
+
+    async def _nothing(self, queue: MessageQueue, offset: int) -> None:
+        return None
+
+    async def pull(self, held: ProcessQueue, subscription: Subscription, offset: int, commit: int) -> PullAnswer:
+        self.pulls.append((offset, commit))
+        if not self.answers:
+            await asyncio.Event().wait()
+        answer = self.answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
+        self.submitted += [message.queue_offset for message in messages]
+
+    async def restart(self, held: ProcessQueue, offset: int) -> None:
+        held.dropped = True
+        self.restarted.append(offset)
+
+    def unregistered(self) -> None:
+        self.heartbeats += 1
+
+    async def run(self, *answers: Planned, first: int = 0) -> None:
+        self.answers += answers
+        self.service.spawn("pull", PullLoop(self.plan, self.held, first).run())
+        await self.clock.settle()
+
+
+MakeStage = Callable[..., Stage]
+
+
+@pytest.fixture
+async def stage(clock: ManualClock, service: Service) -> AsyncIterator[MakeStage]:
+    yield lambda **settings: Stage(clock, service, **settings)
+
+
+async def test_messages_are_handed_over_and_the_next_pull_follows_at_once(stage: MakeStage) -> None:
+    it = stage()
+    await it.run(found(0, 1), found(2))
+    assert it.submitted == [0, 1, 2]
+    assert [offset for offset, _ in it.pulls] == [0, 2, 3]
+
+
+async def test_a_pull_carries_the_offset_to_commit(stage: MakeStage) -> None:
+    it = stage()
+    it.offsets.update(QUEUE, 7, increase_only=True)
+    await it.run(first=9)
+    assert it.pulls == [(9, 7)]
+
+
+async def test_tags_are_compared_again_because_brokers_compare_hash_codes(stage: MakeStage) -> None:
+    it = stage(expression="A")
+    await it.run(found(0, tags="A"), found(1, tags="B"), found(2))
+    assert it.submitted == [0]
+
+
+@pytest.mark.parametrize("status", [PullStatus.NO_NEW_MESSAGE, PullStatus.NO_MATCHED_MESSAGE])
+async def test_an_empty_answer_moves_the_commit_only_if_nothing_is_in_hand(
+    stage: MakeStage, status: PullStatus
+) -> None:
+    it = stage()
+    await it.run(nothing(50, status))
+    assert it.offsets.memory(QUEUE) == 50
+    assert it.pulls[-1][0] == 50
+
+    busy = stage()
+    await busy.run(found(0), nothing(50, status))
+    assert busy.offsets.memory(QUEUE) == -1
+    assert busy.pulls[-1][0] == 50
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [({"queue_messages_max": 2}, 1), ({"queue_bytes_max": 100}, 60), ({"span_max": 1}, 1)],
+)
+async def test_a_full_queue_is_not_pulled_until_there_is_room(
+    stage: MakeStage, settings: dict[str, int], size: int
+) -> None:
+    it = stage(**settings)
+    answer = found(0, 1, 2, size=size)
+    await it.run(answer)
+    await it.clock.run_for(1000)
+    assert len(it.pulls) == 1
+    it.held.finish(answer.messages[:2])
+    await it.clock.run_for(50)
+    assert [offset for offset, _ in it.pulls] == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("error", "pause_ms", "heartbeats"),
+    [
+        (RemoteError("busy", code=ResponseCode.FLOW_CONTROL), 20, 0),
+        (RemoteError("unknown group", code=ResponseCode.SUBSCRIPTION_NOT_EXIST), 1000, 1),
+        (RemoteError("old", code=ResponseCode.SUBSCRIPTION_NOT_LATEST), 1000, 1),
+        (RemoteError("forbidden", code=ResponseCode.NO_PERMISSION), 1000, 0),
+        (LinkError("broken"), 1000, 0),
+    ],
+)
+async def test_after_an_error_the_same_offset_is_pulled_again(
+    stage: MakeStage, error: Exception, pause_ms: int, heartbeats: int
+) -> None:
+    it = stage()
+    await it.run(error, first=5)
+    await it.clock.run_for(pause_ms - 1)
+    assert len(it.pulls) == 1
+    await it.clock.run_for(1)
+    assert [offset for offset, _ in it.pulls] == [5, 5]
+    assert it.heartbeats == heartbeats
+
+
+async def test_an_illegal_offset_restarts_the_queue_where_the_broker_says(stage: MakeStage) -> None:
+    it = stage()
+    await it.run(nothing(700, PullStatus.OFFSET_ILLEGAL), first=5)
+    assert it.restarted == [700]
+    assert len(it.pulls) == 1
+
+
+async def test_a_suspended_consumer_does_not_pull(stage: MakeStage) -> None:
+    it = stage()
+    it.is_paused = True
+    await it.run()
+    await it.clock.run_for(5000)
+    assert it.pulls == []
+    it.is_paused = False
+    await it.clock.run_for(1000)
+    assert len(it.pulls) == 1
+
+
+async def test_without_a_subscription_nothing_is_pulled(stage: MakeStage) -> None:
+    it = stage()
+    it.subscription = None
+    await it.run()
+    await it.clock.run_for(3000)
+    assert it.pulls == []
+
+
+async def test_an_answer_for_a_queue_that_was_lost_is_thrown_away(stage: MakeStage) -> None:
+    it = stage()
+    gate = asyncio.Event()
+
+    async def late(held: ProcessQueue, subscription: Subscription, offset: int, commit: int) -> PullAnswer:
+        await gate.wait()
+        return found(0)
+
+    it.plan.pull = late
+    await it.run()
+    it.held.dropped = True
+    gate.set()
+    await it.clock.settle()
+    assert it.submitted == []
