@@ -64,11 +64,14 @@ def namesrv(
     port: Annotated[int | None, typer.Option("--port", "-p", help="Port.", show_default="9876")] = None,
 ) -> None:
     """Start a name server."""
-    from rocketlake.base.files import PosixFiles
-    from rocketlake.cli.settings import load_namesrv
+    from rocketlake.base.config_file import load
+    from rocketlake.namesrv.config import NameServerConfig
     from rocketlake.namesrv.server import NameServer
 
-    server = NameServer(load_namesrv(config, host=host, port=port), files=PosixFiles())
+    given = {"listenHost": host, "listenPort": port}
+    server = NameServer(
+        load(NameServerConfig, config, {key: value for key, value in given.items() if value is not None})
+    )
     run(_serve(server, lambda: typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")))
 
 
@@ -77,17 +80,20 @@ def broker(
     namesrv: Annotated[
         str | None, typer.Option("--namesrv", "-n", envvar="NAMESRV_ADDR", help="Name servers, host:port;host:port.")
     ] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of the store, instead of storePathRootDir.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of messages and tables.", show_default="storePathRootDir")
+    ] = None,
 ) -> None:
     """Start a broker, by the settings of a broker.conf."""
-    from rocketlake.base.clock import SystemClock
-    from rocketlake.base.files import PosixFiles
     from rocketlake.broker.broker import Broker
-    from rocketlake.cli.settings import load_broker
+    from rocketlake.broker.config import load_broker_conf
 
-    broker_config, store_config = load_broker(config, namesrv=namesrv, store=store)
-    server = Broker(broker_config, store_config, files=PosixFiles(), clock=SystemClock())
-    named = f"broker {broker_config.broker_name} of {broker_config.cluster_name}"
+    given = {"namesrvAddr": namesrv, "storePathRootDir": store}
+    settings, store_settings = load_broker_conf(
+        config, {key: value for key, value in given.items() if value is not None}
+    )
+    server = Broker(settings, store_settings)
+    named = f"broker {settings.broker_name} of {settings.cluster_name}"
     run(_serve(server, lambda: typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")))
 
 

@@ -1,0 +1,120 @@
+"""A whole cluster in one process: a name server and a broker, on this machine only.
+
+Owns        building both from one folder and two ports, starting and stopping them in order.
+Must not know   what either does. Used by `rocketlake up`, the test kit, notebooks and the demo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.files import Files, PosixFiles
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import load_broker_conf
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
+
+__all__ = ["SETTINGS", "Standalone"]
+
+SETTINGS: Mapping[str, str] = {
+    "brokerName": "broker-a",
+    # A laptop's messages: small files take little room, and a pull may bring more than a shared broker would give.
+    "mappedFileSizeCommitLog": str(64 << 20),
+    "maxHashSlotNum": "500000",
+    "maxIndexNum": "2000000",
+    "maxTransferCountOnMessageInMemory": "1024",
+    "maxTransferBytesOnMessageInMemory": str(2 << 20),
+    "maxTransferCountOnMessageInDisk": "1024",
+    "maxTransferBytesOnMessageInDisk": str(2 << 20),
+    "maxFilterMessageSize": "65536",
+}
+"""What differs from a broker's defaults, by Java names."""
+
+
+class Standalone:
+    """`async with Standalone(folder) as cluster:` then clients connect to cluster.namesrv_address.
+
+    `settings` are those of a broker.conf by their Java names. Port 0 takes any free one. Raises UsageError for a bad
+    setting or a port in use, StoreError when the folder is in use or cannot be read.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        namesrv_port: int = 0,
+        broker_port: int = 0,
+        host: str = "127.0.0.1",
+        settings: Mapping[str, Any] | None = None,
+        files: Files | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._files = files or PosixFiles()
+        self._clock = clock or SystemClock()
+        self._root = root.absolute()
+        self._addresses = {"bindAddress": host, "listenPort": broker_port, "fastListenPort": 0}
+        self._settings = dict(settings or {})
+        self.name_server = NameServer(
+            NameServerConfig(
+                listen_host=host, listen_port=namesrv_port, kv_config_path=self._root / "namesrv" / "kvConfig.json"
+            ),
+            clock=self._clock,
+            files=self._files,
+        )
+        self._broker: Broker | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The broker; there is one from start on."""
+        assert self._broker is not None, "not started"
+        return self._broker
+
+    @property
+    def namesrv_address(self) -> str:
+        """host:port of the name server; known from start on."""
+        return self.name_server.address
+
+    @property
+    def broker_address(self) -> str:
+        """host:port of the broker; known from start on."""
+        return self.broker.address
+
+    async def start(self) -> None:
+        """Name server first, since the broker registers with it at once."""
+        await self.name_server.start()
+        try:
+            config, store = load_broker_conf(
+                overrides={
+                    **SETTINGS,
+                    "storePathRootDir": self._root / "store",
+                    **self._settings,
+                    **self._addresses,
+                    "namesrvAddr": self.namesrv_address,
+                },
+                files=self._files,
+            )
+            self._broker = Broker(config, store, files=self._files, clock=self._clock)
+            await self._broker.start()
+        except BaseException:
+            await self.name_server.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Broker first; every message that was acknowledged is on disk when this returns."""
+        try:
+            await self.broker.stop()
+        finally:
+            await self.name_server.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
