@@ -1,0 +1,114 @@
+"""Consume queue files that are open only while they are used.
+
+Owns        a bounded number of open descriptors for any number of queue files.
+Must not know   entries.
+
+Tens of thousands of queues have tens of thousands of files, most of them idle. A `QueueFile` looks like an open file
+and is opened when touched; the one touched longest ago is closed for it. Entries are read by `pread`, so no mapping
+is held either.
+
+All calls belong to the thread of the store, except `sync`, which a worker may call: it uses a descriptor of its own
+(a sync covers the file, whoever wrote to it), so it cannot meet one that is being closed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketlake.base.files import File, Files
+
+__all__ = ["OpenFiles", "QueueFile"]
+
+Bytes = bytes | bytearray | memoryview
+
+_NEW_FOLDERS = 3  # the queue's, the topic's, and the one of all queues may all be new
+
+
+class OpenFiles:
+    """At most `limit` open files; the least recently used one gives way."""
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self.files = files
+        self._limit = max(1, limit)
+        self._opened: dict[QueueFile, File] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+    def existing(self, path: Path, size: int) -> QueueFile:
+        """A file that lies on disk with this size; it is not opened yet."""
+        return QueueFile(self, path, size, is_new=False)
+
+    def make(self, path: Path, size: int) -> QueueFile:
+        """Make a zero-filled file and its folders; they are safe after the first sync. Raises OSError, StoreError."""
+        self.files.make_dirs(path.parent)
+        self._make_room()
+        made = QueueFile(self, path, size, is_new=True)
+        self._opened[made] = self.files.open(path, size=size, create=True)
+        return made
+
+    def open(self, file: QueueFile) -> File:
+        """The open file. Raises OSError."""
+        opened = self._opened.pop(file, None)
+        if opened is None:
+            self._make_room()
+            opened = self.files.open(file.path)
+        self._opened[file] = opened
+        return opened
+
+    def close(self, file: QueueFile) -> None:
+        """Close it if it is open."""
+        if (opened := self._opened.pop(file, None)) is not None:
+            opened.close()
+
+    def _make_room(self) -> None:
+        while len(self._opened) >= self._limit:
+            self.close(next(iter(self._opened)))
+
+
+class QueueFile:
+    """A file of a consume queue (a `File`), opened when touched."""
+
+    __slots__ = ("_closed", "_is_new", "_pool", "path", "size")
+
+    def __init__(self, pool: OpenFiles, path: Path, size: int, *, is_new: bool) -> None:
+        self.path = path
+        self.size = size
+        self._pool = pool
+        self._is_new = is_new
+        self._closed = False
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`."""
+        return self._pool.open(self).pread(size, offset)
+
+    def pwrite(self, data: Bytes, offset: int) -> None:
+        """Write all of `data`."""
+        self._pool.open(self).pwrite(data, offset)
+
+    def sync(self) -> None:
+        """Make the content safe, and the names after the file was made. May run on a worker. Raises OSError."""
+        files = self._pool.files
+        file = files.open(self.path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        if self._is_new:
+            for folder in list(self.path.parents)[:_NEW_FOLDERS]:
+                files.sync_dir(folder)
+            self._is_new = False
+
+    def view(self) -> memoryview:
+        """A mapping of the whole file."""
+        return self._pool.open(self).view()
+
+    def truncate(self, size: int) -> None:
+        """Cut or lengthen with zeros."""
+        self._pool.open(self).truncate(size)
+
+    def close(self) -> None:
+        """Close for good; a second call (by the worker that removes the file) does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._pool.close(self)

@@ -1,0 +1,272 @@
+"""One consume queue: the messages of one (topic, queue id) in order.
+
+Owns        its entries, min and max offset, where its tail ends after a crash, which of its files are outdated.
+Must not know   records, other queues, when anything is flushed.
+
+Invariant: entry n lies at byte n * 20 of the queue, and belongs to the record with queue offset n.
+Invariant: physical offsets rise from entry to entry; fillers count as below every physical offset.
+
+Bytes: docs/internals/store_layout.md, "Consume queue".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.logs import get_logger
+from rocketlake.store.consume_queue.entry import (
+    ENTRY_SIZE,
+    FILLER,
+    is_filler,
+    pack_entry,
+    unpack_entries,
+    valid_count,
+)
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+
+__all__ = ["ConsumeQueue", "Entry", "first_offset"]
+
+_log = get_logger(__name__)
+
+_RECOVER_FILES = 3  # as many as Apache reads: older ones were flushed long ago
+_CHUNK_ENTRIES = 4096
+_FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
+Entry = tuple[int, int, int]
+"""(physical offset, record size, tag code)."""
+
+
+class ConsumeQueue:
+    """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
+
+    __slots__ = (
+        "_list",
+        "_min_offset",
+        "_min_physical",
+        "max_physical_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(self, topic: str, queue_id: int, mapped: MappedFileList) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.next_offset = 0
+        """Queue offset for the next message to be appended to the log (>= `max_offset`)."""
+        self.max_physical_offset = -1
+        """End of the record of the last entry, -1 without one."""
+        self._list = mapped
+        self._min_offset = mapped.min_offset // ENTRY_SIZE
+        self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset behind the last entry."""
+        return self._list.wrote_offset // ENTRY_SIZE
+
+    @property
+    def entries_per_file(self) -> int:
+        """Entries in each of its files."""
+        return self._list.file_size // ENTRY_SIZE
+
+    @property
+    def files(self) -> list[MappedFile]:
+        """Its files, oldest first."""
+        return self._list.files
+
+    def read(self, offset: int, count: int) -> list[Entry]:
+        """Up to `count` entries from `offset`, all of one file; empty if there is none at `offset`."""
+        position = offset * ENTRY_SIZE
+        mapped = self._list.find(position)
+        if mapped is None or offset < 0:
+            return []
+        size = min(count * ENTRY_SIZE, mapped.start + mapped.committed - position)
+        if size <= 0:
+            return []
+        return unpack_entries(mapped.file.pread(size, position - mapped.start))
+
+    def entry(self, offset: int) -> Entry | None:
+        """The entry at `offset`, None if there is none."""
+        found = self.read(offset, 1)
+        return found[0] if found else None
+
+    def next_file_offset(self, offset: int) -> int:
+        """First queue offset of the file behind the one that would hold `offset`."""
+        return offset + self.entries_per_file - offset % self.entries_per_file
+
+    def min_offset(self, min_physical: int) -> int:
+        """First queue offset whose record starts at or behind `min_physical`; equals `max_offset` when none does."""
+        if min_physical != self._min_physical:
+            self._min_offset = self._find_min(min_physical)
+            self._min_physical = min_physical
+        return self._min_offset
+
+    def _find_min(self, min_physical: int) -> int:
+        low = max(self._min_offset, self._list.min_offset // ENTRY_SIZE)
+        high = self.max_offset
+        if low >= high or self._physical(low) >= min_physical:
+            return min(low, high)
+        if self._physical(high - 1) < min_physical:
+            return high
+        return first_offset(lambda offset: self._physical(offset) >= min_physical, low, high)
+
+    def _physical(self, offset: int) -> int:
+        entry = self.entry(offset)
+        return -1 if entry is None or is_filler(entry[0], entry[1]) else entry[0]
+
+    # -- appending -----------------------------------------------------------------------------------------------------
+
+    def append(self, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
+        """Append the entry of a record; False when it is there already (a record may be dispatched again).
+
+        Raises OSError or StoreError when the disk refuses.
+        """
+        if physical_offset + size <= self.max_physical_offset:
+            return False
+        expected = self.max_offset
+        if offset != expected:
+            if offset < expected:
+                return False
+            self._fill(offset)
+        self._list.append(pack_entry(physical_offset, size, tag_code))
+        self.max_physical_offset = physical_offset + size
+        if offset >= self.next_offset:
+            self.next_offset = offset + 1
+        return True
+
+    def _fill(self, offset: int) -> None:
+        """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
+        target = offset * ENTRY_SIZE
+        if not self._list.files:
+            self._min_offset = offset
+        elif offset - self.max_offset > self.entries_per_file:
+            _log.error(
+                "queue %d of %s ends at %d, the next record says %d: entries are missing, it is put at the end",
+                self.queue_id,
+                self.topic,
+                self.max_offset,
+                offset,
+            )
+            return
+        mapped = self._list.file_for_append(target)
+        while (gap := target - self._list.wrote_offset) > 0:
+            mapped = self._list.file_for_append()
+            mapped.append(FILLER * (min(gap, mapped.room) // ENTRY_SIZE))
+
+    # -- recovery ------------------------------------------------------------------------------------------------------
+
+    def recover(self, *, all_flushed: bool) -> None:
+        """Find the end of what was written: the files were loaded as if they were full.
+
+        `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache.
+        """
+        files = self._list.files
+        if files:
+            first = max(0, len(files) - _RECOVER_FILES)
+            if not all_flushed:
+                for mapped in files[first:]:
+                    mapped.flushed = 0
+                self._list.flushed_offset = files[first].start
+            end = files[first].start
+            for mapped in files[first:]:
+                count = _written_entries(mapped)
+                end = mapped.start + count * ENTRY_SIZE
+                if end < mapped.end:
+                    break
+            self._list.truncate(end)
+        self._drop_fillers()
+        self._tail_moved()
+
+    def truncate_after(self, physical_offset: int) -> None:
+        """Forget the entries whose record starts at or behind `physical_offset` (the log was cut there)."""
+        end = self.max_offset
+        start = self._list.min_offset // ENTRY_SIZE
+        while end > start and (entry := self.entry(end - 1)) is not None:
+            if entry[0] < physical_offset:
+                break
+            end -= 1
+        if end < self.max_offset:
+            self._list.truncate(end * ENTRY_SIZE)
+            self._drop_fillers()
+        self._tail_moved()
+
+    def _drop_fillers(self) -> None:
+        """Fillers with no entry behind them are left of a write that was cut off."""
+        end = self.max_offset
+        start = self._list.min_offset // ENTRY_SIZE
+        kept = end
+        while kept > start and (entry := self.entry(kept - 1)) is not None and is_filler(entry[0], entry[1]):
+            kept -= 1
+        if kept < end:
+            self._list.truncate(kept * ENTRY_SIZE)
+
+    def _tail_moved(self) -> None:
+        last = self.entry(self.max_offset - 1)
+        self.max_physical_offset = -1 if last is None else last[0] + last[1]
+        self.next_offset = self.max_offset
+        self._min_offset = min(max(self._min_offset, self._list.min_offset // ENTRY_SIZE), self.max_offset)
+        self._min_physical = -1
+
+    # -- flushing and dropping -----------------------------------------------------------------------------------------
+
+    @property
+    def is_flushed(self) -> bool:
+        """True when every entry is safe."""
+        return self._list.flushed_offset >= self._list.wrote_offset
+
+    def to_flush(self, least_pages: int) -> FlushJob | None:
+        """What to sync now, None when it is not worth it (or a sync failed before)."""
+        return self._list.to_flush(least_pages)
+
+    def flush(self) -> None:
+        """Sync everything on this thread. Raises StoreError."""
+        while not self.is_flushed:
+            self._list.flush()
+
+    def drop_before(self, min_physical: int) -> list[MappedFile]:
+        """Take out the files whose last entry lies below `min_physical`, never the last file; closed, to be removed."""
+        outdated = 0
+        for mapped in self._list.files[:-1]:
+            last = self.entry(mapped.end // ENTRY_SIZE - 1)
+            if last is None or last[0] >= min_physical:
+                break
+            outdated += 1
+        dropped = self._list.drop_first(outdated)
+        for mapped in dropped:
+            mapped.close()
+        return dropped
+
+    def destroy(self) -> None:
+        """Remove all files. Raises OSError."""
+        self._list.destroy()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._list.close()
+
+
+def first_offset(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The first offset in [low, high) for which a condition holds that, once true, stays true; `high` if none."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _written_entries(mapped: MappedFile) -> int:
+    """How many entries a file holds, by reading it until the first that was never written."""
+    count = 0
+    wanted = _FIRST_CHUNK_ENTRIES
+    while True:
+        data = mapped.file.pread(min(wanted * ENTRY_SIZE, mapped.size - count * ENTRY_SIZE), count * ENTRY_SIZE)
+        found = valid_count(data)
+        count += found
+        if not data or found * ENTRY_SIZE < len(data):
+            return count
+        wanted = _CHUNK_ENTRIES

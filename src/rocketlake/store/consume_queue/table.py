@@ -1,0 +1,200 @@
+"""All consume queues of a store.
+
+Owns        which queues there are, their next offsets, what is to be flushed, dropped or cut in all of them.
+Must not know   records, the key index, topic settings.
+
+Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+from rocketlake.base.logs import get_logger
+from rocketlake.store.consume_queue.entry import ENTRY_SIZE
+from rocketlake.store.consume_queue.open_files import OpenFiles
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+
+__all__ = ["ConsumeQueueTable", "queue_folders"]
+
+_log = get_logger(__name__)
+
+_OPEN_FILES_MAX = 512
+_NOT_A_FOLDER = frozenset(("", ".", ".."))
+
+
+def queue_folders(folder: Path, files: Files) -> Iterator[tuple[str, int, Path]]:
+    """(topic, queue id, folder) of each queue below `folder`; other names are passed over, as Apache does."""
+    for topic in files.list_dir(folder):
+        if not files.is_dir(folder / topic):
+            continue
+        for name in files.list_dir(folder / topic):
+            path = folder / topic / name
+            if name.isascii() and name.isdigit() and files.is_dir(path):
+                yield topic, int(name), path
+
+
+class ConsumeQueueTable:
+    """The queues by topic and queue id. A queue exists from its first assigned offset, its files from its first entry."""
+
+    def __init__(
+        self,
+        folder: Path,
+        files: Files,
+        *,
+        file_size: int = 300_000 * ENTRY_SIZE,
+        open_files_max: int = _OPEN_FILES_MAX,
+    ) -> None:
+        """`file_size` is rounded up to whole entries."""
+        self.folder = folder
+        self.file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
+        self.min_physical = 0
+        """Where the commit log starts: entries below it count as gone."""
+        self._disk = files
+        self._open = OpenFiles(files, open_files_max)
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._not_flushed: set[ConsumeQueue] = set()
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def load(self, *, last_exit_ok: bool = True) -> None:
+        """Find all queues on disk and the end of each. Raises StoreError for files that do not fit together."""
+        for topic, queue_id, folder in queue_folders(self.folder, self._disk):
+            mapped = self._file_list(folder)
+            mapped.load(lambda path: self._open.existing(path, self.file_size))
+            queue = ConsumeQueue(topic, queue_id, mapped)
+            queue.recover(all_flushed=last_exit_ok)
+            self._topics.setdefault(topic, {})[queue_id] = queue
+            if not queue.is_flushed:
+                self._not_flushed.add(queue)
+
+    def _file_list(self, folder: Path) -> MappedFileList:
+        return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))
+
+    # -- queues --------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, None if nothing was ever assigned or found for it."""
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def _find_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queues = self._topics.get(topic)
+        queue = None if queues is None else queues.get(queue_id)
+        if queue is not None:
+            return queue
+        # Names are checked where they come in; a record in a strange log must not lead out of the folder either.
+        if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or queue_id < 0:
+            raise StoreError(f"no queue can be named {topic!r} {queue_id}", path=str(self.folder))
+        queue = ConsumeQueue(topic, queue_id, self._file_list(self.folder / topic / str(queue_id)))
+        self._topics.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def topics(self) -> list[str]:
+        """Topics that have a queue."""
+        return list(self._topics)
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """Queue ids of a topic, in order."""
+        return sorted(self._topics.get(topic, ()))
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First queue offset that can be read; 0 for an unknown queue."""
+        queue = self.find(topic, queue_id)
+        return 0 if queue is None else queue.min_offset(self.min_physical)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset behind the last message that can be read; 0 for an unknown queue."""
+        queue = self.find(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    # -- appending -----------------------------------------------------------------------------------------------------
+
+    def assign(self, topic: str, queue_id: int, count: int = 1) -> int:
+        """Take the next `count` queue offsets, for records about to be appended; returns the first."""
+        queue = self._find_or_make(topic, queue_id)
+        first = queue.next_offset
+        queue.next_offset = first + count
+        return first
+
+    def give_back(self, topic: str, queue_id: int, count: int = 1) -> None:
+        """Undo the last `assign` of this queue: nothing was appended."""
+        self._find_or_make(topic, queue_id).next_offset -= count
+
+    def append(self, topic: str, queue_id: int, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
+        """Append the entry of a record; False when it is there already. Raises OSError or StoreError."""
+        queue = self._find_or_make(topic, queue_id)
+        appended = queue.append(offset, physical_offset, size, tag_code)
+        if appended:
+            self._not_flushed.add(queue)
+        return appended
+
+    # -- flushing ------------------------------------------------------------------------------------------------------
+
+    def to_flush(self, least_pages: int = 0) -> list[FlushJob]:
+        """What to sync now; only queues that were appended to since their last sync are looked at."""
+        self._not_flushed = {queue for queue in self._not_flushed if not queue.is_flushed}
+        jobs = (queue.to_flush(least_pages) for queue in self._not_flushed)
+        return [job for job in jobs if job is not None]
+
+    def flush(self) -> None:
+        """Sync everything on this thread. Raises StoreError."""
+        for queue in self._not_flushed:
+            queue.flush()
+        self._not_flushed.clear()
+
+    # -- cutting and dropping ------------------------------------------------------------------------------------------
+
+    def max_physical_offset(self) -> int:
+        """End of the last record that has an entry, -1 when there is none."""
+        return max((queue.max_physical_offset for queue in self), default=-1)
+
+    def truncate_after(self, physical_offset: int) -> None:
+        """Forget entries of records at or behind `physical_offset`; next offsets follow."""
+        for queue in self:
+            if queue.max_physical_offset > physical_offset or queue.next_offset > queue.max_offset:
+                queue.truncate_after(physical_offset)
+
+    def delete_before(self, min_physical: int) -> list[MappedFile]:
+        """The commit log starts at `min_physical` now: returns the files to remove, on a worker if you like.
+
+        Min offsets are worked out when they are asked for, so this stays cheap with many queues.
+        """
+        self.min_physical = min_physical
+        return [mapped for queue in self if len(queue.files) > 1 for mapped in queue.drop_before(min_physical)]
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Remove all queues of these topics. Raises OSError."""
+        for name in names:
+            queues = self._topics.pop(name, {})
+            self._not_flushed.difference_update(queues.values())
+            for queue in queues.values():
+                queue.destroy()
+                self._remove_folder(self.folder / name / str(queue.queue_id))
+            if queues:
+                self._remove_folder(self.folder / name)
+
+    def _remove_folder(self, folder: Path) -> None:
+        if self._disk.exists(folder):
+            try:
+                self._disk.remove(folder)
+            except OSError as error:  # a stranger's file in it: an empty queue folder does no harm
+                _log.warning("the folder %s of a deleted topic stays: %s", folder, error)
+
+    def destroy_all(self) -> None:
+        """Remove every queue: there is no commit log to point into. Raises OSError."""
+        self.delete_topics(self.topics())
+
+    def close(self) -> None:
+        """Close all files."""
+        for queue in self:
+            queue.close()

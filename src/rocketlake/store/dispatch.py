@@ -1,0 +1,166 @@
+"""Follow the commit log: build consume queues and key index, tell that messages have arrived.
+
+Owns        how far the log is dispatched; the order queue, index, arrival.
+Must not know   how records are appended or flushed, who waits for arrivals.
+
+Invariant: everything below `position` is in its queue and in the index; a record whose entries could not be written
+stays at `position` and is tried again.
+
+Two ways lead to the same bytes: `appended` remembers what is known of a record just written, so `run` need not
+read it again; everything else (recovery, write pool, replication) is scanned from the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry, scan
+from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file_list import MappedFileList
+
+__all__ = ["Arrival", "Dispatch"]
+
+Arrival = Callable[[str, int, int, int, int], None]
+"""(topic, queue id, new max offset, tag code, store ms)."""
+
+_log = get_logger(__name__)
+
+_SLICE_BYTES = 256 * 1024
+_APPENDED_MAX = 10_000
+
+
+class Dispatch:
+    """Brings queues and index up to a physical offset, a bounded piece of work at a time."""
+
+    def __init__(
+        self,
+        log: MappedFileList,
+        table: ConsumeQueueTable,
+        index: KeyIndex | None,
+        delays_ms: Sequence[int] = (),
+    ) -> None:
+        """`delays_ms[k - 1]` is the delay of level k; `index` None builds no key index."""
+        self.on_arrival: Arrival | None = None
+        self.position = 0
+        """Physical offset up to which everything is dispatched."""
+        self.last_store_ms = 0
+        """Store time of the last record dispatched."""
+        self.error = ""
+        """Why the record at `position` could not be dispatched; "" while all is well."""
+        self._log_files = log
+        self._table = table
+        self._index = index
+        self._delays_ms = delays_ms
+        self._appended: deque[DispatchEntry] = deque()
+        self._warnings = RareWarnings(_log)
+
+    # -- the short way -------------------------------------------------------------------------------------------------
+
+    def appended(self, entry: DispatchEntry) -> None:
+        """Remember a record just appended (its `appended_entry`); `run` dispatches it when it may be read."""
+        if len(self._appended) >= _APPENDED_MAX:
+            self._appended.clear()  # nobody dispatches: the log knows it all, memory need not
+        self._appended.append(entry)
+
+    # -- the work ------------------------------------------------------------------------------------------------------
+
+    def run(self, limit: int, *, slices: int = 1) -> bool:
+        """Dispatch up to physical offset `limit`, at most `slices` slices of the log; True when there is more to do.
+
+        A disk that refuses is no exception here: `error` says why, and the next run tries again.
+        """
+        limit = min(limit, self._log_files.max_offset)
+        self.error = ""
+        try:
+            while slices > 0 and self.position < limit:
+                self._dispatch_appended(limit)
+                if self.position < limit and not self._scan_slice(limit):
+                    return False
+                slices -= 1
+        except (OSError, StoreError) as error:
+            self.error = str(error)
+            self._warnings.warn("disk", "cannot dispatch the record at %d: %s", self.position, error)
+            return True
+        return self.position < limit
+
+    def run_all(self, limit: int) -> None:
+        """Dispatch up to `limit` in one go (recovery, stop). Raises StoreError when the disk refuses."""
+        while self.run(limit, slices=64):
+            if self.error:
+                raise StoreError(f"cannot dispatch: {self.error}", path=str(self._table.folder), offset=self.position)
+
+    def _dispatch_appended(self, limit: int) -> None:
+        appended = self._appended
+        while appended:
+            entry = appended[0]
+            if entry.physical_offset < self.position:
+                appended.popleft()
+            elif entry.physical_offset == self.position and entry.physical_offset + entry.size <= limit:
+                self._dispatch(entry)
+                appended.popleft()
+            else:
+                return
+
+    def _scan_slice(self, limit: int) -> bool:
+        """Dispatch one slice of the log; False when nothing whole starts at `position` yet."""
+        mapped = self._log_files.find(max(self.position, self._log_files.min_offset))
+        if mapped is None:
+            return False
+        self.position = max(self.position, mapped.start)
+        readable = min(limit - mapped.start, mapped.committed)
+        start = self.position - mapped.start
+        end = min(readable, start + _SLICE_BYTES)
+        entries, taken, status = self._scan(mapped, start, end)
+        if status == END and taken == 0 and end < readable:
+            entries, taken, status = self._scan(mapped, start, readable)  # one record longer than a slice
+        for entry in entries:
+            self._dispatch(entry)
+        if status == END and (taken > 0 or readable < mapped.size):
+            return taken > 0
+        if status != END or self.position + taken < mapped.end:
+            self._pass_by(mapped, start + taken, readable, status)
+        return True
+
+    def _scan(self, mapped: MappedFile, start: int, end: int) -> tuple[list[DispatchEntry], int, int]:
+        view = mapped.read(start, end - start)
+        if view is None:
+            return [], 0, END
+        return scan(view, mapped.start + start, False, self._delays_ms)
+
+    def _pass_by(self, mapped: MappedFile, position: int, readable: int, status: int) -> None:
+        """Go on behind what is no record: a blank ends its file; damage is left out as far as its size is known."""
+        if status == BLANK:
+            self.position = mapped.end
+            return
+        damaged = mapped.start + position
+        self.position = mapped.start + readable
+        if status == BAD_LENGTH:
+            self.position = min(self.position, damaged + int.from_bytes(mapped.view[position : position + 4], "big"))
+        self._warnings.warn(
+            "damage", "no sound record at %d of the commit log: passed by up to %d", damaged, self.position
+        )
+
+    def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
+        """Put records found by a walk over the log into queues and index, telling nobody. Raises OSError, StoreError."""
+        for entry in entries:
+            self._build(entry)
+
+    def _dispatch(self, entry: DispatchEntry) -> None:
+        self._build(entry)
+        self.position = entry.physical_offset + entry.size
+        if self.on_arrival is not None and entry.is_queued():
+            self.on_arrival(entry.topic, entry.queue_id, entry.queue_offset + 1, entry.tag_code, entry.store_ms)
+
+    def _build(self, entry: DispatchEntry) -> None:
+        if entry.is_queued():
+            self._table.append(
+                entry.topic, entry.queue_id, entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code
+            )
+        if self._index is not None and entry.is_indexed():
+            self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
+        self.last_store_ms = entry.store_ms

@@ -1,0 +1,234 @@
+"""All key index files of a store: the newest is written, all are searched.
+
+Owns        which file is written, its name, rolling to the next, expiry, what is safe on disk.
+Must not know   the bytes of a file, records.
+
+Invariant: files are in the order of their names and of their physical offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+from rocketlake.base.logs import get_logger
+from rocketlake.store.key_index.file import KeyIndexFile
+from rocketlake.store.key_index.layout import key_hash
+
+__all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
+
+_log = get_logger(__name__)
+
+_NO_LIMIT = 2**63 - 1
+
+
+def index_names(folder: Path, files: Files) -> list[str]:
+    """Names of the index files of a folder, oldest first; other names are passed over, as Apache does."""
+    return [name for name in files.list_dir(folder) if name.isascii() and name.isdigit()]
+
+
+class KeyIndexFlush:
+    """One sync of index files: `run` on a worker, then `done` or `failed` on the loop, as with a FlushJob."""
+
+    def __init__(self, owner: KeyIndex, files: Sequence[KeyIndexFile], new_names: bool) -> None:
+        self._owner = owner
+        self._files = [(file, file.count) for file in files]
+        self._end_ms = owner.last_ms
+        self._new_names = new_names
+
+    def run(self) -> None:
+        """Sync. Raises OSError."""
+        for file, _count in self._files:
+            file.file.sync()
+        if self._new_names:
+            self._owner.sync_names()
+
+    def done(self) -> None:
+        """What had been put when the job was made is safe."""
+        self._owner.synced(self._files, self._end_ms)
+
+    def failed(self, error: Exception) -> None:
+        """Nothing more is promised about the index until the next start."""
+        self._owner.sync_error = f"sync of the key index failed: {error}"
+
+
+class KeyIndex:
+    """The index over all messages. Keys are texts "topic#key"."""
+
+    def __init__(
+        self, folder: Path, files: Files, clock: Clock, *, slots: int = 5_000_000, entries_max: int = 20_000_000
+    ) -> None:
+        self.folder = folder
+        self.files: list[KeyIndexFile] = []
+        self.safe_ms = 0
+        """Store time of the last entry that is safe on disk; goes into the checkpoint."""
+        self.sync_error = ""
+        self._disk = files
+        self._clock = clock
+        self._slots = slots
+        self._entries_max = entries_max
+        self._not_synced: list[KeyIndexFile] = []
+        self._new_names = False
+
+    # -- loading -------------------------------------------------------------------------------------------------------
+
+    def load(self, *, last_exit_ok: bool, index_ms: int) -> None:
+        """Open the files; after an unclean stop mend those that were not safe at the checkpoint's `index_ms`.
+
+        Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
+        """
+        self.files = [self._open(name) for name in index_names(self.folder, self._disk)]
+        self.safe_ms = index_ms
+        if not last_exit_ok:
+            # The last one always: its header may be older than its slots.
+            first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
+            self._mend(self.files[max(first, 0) :], _NO_LIMIT)
+
+    def _open(self, name: str) -> KeyIndexFile:
+        return KeyIndexFile(self._disk, self.folder / name, slots=self._slots, entries_max=self._entries_max)
+
+    def _mend(self, files: Sequence[KeyIndexFile], end_physical: int) -> None:
+        for file in files:
+            file.mend(end_physical)
+            self._changed(file)
+            if not file.is_full:
+                # What later files hold will be dispatched again behind what was lost here: they must not be in its way.
+                for later in self._cut_behind(file):
+                    later.remove()
+                return
+
+    def _cut_behind(self, file: KeyIndexFile) -> list[KeyIndexFile]:
+        keep = self.files.index(file) + 1
+        later, self.files = self.files[keep:], self.files[:keep]
+        self._not_synced = [known for known in self._not_synced if known not in later]
+        return later
+
+    # -- putting -------------------------------------------------------------------------------------------------------
+
+    def put(self, keys: Sequence[str], physical_offset: int, store_ms: int) -> None:
+        """Add the keys of one record; nothing happens when later records are in already. Raises OSError, StoreError."""
+        if not keys or (self.files and physical_offset < self.files[-1].end_physical):
+            return
+        for key in keys:
+            file = self._file_with_room()
+            file.put(key_hash(key), physical_offset, store_ms)
+            self._changed(file)
+
+    def _changed(self, file: KeyIndexFile) -> None:
+        if not self._not_synced or self._not_synced[-1] is not file:
+            self._not_synced.append(file)
+
+    def _file_with_room(self) -> KeyIndexFile:
+        last = self.files[-1] if self.files else None
+        if last is not None and not last.is_full:
+            return last
+        self._disk.make_dirs(self.folder)
+        if last is not None:
+            last.write_out()
+        file = self._open(self._new_name(last))
+        self._new_names = True
+        if last is not None:
+            file.follow(last)
+        self.files.append(file)
+        return file
+
+    def _new_name(self, last: KeyIndexFile | None) -> str:
+        """The local time to the millisecond; names rise even when the clock is set back, their order is the files'."""
+        now_ms = self._clock.now_ms()
+        name = int(datetime.fromtimestamp(now_ms // 1000).strftime("%Y%m%d%H%M%S") + f"{now_ms % 1000:03d}")
+        if last is not None:
+            name = max(name, int(last.path.name) + 1)
+        return f"{name:017d}"
+
+    # -- finding -------------------------------------------------------------------------------------------------------
+
+    def find(self, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Physical offsets of up to `max_count` records, newest first, stored from `begin_ms` to `end_ms`.
+
+        Times count in whole seconds from the begin of a file; other keys with the same hash may be among the hits.
+        """
+        hash_code = key_hash(key)
+        found: list[int] = []
+        for file in reversed(self.files):
+            if not file.is_empty and file.overlaps(begin_ms, end_ms):
+                found += file.find(hash_code, max_count - len(found), begin_ms, end_ms)
+            if file.begin_ms < begin_ms or len(found) >= max_count:
+                break
+        return found
+
+    @property
+    def last_ms(self) -> int:
+        """Store time of the newest entry, 0 without one."""
+        return self.files[-1].end_ms if self.files else 0
+
+    @property
+    def last_physical_offset(self) -> int:
+        """Physical offset of the newest entry, 0 without one."""
+        return self.files[-1].end_physical if self.files else 0
+
+    # -- flushing ------------------------------------------------------------------------------------------------------
+
+    def to_flush(self) -> list[KeyIndexFlush]:
+        """What to sync now, as a list of at most one job; writes out what was put first. Raises OSError."""
+        if not self._not_synced or self.sync_error:
+            return []
+        for file in self._not_synced:
+            file.write_out()
+        job = KeyIndexFlush(self, self._not_synced, self._new_names)
+        self._new_names = False
+        return [job]
+
+    def sync_names(self) -> None:
+        """Make the names of new files safe. Raises OSError."""
+        self._disk.sync_dir(self.folder)
+        self._disk.sync_dir(self.folder.parent)
+
+    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int) -> None:
+        """A job is done: entries stored up to `end_ms` are safe. A file that grew meanwhile still counts as changed."""
+        unchanged = [file for file, count in counts if file.count == count]
+        self._not_synced = [file for file in self._not_synced if file not in unchanged]
+        self.safe_ms = max(self.safe_ms, end_ms)
+
+    def flush(self) -> None:
+        """Sync everything on this thread. Raises StoreError."""
+        try:
+            for job in self.to_flush():
+                job.run()
+                job.done()
+        except OSError as error:
+            self.sync_error = f"sync of the key index failed: {error}"
+        if self.sync_error:
+            raise StoreError(self.sync_error, path=str(self.folder))
+
+    # -- cutting and dropping ------------------------------------------------------------------------------------------
+
+    def truncate_after(self, physical_offset: int) -> None:
+        """Forget entries of records at or behind `physical_offset` (the log was cut there). Raises OSError."""
+        self._mend([file for file in self.files if file.end_physical >= physical_offset], physical_offset)
+
+    def delete_before(self, min_physical: int) -> list[KeyIndexFile]:
+        """Take out the files that end below `min_physical`, never the newest; the caller removes them."""
+        outdated = 0
+        for file in self.files[:-1]:
+            if file.end_physical >= min_physical:
+                break
+            outdated += 1
+        dropped, self.files = self.files[:outdated], self.files[outdated:]
+        self._not_synced = [file for file in self._not_synced if file not in dropped]
+        return dropped
+
+    def destroy_all(self) -> None:
+        """Remove every file. Raises OSError."""
+        self._not_synced.clear()
+        while self.files:
+            self.files.pop().remove()
+
+    def close(self) -> None:
+        """Write out and close all files. Raises OSError."""
+        for file in self.files:
+            file.write_out()
+            file.close()
