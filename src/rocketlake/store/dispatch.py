@@ -146,7 +146,7 @@ class Dispatch:
         )
 
     def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
-        """Put records found by a walk over the log into queues and index, telling nobody. Raises OSError, StoreError."""
+        """Put records found by a walk over the log into queues and index, quietly. Raises OSError, StoreError."""
         for entry in entries:
             self._build(entry)
 

@@ -40,7 +40,7 @@ def queue_folders(folder: Path, files: Files) -> Iterator[tuple[str, int, Path]]
 
 
 class ConsumeQueueTable:
-    """The queues by topic and queue id. A queue exists from its first assigned offset, its files from its first entry."""
+    """All queues. A queue exists from its first assigned offset, its files from its first entry."""
 
     def __init__(
         self,

@@ -108,7 +108,8 @@ def link_entries(
     """Check a run of entries (numbers from `first` on) as they lie on disk after a crash, and link them anew.
 
     Sound are entries whose physical offsets do not fall and stay below `end_physical`; the first other one ends the
-    run, and so does an empty one (a page that never reached the disk). `heads` (one per slot) holds the newest entry of each slot so far and is brought up to date.
+    run, and so does an empty one (a page that never reached the disk). `heads` (one per slot) holds the newest entry
+    of each slot so far and is brought up to date.
 
     Returns (sound entries, last physical offset, seconds of the last, the sound entries with right links).
     """
