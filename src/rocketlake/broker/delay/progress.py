@@ -34,7 +34,6 @@ class DelayProgress:
     ) -> None:
         """`flushed_offset`: how much of the commit log is on disk; `version_step`: delayOffsetUpdateVersionStep."""
         self.path = path
-        self.changed = False
         self.data_version = DataVersion(timestamp=clock.now_ms())
         self._files = files
         self._clock = clock
@@ -44,6 +43,16 @@ class DelayProgress:
         self._next: dict[int, int] = {}
         self._safe: dict[int, int] = {}
         self._unsafe: dict[int, deque[tuple[int, int]]] = {}
+        self._moved = False
+
+    @property
+    def changed(self) -> bool:
+        """Is there something to save, now or when the log has been flushed?"""
+        return self._moved or bool(self._unsafe)
+
+    @changed.setter
+    def changed(self, changed: bool) -> None:
+        self._moved = changed
 
     def next_offset(self, level: int) -> int:
         """The queue offset to deliver next."""
@@ -58,7 +67,7 @@ class DelayProgress:
             log_offset = max(log_offset, unsafe[-1][0])
         unsafe.append((log_offset, next_offset))
         self._settle(level)
-        self.changed = True
+        self._moved = True
         self._steps += 1
         if self._steps % self._version_step == 0:
             self.data_version = self.data_version.next(self._clock.now_ms())
@@ -100,13 +109,11 @@ class DelayProgress:
                 hint=f"restore it from {self.path}.bak, or move it away: delayed messages are then delivered again",
             ) from error
         self._next = dict(self._safe)
-        self.changed = False
 
     def _settle(self, level: int) -> None:
         unsafe = self._unsafe[level]
         flushed = self._flushed_offset()
         while unsafe and unsafe[0][0] <= flushed:
             self._safe[level] = unsafe.popleft()[1]
-            self.changed = True
         if not unsafe:
             del self._unsafe[level]

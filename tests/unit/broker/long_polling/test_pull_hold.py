@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
+from rocketlake.net.link import Link
+
+NewLink = Callable[[ManualClock], Link]
+
+
+class Waiting:
+    """Pulls held for one test, and which of them were taken up again."""
+
+    def __init__(self, new_link: NewLink) -> None:
+        self.clock = ManualClock()
+        self.new_link = lambda: new_link(self.clock)
+        self.hold = PullHold(self.clock, held_max=3)
+        self.resumed: list[str] = []
+        self.link = self.new_link()
+
+    def pull(
+        self,
+        name: str,
+        *,
+        queue_id: int = 0,
+        offset: int = 0,
+        tag: int | None = None,
+        hold_ms: int = 1000,
+        link: Link | None = None,
+    ) -> None:
+        match = None if tag is None else frozenset((tag,)).__contains__
+        held = HeldPull(("T", queue_id), offset, match, link or self.link, lambda: self.resumed.append(name))
+        self.hold.hold(held, hold_ms)
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.hold.expire()
+
+
+@pytest.fixture
+async def waiting(new_link: NewLink) -> Waiting:
+    return Waiting(new_link)
+
+
+async def test_a_message_wakes_the_pulls_of_its_queue_only(waiting: Waiting) -> None:
+    waiting.pull("here")
+    waiting.pull("elsewhere", queue_id=1)
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    assert waiting.resumed == ["here"]
+    assert len(waiting.hold) == 1
+
+
+async def test_pulls_are_woken_in_the_order_they_came(waiting: Waiting) -> None:
+    for name in ("first", "second", "third"):
+        waiting.pull(name)
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    assert waiting.resumed == ["first", "second", "third"]
+
+
+async def test_a_message_before_the_offset_asked_for_wakes_nobody(waiting: Waiting) -> None:
+    waiting.pull("p", offset=5)
+    waiting.hold.message_arrived("T", 0, 5, 0)
+    assert waiting.resumed == []
+    waiting.hold.message_arrived("T", 0, 6, 0)
+    assert waiting.resumed == ["p"]
+
+
+async def test_a_message_with_another_tag_leaves_the_pull_waiting(waiting: Waiting) -> None:
+    waiting.pull("p", tag=7)
+    waiting.hold.message_arrived("T", 0, 1, 8)
+    assert waiting.resumed == []
+    waiting.hold.message_arrived("T", 0, 2, 7)
+    assert waiting.resumed == ["p"]
+
+
+async def test_a_pull_is_ended_after_its_time_not_before(waiting: Waiting) -> None:
+    waiting.pull("p", hold_ms=1000)
+    waiting.pass_time(999)
+    assert waiting.resumed == []
+    waiting.pass_time(101)
+    assert waiting.resumed == ["p"]
+    assert len(waiting.hold) == 0
+
+
+async def test_a_woken_pull_is_not_ended_again(waiting: Waiting) -> None:
+    waiting.pull("p", hold_ms=1000)
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    waiting.pass_time(5000)
+    assert waiting.resumed == ["p"]
+
+
+async def test_pulls_of_a_closed_link_are_forgotten(waiting: Waiting) -> None:
+    other = waiting.new_link()
+    waiting.pull("gone")
+    waiting.pull("gone too", queue_id=1)
+    waiting.pull("stays", link=other)
+    waiting.link.connection_lost(None)
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    waiting.pass_time(5000)
+    assert waiting.resumed == ["stays"]
+
+
+async def test_a_link_is_watched_once_however_often_it_pulls(waiting: Waiting) -> None:
+    for _ in range(3):
+        waiting.pull("p")
+        waiting.hold.message_arrived("T", 0, 1, 0)
+    assert len(waiting.link.on_close) == 1
+
+
+async def test_there_is_a_bound_on_waiting_pulls(waiting: Waiting) -> None:
+    for queue_id in range(3):
+        assert not waiting.hold.is_full
+        waiting.pull("p", queue_id=queue_id)
+    assert waiting.hold.is_full
+
+
+async def test_stop_answers_everybody_and_holds_no_more(waiting: Waiting) -> None:
+    await waiting.hold.start()
+    waiting.pull("p")
+    await waiting.hold.stop()
+    assert waiting.resumed == ["p"]
+    assert waiting.hold.is_closed
+
+
+async def test_the_timer_ends_holds_and_rests_when_there_are_none(waiting: Waiting) -> None:
+    await waiting.hold.start()
+    await waiting.clock.settle()
+    assert waiting.clock.sleeping == 0
+    waiting.pull("p", hold_ms=1000)
+    await waiting.clock.run_for(1200)
+    assert waiting.resumed == ["p"]
+    assert waiting.clock.sleeping == 0
+    waiting.pull("q", hold_ms=500)
+    await waiting.clock.run_for(700)
+    assert waiting.resumed == ["p", "q"]
+    await waiting.hold.stop()
