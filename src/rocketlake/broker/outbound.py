@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
+from rocketlake.model.route import Route
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc
+from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.namesrv import RegisterBrokerHeader, UnregisterBrokerHeader
+from rocketlake.protocol.headers.namesrv import GetRouteHeader, RegisterBrokerHeader, UnregisterBrokerHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Identity", "Outbound"]
 
 _UNREGISTER_MS = 3000
+_ROUTE_MS = 3000
 
 
 class Identity:
@@ -71,6 +74,15 @@ class Outbound:
         )
         command = Command.request(RequestCode.UNREGISTER_BROKER, header)
         _check(await self._net.invoke(namesrv, command, _UNREGISTER_MS), namesrv)
+
+    async def route(self, namesrv: str, topic: str) -> Route | None:
+        """GET_ROUTEINFO_BY_TOPIC; None if the name server does not know the topic."""
+        command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteHeader(topic=topic))
+        answer = await self._net.invoke(namesrv, command, _ROUTE_MS)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        _check(answer, namesrv)
+        return RouteBody.decode(answer.body_bytes).to_model()
 
 
 def _check(answer: Command, namesrv: str) -> None:

@@ -19,7 +19,10 @@ from rocketlake.base.saved_json import save_text
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 
-__all__ = ["SavedTable", "TableSaver"]
+__all__ = ["NOT_SAVED", "SavedTable", "TableSaver"]
+
+NOT_SAVED = "the change is in force, but could not be saved; see the broker's log"
+"""What a requester is told whose change reached memory only."""
 
 _log = get_logger("broker.table_saver")
 

@@ -25,7 +25,6 @@ from rocketlake.protocol.response_code import ResponseCode
 __all__ = ["Client"]
 
 
-
 class Client:
     """HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST_BY_GROUP, CHECK_CLIENT_CONFIG."""
 

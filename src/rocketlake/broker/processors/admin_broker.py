@@ -1,0 +1,217 @@
+"""The broker itself, as administrators see it: figures, settings, delay levels.
+
+Owns        the names of the figures, which settings a request may change and how a refusal reads.
+Must not know   what a setting does, how a figure comes about.
+
+Source: docs/internals/wire.md, "Admin requests to a broker". Why there is a list of allowed keys and not of forbidden
+ones: docs/decisions/0005-admin-requests-from-this-machine.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.config_file import java_name, parse_properties, to_properties
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.config import UPDATABLE, BrokerConfig, LiveConfig
+from rocketlake.broker.delay.progress import DelayProgress
+from rocketlake.broker.delay.schedule import DelaySchedule
+from rocketlake.broker.registration import Registration
+from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.stats import BrokerStats as BrokerStatsBody
+from rocketlake.protocol.bodies.stats import BrokerStatsItem, KVTable
+from rocketlake.protocol.headers.admin_broker import BrokerConfigReplyHeader, BrokerStatsHeader
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import OUR_VERSION, version_name
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["AdminBroker"]
+
+_log = get_logger(__name__)
+_ALLOWED = sorted(java_name(field) for field in fields(BrokerConfig) if field.name in UPDATABLE)
+_NO_RATE = "0.0 0.0 0.0"
+_POOLS = ("send", "pull", "litePull", "query", "ack")
+_TIMER_FIGURES = ("timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps")
+_MORNINGS = (
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning",
+    "msgGetTotalYesterdayMorning",
+    "msgGetTotalTodayMorning",
+)
+
+
+class AdminBroker:
+    """Runtime figures, statistics, settings, delay offsets."""
+
+    def __init__(
+        self,
+        *,
+        config: LiveConfig,
+        store_settings: Callable[[], Mapping[str, str]],
+        topics: TopicTable,
+        store: MessageStore,
+        stats: BrokerStats,
+        delays: DelayProgress,
+        schedule: DelaySchedule,
+        registration: Registration,
+        waiting_sends: Callable[[], int],
+        held_pulls: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        """`store_settings`: the store's settings by Java name, as text."""
+        self._config = config
+        self._store_settings = store_settings
+        self._topics = topics
+        self._store = store
+        self._stats = stats
+        self._delays = delays
+        self._schedule = schedule
+        self._registration = registration
+        self._waiting_sends = waiting_sends
+        self._held_pulls = held_pulls
+        self._clock = clock
+
+    def update_config(self, request: Request) -> Reply:
+        """UPDATE_BROKER_CONFIG: change live settings, all or none; nothing is written to a file."""
+        values = parse_properties(request.body.decode("utf-8", "replace"))
+        refused = sorted(values.keys() - set(_ALLOWED))
+        if refused:
+            raise RemoteError(
+                f"Can not update config in black list: {', '.join(refused)[:200]}",
+                code=ResponseCode.NO_PERMISSION,
+                hint=f"these can change while it runs: {', '.join(_ALLOWED)}; for others edit the file and restart",
+            )
+        permission = self._config.now.permission
+        self._config.update(values)
+        _log.info("settings changed by %s: %s", request.address, values)
+        if self._config.now.permission != permission:
+            self._topics.new_version()
+            self._registration.spawn("permission-changed", self._registration.register())
+        return Reply()
+
+    def get_config(self, _request: Request) -> Reply:
+        """GET_BROKER_CONFIG: all settings of broker and store as a Java properties file."""
+        values = {**self._config.to_values(), **self._store_settings()}
+        version = DataVersionBody.from_model(self._topics.data_version).encode().decode()
+        return Reply(header=BrokerConfigReplyHeader(version=version), body=to_properties(values).encode())
+
+    def delay_offsets(self, _request: Request) -> Reply:
+        """GET_ALL_DELAY_OFFSET: the text of delayOffset.json."""
+        return Reply(body=self._delays.to_text().encode())
+
+    def request_modes(self, _request: Request) -> Reply:
+        """GET_ALL_MESSAGE_REQUEST_MODE: no topic has one, everything is pulled."""
+        return Reply(body=b'{"messageRequestModeMap":{}}')
+
+    def stats(self, request: Request) -> Reply:
+        """VIEW_BROKER_STATS_DATA."""
+        header = request.header(BrokerStatsHeader)
+        counter = self._stats.find(header.stats_name, header.stats_key)
+        if counter is None:
+            raise RemoteError(
+                f"The stats <{header.stats_name}> <{header.stats_key}> not exist", code=ResponseCode.SYSTEM_ERROR
+            )
+        body = BrokerStatsBody(
+            stats_minute=_item(counter.minute), stats_hour=_item(counter.hour), stats_day=_item(counter.day)
+        )
+        return Reply(body=body.encode())
+
+    def runtime_info(self, _request: Request) -> Reply:
+        """GET_BROKER_RUNTIME_INFO; figures of parts this broker does not have are 0, as exporters expect the keys."""
+        table = {
+            "brokerVersionDesc": version_name(OUR_VERSION),
+            "brokerVersion": str(OUR_VERSION),
+            "brokerActive": "true",
+            "bootTimestamp": str(self._stats.started_ms),
+            "runtime": _span_text(self._clock.now_ms() - self._stats.started_ms),
+            "startAcceptSendRequestTimeStamp": str(self._config.now.start_accept_send_ms),
+            **self._counts(),
+            **self._store_figures(),
+            **self._waiting_figures(),
+            **dict.fromkeys((*_TIMER_FIGURES, *_MORNINGS, "pageCacheLockTimeMills", "dispatchMaxBuffer"), "0"),
+        }
+        for level, (next_offset, end) in self._schedule.waiting().items():
+            table[f"scheduleMessageOffset_{level}"] = f"{next_offset},{end}"
+        return Reply(body=KVTable(table=table).encode())
+
+    def _counts(self) -> dict[str, str]:
+        stats, cluster = self._stats, self._config.now.cluster_name
+        put_rate = _three_rates(stats.find(BROKER_PUT_NUMS, cluster))
+        get_rate = _three_rates(stats.find(BROKER_GET_NUMS, cluster))
+        return {
+            "putMessageTimesTotal": str(stats.put_times),
+            "putMessageFailedTimes": str(stats.put_failures),
+            "putMessageSizeTotal": str(stats.put_bytes),
+            "putMessageAverageSize": str(stats.put_bytes / stats.put_times if stats.put_times else 0.0),
+            "putMessageEntireTimeMax": "0",
+            "getMessageEntireTimeMax": "0",
+            "putMessageDistributeTime": "",
+            "putLatency99": "0",
+            "putLatency999": "0",
+            "msgPutTotalTodayNow": str(stats.put_times),
+            "msgGetTotalTodayNow": str(stats.got_messages),
+            "putTps": put_rate,
+            "getFoundTps": get_rate,
+            "getMissTps": _NO_RATE,
+            "getTotalTps": get_rate,
+            "getTransferredTps": get_rate,
+        }
+
+    def _store_figures(self) -> dict[str, str]:
+        store = self._store
+        ratio = str(store.disk_ratio)
+        return {
+            "commitLogDiskRatio": ratio,
+            "consumeQueueDiskRatio": ratio,
+            "commitLogMinOffset": str(store.min_physical_offset),
+            "commitLogMaxOffset": str(store.max_physical_offset),
+            "dispatchBehindBytes": str(store.max_physical_offset - store.dispatched_offset),
+            "remainHowManyDataToFlush": _size_text(store.max_physical_offset - store.flushed_offset),
+            "earliestMessageTimeStamp": str(store.earliest_stored_ms),
+        }
+
+    def _waiting_figures(self) -> dict[str, str]:
+        figures = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "0"}
+        config = self._config.now
+        sizes = {"send": self._waiting_sends(), "pull": self._held_pulls()}
+        capacities = {"send": config.waiting_sends_max, "pull": config.held_pulls_max}
+        for pool in _POOLS:
+            figures[f"{pool}ThreadPoolQueueSize"] = str(sizes.get(pool, 0))
+            figures[f"{pool}ThreadPoolQueueCapacity"] = str(capacities.get(pool, 0))
+            figures[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+        return figures
+
+
+def _item(samples: deque[tuple[int, int, int]]) -> BrokerStatsItem:
+    rate = Counter.rate(samples)
+    return BrokerStatsItem(sum=rate.total, tps=rate.per_second, avgpt=rate.per_call)
+
+
+def _three_rates(counter: Counter | None) -> str:
+    """Per second over the last 10 s, the last minute, the last hour."""
+    if counter is None:
+        return _NO_RATE
+    spans = (deque(list(counter.minute)[-2:]), counter.minute, counter.hour)
+    return " ".join(str(round(Counter.rate(samples).per_second, 3)) for samples in spans)
+
+
+def _span_text(ms: int) -> str:
+    minutes, seconds = divmod(ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _size_text(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,230 @@
+"""Consumer groups, as administrators make, change, delete and look at them; who is connected.
+
+Owns        the checks of a group's settings, the answers about connections.
+Must not know   offsets beyond forgetting them, how settings are saved.
+
+Source: docs/internals/wire.md, "Admin requests to a broker".
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.groups.member import Member
+from rocketlake.broker.groups.producers import ProducerTable
+from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.push import Push
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.names import check_group
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.bodies.body import to_json
+from rocketlake.protocol.bodies.client import (
+    AllProducers,
+    ConnectionEntry,
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerEntry,
+)
+from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.group import (
+    GroupConfigList,
+    GroupEntry,
+    GroupForbidden,
+    SubscriptionOfConsumer,
+)
+from rocketlake.protocol.bodies.group import GroupTable as GroupTableBody
+from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.admin_group import (
+    AllGroupsHeader,
+    AllGroupsReplyHeader,
+    ConsumerConnectionsHeader,
+    DeleteGroupHeader,
+    GetGroupConfigHeader,
+    GroupForbiddenHeader,
+    ProducerConnectionsHeader,
+    SubscriptionOfConsumerHeader,
+)
+from rocketlake.protocol.headers.client import RunningInfoHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.protocol.versions import RUNNING_INFO_SINCE, version_name
+
+__all__ = ["AdminGroup"]
+
+_PAGE_MAX = 2000
+"""splitMetadataSize: most groups in one page of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+_RETRY_QUEUES_MAX = 1024
+
+
+class AdminGroup:
+    """Settings of groups, connected consumers and producers."""
+
+    def __init__(
+        self,
+        *,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        producers: ProducerTable,
+        stats: BrokerStats,
+        saver: TableSaver,
+        push: Push,
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._producers = producers
+        self._stats = stats
+        self._saver = saver
+        self._push = push
+
+    def create(self, request: Request) -> Reply | Held:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
+        return self._put(request, [GroupEntry.decode(request.body).to_model()])
+
+    def create_list(self, request: Request) -> Reply | Held:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
+        return self._put(request, [entry.to_model() for entry in GroupConfigList.decode(request.body).groups])
+
+    def delete(self, request: Request) -> Reply | Held:
+        """DELETE_SUBSCRIPTIONGROUP; its offsets stay unless their removal is asked for."""
+        header = request.header(DeleteGroupHeader)
+        self._groups.delete(header.group_name)
+        if header.clean_offset:
+            self._offsets.remove_group(header.group_name)
+        self._stats.forget_group(header.group_name)
+        return self._answer_when_saved(request, Reply())
+
+    def get(self, request: Request) -> Reply:
+        """GET_SUBSCRIPTIONGROUP_CONFIG."""
+        name = request.header(GetGroupConfigHeader).group
+        group = self._groups.find(name)
+        if group is None:
+            raise RemoteError(f"No group in this broker. group: {name}", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        return Reply(body=GroupEntry.from_model(group).encode())
+
+    def all(self, request: Request) -> Reply:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG, in pages for peers that ask for them."""
+        header = request.header(AllGroupsHeader)
+        groups = list(self._groups.all().values())
+        total = len(groups)
+        if header.group_seq is not None:
+            first = max(0, header.group_seq)
+            groups = groups[first : first + min(header.max_group_num or _PAGE_MAX, _PAGE_MAX)]
+        body = GroupTableBody(
+            data_version=DataVersionBody.from_model(self._groups.data_version),
+            groups={group.name: GroupEntry.from_model(group) for group in groups},
+            forbidden=self._groups.forbidden_table(),
+        )
+        return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=body.encode())
+
+    def forbid(self, request: Request) -> Reply | Held:
+        """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic? Changed first, if the request says how."""
+        header = request.header(GroupForbiddenHeader)
+        changed = header.readable is not None
+        if changed:
+            self._groups.set_read_forbidden(header.group, header.topic, forbidden=not header.readable)
+        readable = not self._groups.forbidden(header.group, header.topic) & READ_FORBIDDEN
+        reply = Reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
+        return self._answer_when_saved(request, reply) if changed else reply
+
+    def consumer_connections(self, request: Request) -> Reply:
+        """GET_CONSUMER_CONNECTION_LIST."""
+        name = request.header(ConsumerConnectionsHeader).consumer_group
+        group = self._consumers.find(name)
+        if group is None:
+            raise RemoteError(f"the consumer group[{name}] not online", code=ResponseCode.CONSUMER_NOT_ONLINE)
+        body = ConsumerConnection(
+            connections=[_connection(member) for member in group.members.values()],
+            subscriptions={
+                topic: SubscriptionEntry.from_model(subscription) for topic, subscription in group.subscriptions.items()
+            },
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.from_where,
+        )
+        return Reply(body=body.encode())
+
+    def producer_connections(self, request: Request) -> Reply:
+        """GET_PRODUCER_CONNECTION_LIST."""
+        name = request.header(ProducerConnectionsHeader).producer_group
+        members = self._producers.members(name)
+        if not members:
+            raise RemoteError(f"the producer group[{name}] not exist", code=ResponseCode.SYSTEM_ERROR)
+        return Reply(body=ProducerConnection(connections=[_connection(member) for member in members]).encode())
+
+    def all_producers(self, _request: Request) -> Reply:
+        """GET_ALL_PRODUCER_INFO."""
+        groups = {
+            group: [
+                ProducerEntry(
+                    client_id=member.client_id,
+                    remote_ip=member.link.address,
+                    language=member.language,
+                    version=member.version,
+                    last_update_timestamp=member.heard_ms,
+                )
+                for member in members
+            ]
+            for group, members in self._producers.groups()
+        }
+        return Reply(body=AllProducers(groups=groups).encode())
+
+    def subscription(self, request: Request) -> Reply:
+        """QUERY_SUBSCRIPTION_BY_CONSUMER: what a connected group wants of a topic."""
+        header = request.header(SubscriptionOfConsumerHeader)
+        found = self._consumers.subscription(header.group, header.topic or "")
+        entry = None if found is None else to_json(SubscriptionEntry.from_model(found))
+        body = SubscriptionOfConsumer(group=header.group, topic=header.topic, subscription_data=entry)
+        return Reply(body=body.encode())
+
+    def running_info(self, request: Request) -> Held:
+        """GET_CONSUMER_RUNNING_INFO: asked of the client itself."""
+        header = request.header(RunningInfoHeader)
+        member = self._consumers.member(header.consumer_group, header.client_id)
+        if member is None:
+            raise RemoteError(
+                f"The Consumer <{header.consumer_group}> <{header.client_id}> not online",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        if member.version < RUNNING_INFO_SINCE:
+            raise RemoteError(
+                f"The Consumer <{header.client_id}> Version <{version_name(member.version)}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        return self._push.pass_on(request, member.link, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
+
+    def _put(self, request: Request, groups: list[GroupConfig]) -> Held:
+        for group in groups:
+            _check(group)
+        for group in groups:
+            self._groups.put(group)
+        return self._answer_when_saved(request, Reply())
+
+    def _answer_when_saved(self, request: Request, reply: Reply) -> Held:
+        failed = Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)
+        self._saver.when_saved(lambda saved: request.answer(reply if saved else failed))
+        return HELD
+
+
+def _check(group: GroupConfig) -> None:
+    try:
+        check_group(group.name)
+    except UsageError as error:
+        raise RemoteError(str(error), code=ResponseCode.INVALID_PARAMETER) from None
+    if not 0 <= group.retry_queues <= _RETRY_QUEUES_MAX:
+        raise RemoteError(
+            f"group {group.name} with {group.retry_queues} retry queues, allowed: 0 to {_RETRY_QUEUES_MAX}",
+            code=ResponseCode.INVALID_PARAMETER,
+        )
+
+
+def _connection(member: Member) -> ConnectionEntry:
+    return ConnectionEntry(
+        client_id=member.client_id, client_addr=member.link.address, language=member.language, version=member.version
+    )

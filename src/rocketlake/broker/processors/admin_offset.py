@@ -1,0 +1,224 @@
+"""How far groups are: lag, reset, copy, ages.
+
+Owns        what administrators are told and may do about group offsets.
+Must not know   how offsets are kept, how messages lie in a queue.
+
+Source: docs/internals/wire.md, "Admin requests to a broker"; resets are served on the broker's side as in RocketMQ 5
+(useServerSideResetOffset): the group's next pull is sent to the new offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.outbound import Identity
+from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.topic import TopicConfig
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.offset import ResetOffsets
+from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.bodies.stats import (
+    ConsumeStats,
+    ConsumeStatsList,
+    ConsumeTimeSpan,
+    ConsumeTimeSpans,
+    GroupOffsets,
+    TopicList,
+)
+from rocketlake.protocol.headers.admin_group import (
+    BrokerConsumeStatsHeader,
+    CloneGroupOffsetHeader,
+    ConsumeStatsHeader,
+    ConsumeTimeSpanHeader,
+    TopicsOfConsumerHeader,
+)
+from rocketlake.protocol.headers.client import ResetOffsetHeader
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["AdminOffset"]
+
+_NONE = -1
+
+
+class AdminOffset:
+    """Consume stats, resets, copies, ages, the whole table."""
+
+    def __init__(
+        self,
+        *,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        store: MessageStore,
+        stats: BrokerStats,
+        identity: Callable[[], Identity],
+        clock: Clock,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._stats = stats
+        self._identity = identity
+        self._clock = clock
+
+    def all(self, _request: Request) -> Reply:
+        """GET_ALL_CONSUMER_OFFSET: the text of consumerOffset.json."""
+        return Reply(body=self._offsets.to_text().encode())
+
+    def consume_stats(self, request: Request) -> Reply:
+        """GET_CONSUME_STATS: ends of queues and how far the group is, for its topics or those asked for."""
+        header = request.header(ConsumeStatsHeader)
+        group = header.consumer_group
+        names = header.topics or sorted(self._offsets.topics_of(group))
+        topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
+        if not header.topic_list:
+            topics = [topic for topic in topics if self._is_consumed(group, topic.name)]
+        return Reply(body=self._stats_of(group, topics).encode())
+
+    def broker_consume_stats(self, request: Request) -> Reply:
+        """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
+        wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
+        rows: list[dict[str, list[ConsumeStats]]] = []
+        behind = in_flight = 0
+        for group in self._groups.all():
+            topics = [self._topics.get(name) for name in sorted(self._offsets.topics_of(group))]
+            each = [
+                self._stats_of(group, [topic]) for topic in topics if topic is not None and topic.order == wants_ordered
+            ]
+            if each:
+                rows.append({group: each})
+            for queue in (queue for stats in each for queue in stats.offsets.values()):
+                behind += queue.broker_offset - queue.consumer_offset
+                in_flight += queue.pull_offset - queue.consumer_offset
+        return Reply(body=ConsumeStatsList(self._identity().address, rows, behind, in_flight).encode())
+
+    def reset(self, request: Request) -> Reply:
+        """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
+        header = request.header(ResetOffsetHeader)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RemoteError(f"Topic {header.topic} does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
+        if self._groups.find(header.group) is None:
+            raise RemoteError(f"Group {header.group} does not exist", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        queue_ids = [header.queue_id] if header.queue_id >= 0 else range(topic.read_queues)
+        if header.queue_id >= topic.read_queues:
+            raise RemoteError(
+                f"Queue {header.queue_id} does not exist in topic {topic.name}, it has {topic.read_queues}",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        if header.queue_id >= 0 and header.offset is not None and header.offset != _NONE:
+            targets = {header.queue_id: self._checked_offset(topic, header.queue_id, header.offset)}
+        else:
+            targets = {queue_id: self._offset_at(topic.name, queue_id, header.timestamp) for queue_id in queue_ids}
+        if not targets:
+            raise RemoteError(f"topic {topic.name} has no queue to reset", code=ResponseCode.SYSTEM_ERROR)
+        for queue_id, offset in targets.items():
+            self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
+        return Reply(
+            body=ResetOffsets(
+                {self._queue(topic.name, queue_id): offset for queue_id, offset in targets.items()}
+            ).encode()
+        )
+
+    def clone(self, request: Request) -> Reply:
+        """CLONE_GROUP_OFFSET: one group goes on where another is."""
+        header = request.header(CloneGroupOffsetHeader)
+        names = [header.topic] if header.topic else sorted(self._offsets.topics_of(header.src_group))
+        for name in names:
+            if name in self._topics and (header.offline or self._is_consumed(header.src_group, name)):
+                self._offsets.copy_group(header.src_group, header.dest_group, name)
+        return Reply()
+
+    def topics_of_consumer(self, request: Request) -> Reply:
+        """QUERY_TOPICS_BY_CONSUMER: topics in which the group has an offset."""
+        group = request.header(TopicsOfConsumerHeader).group
+        topics = sorted(self._offsets.topics_of(group))
+        return Reply(body=TopicList(topics=topics, broker_addr=self._identity().address).encode())
+
+    def time_span(self, request: Request) -> Reply:
+        """QUERY_CONSUME_TIME_SPAN: how old the group's messages are, queue by queue."""
+        header = request.header(ConsumeTimeSpanHeader)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RemoteError(f"No topic in this broker. topic: {header.topic}", code=ResponseCode.TOPIC_NOT_EXIST)
+        spans = [self._span(header.group, topic.name, queue_id) for queue_id in range(topic.read_queues)]
+        return Reply(body=ConsumeTimeSpans(spans=spans).encode())
+
+    def _stats_of(self, group: str, topics: list[TopicConfig]) -> ConsumeStats:
+        offsets = {
+            self._queue(topic.name, queue_id): self._progress(group, topic.name, queue_id)
+            for topic in topics
+            for queue_id in range(topic.read_queues)
+        }
+        rates = (self._stats.per_second(GROUP_GET_NUMS, f"{topic.name}@{group}") for topic in topics)
+        return ConsumeStats(offsets, sum(rates))
+
+    def _progress(self, group: str, name: str, queue_id: int) -> GroupOffsets:
+        consumed = max(0, self._offsets.query(group, name, queue_id))
+        return GroupOffsets(
+            broker_offset=self._store.max_offset(name, queue_id),
+            consumer_offset=consumed,
+            pull_offset=max(consumed, self._offsets.query_pull(group, name, queue_id)),
+            last_timestamp=max(0, self._stored_ms(name, queue_id, consumed - 1)),
+        )
+
+    def _span(self, group: str, name: str, queue_id: int) -> ConsumeTimeSpan:
+        first_ms = self._store.earliest_store_ms(name, queue_id)
+        end = self._store.max_offset(name, queue_id)
+        last_ms = self._stored_ms(name, queue_id, end - 1)
+        consumed = self._offsets.query(group, name, queue_id)
+        consumed_ms = self._stored_ms(name, queue_id, consumed - 1) if consumed > 0 else first_ms
+        waiting_ms = self._stored_ms(name, queue_id, consumed) if 0 <= consumed < end else 0
+        return ConsumeTimeSpan(
+            message_queue=QueueEntry.from_model(self._queue(name, queue_id)),
+            min_time_stamp=first_ms,
+            max_time_stamp=last_ms,
+            consume_time_stamp=consumed_ms,
+            delay_time=self._clock.now_ms() - waiting_ms if waiting_ms > 0 else 0,
+            min_time_stamp_str=_time_text(first_ms),
+            max_time_stamp_str=_time_text(last_ms),
+            consume_time_stamp_str=_time_text(consumed_ms),
+        )
+
+    def _offset_at(self, name: str, queue_id: int, timestamp: int) -> int:
+        if timestamp < 0:
+            return self._store.max_offset(name, queue_id)
+        return self._store.offset_by_time(name, queue_id, timestamp)
+
+    def _checked_offset(self, topic: TopicConfig, queue_id: int, offset: int) -> int:
+        first = max(0, self._store.min_offset(topic.name, queue_id))
+        last = self._store.max_offset(topic.name, queue_id) + 1
+        if not first <= offset <= last:
+            raise RemoteError(
+                f"Target offset {offset} not in consume queue range [{first}-{last}]", code=ResponseCode.SYSTEM_ERROR
+            )
+        return offset
+
+    def _is_consumed(self, group: str, name: str) -> bool:
+        """A connected group counts for the topics it subscribes to now, one that is away for all it ever read."""
+        connected = self._consumers.find(group)
+        return connected is None or not connected.subscriptions or name in connected.subscriptions
+
+    def _stored_ms(self, name: str, queue_id: int, offset: int) -> int:
+        return self._store.store_ms_at(name, queue_id, offset) if offset >= 0 else 0
+
+    def _queue(self, name: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(name, self._identity().broker_name, queue_id)
+
+
+def _time_text(ms: int) -> str:
+    """RocketMQ's UtilAll.timeMillisToHumanString3 form, local time."""
+    when = datetime.fromtimestamp(max(0, ms) / 1000)
+    return when.strftime("%Y-%m-%d#%H:%M:%S:") + f"{max(0, ms) % 1000:03d}"

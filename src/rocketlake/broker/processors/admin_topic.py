@@ -1,0 +1,203 @@
+"""Topics, as administrators make, change, delete and look at them.
+
+Owns        the checks of a topic's settings, the answers.
+Must not know   how topics are saved and made known, only who does it.
+
+A change is answered when it is on disk and was offered to the name servers, so that a client finds the topic at once.
+Source: docs/internals/wire.md, "Admin requests to a broker".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.outbound import Identity
+from rocketlake.broker.registration import Registration
+from rocketlake.broker.stats import TOPIC_PUT_NUMS, BrokerStats
+from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
+from rocketlake.broker.topics.attributes import apply_changes
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import check_topic
+from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.bodies.stats import GroupList, TopicList, TopicOffsets, TopicStats
+from rocketlake.protocol.bodies.topic import TopicConfigList, TopicEntry
+from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
+from rocketlake.protocol.headers.admin_topic import (
+    AllTopicsHeader,
+    AllTopicsReplyHeader,
+    CreateTopicHeader,
+    DeleteTopicHeader,
+    GetTopicConfigHeader,
+    TopicConsumersHeader,
+    TopicStatsHeader,
+)
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["AdminTopic"]
+
+_QUEUES_MAX = 65_536
+_PAGE_MAX = 2000
+"""splitMetadataSize: most topics in one page of GET_ALL_TOPIC_CONFIG."""
+_BLANK = re.compile(r"\s*")
+
+
+class AdminTopic:
+    """Create, delete, list, look up topics; their queues' ends; who reads them."""
+
+    def __init__(
+        self,
+        *,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        consumers: ConsumerTable,
+        store: MessageStore,
+        stats: BrokerStats,
+        saver: TableSaver,
+        registration: Registration,
+        identity: Callable[[], Identity],
+    ) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._consumers = consumers
+        self._store = store
+        self._stats = stats
+        self._saver = saver
+        self._registration = registration
+        self._identity = identity
+
+    def create(self, request: Request) -> Reply | Held:
+        """UPDATE_AND_CREATE_TOPIC."""
+        header = request.header(CreateTopicHeader)
+        if header.topic_filter_type not in TopicFilterType.__members__:
+            raise _invalid(f"topicFilterType {header.topic_filter_type!r} is not known")
+        known = self._topics.get(header.topic)
+        topic = TopicConfig(
+            header.topic,
+            read_queues=header.read_queue_nums,
+            write_queues=header.write_queue_nums,
+            perm=header.perm,
+            filter_type=TopicFilterType(header.topic_filter_type),
+            sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=_changed_attributes(known, header.attributes),
+        )
+        self._check(topic)
+        if topic == known:
+            return Reply()
+        self._topics.put(topic)
+        return self._answer_when_known(request)
+
+    def create_list(self, request: Request) -> Reply | Held:
+        """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is not good."""
+        topics = [entry.to_model() for entry in TopicConfigList.decode(request.body).topics]
+        for topic in topics:
+            self._check(topic)
+        changed = [topic for topic in topics if topic != self._topics.get(topic.name)]
+        for topic in changed:
+            self._topics.put(topic)
+        return self._answer_when_known(request) if changed else Reply()
+
+    def delete(self, request: Request) -> Reply | Held:
+        """DELETE_TOPIC_IN_BROKER: the topic, the offsets of its groups, its queues."""
+        name = request.header(DeleteTopicHeader).topic
+        if _BLANK.fullmatch(name):
+            raise _invalid("The specified topic is blank.")
+        self._refuse_system(name)
+        self._topics.delete(name)
+        self._offsets.remove_topic(name)
+        self._store.delete_topics([name])
+        self._stats.forget_topic(name)
+        return self._answer_when_known(request)
+
+    def get(self, request: Request) -> Reply:
+        """GET_TOPIC_CONFIG."""
+        return Reply(body=TopicEntry.from_model(self._find(request.header(GetTopicConfigHeader).topic)).encode())
+
+    def all(self, request: Request) -> Reply:
+        """GET_ALL_TOPIC_CONFIG, in pages for peers that ask for them."""
+        header = request.header(AllTopicsHeader)
+        topics = list(self._topics.all())
+        total = len(topics)
+        if header.topic_seq is not None:
+            first = max(0, header.topic_seq)
+            topics = topics[first : first + min(header.max_topic_num or _PAGE_MAX, _PAGE_MAX)]
+        body = TopicTableBody.from_model(self._topics.data_version, topics).encode()
+        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=body)
+
+    def stats(self, request: Request) -> Reply:
+        """GET_TOPIC_STATS_INFO: where each queue begins and ends."""
+        topic = self._find(request.header(TopicStatsHeader).topic)
+        offsets = {}
+        for queue_id in range(max(topic.read_queues, topic.write_queues)):
+            queue = MessageQueue(topic.name, self._identity().broker_name, queue_id)
+            offsets[queue] = self._ends(topic.name, queue_id)
+        put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
+        return Reply(body=TopicStats(offsets, put_tps).encode())
+
+    def consumers(self, request: Request) -> Reply:
+        """QUERY_TOPIC_CONSUME_BY_WHO: groups that are connected, and those that once committed an offset."""
+        name = request.header(TopicConsumersHeader).topic
+        groups = self._consumers.groups_of_topic(name) | self._offsets.groups_of(name)
+        return Reply(body=GroupList(groups=sorted(groups)).encode())
+
+    def system_topics(self, _request: Request) -> Reply:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+        names = [topic.name for topic in self._topics.all() if self._topics.is_system(topic.name)]
+        return Reply(body=TopicList(topics=names, broker_addr=self._identity().address).encode())
+
+    def _ends(self, name: str, queue_id: int) -> TopicOffsets:
+        end = self._store.max_offset(name, queue_id)
+        last_ms = self._store.store_ms_at(name, queue_id, end - 1) if end > 0 else 0
+        return TopicOffsets(
+            min_offset=max(0, self._store.min_offset(name, queue_id)),
+            max_offset=end,
+            last_update_timestamp=max(0, last_ms),
+        )
+
+    def _find(self, name: str) -> TopicConfig:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RemoteError(f"No topic in this broker. topic: {name}", code=ResponseCode.TOPIC_NOT_EXIST)
+        return topic
+
+    def _check(self, topic: TopicConfig) -> None:
+        try:
+            check_topic(topic.name)
+        except UsageError as error:
+            raise _invalid(str(error)) from None
+        self._refuse_system(topic.name)
+        if not Perm.is_valid(topic.perm):
+            raise _invalid(f"perm {topic.perm} of topic {topic.name} is not 0 to 7")
+        for count in (topic.read_queues, topic.write_queues):
+            if not 0 <= count <= _QUEUES_MAX:
+                raise _invalid(f"topic {topic.name} with {count} queues, allowed: 0 to {_QUEUES_MAX}")
+
+    def _refuse_system(self, name: str) -> None:
+        if self._topics.is_system(name):
+            raise _invalid(f"The topic[{name}] is conflict with system topic.")
+
+    def _answer_when_known(self, request: Request) -> Held:
+        def saved(good: bool) -> None:
+            reply = Reply() if good else Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)
+            self._registration.when_registered(lambda: request.answer(reply))
+
+        self._saver.when_saved(saved)
+        return HELD
+
+
+def _changed_attributes(known: TopicConfig | None, text: str | None) -> dict[str, str]:
+    try:
+        return apply_changes(None if known is None else known.attributes, text)
+    except UsageError as error:
+        raise _invalid(str(error)) from None
+
+
+def _invalid(what: str) -> RemoteError:
+    return RemoteError(what, code=ResponseCode.INVALID_PARAMETER)

@@ -1,0 +1,44 @@
+"""Bodies of QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE.
+
+Owns        their shape.
+Must not know   how queues are shared.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.queue_map import QueueEntry
+
+
+class AssignmentRequest(Body, kw_only=True):
+    """QUERY_ASSIGNMENT; `strategy_name` AVG or AVG_BY_CIRCLE."""
+
+    topic: str
+    consumer_group: str
+    client_id: str
+    strategy_name: str | None = None
+    message_model: str = "CLUSTERING"
+
+
+class AssignmentEntry(Entry, kw_only=True):
+    """One queue and how to read it: `mode` PULL or POP."""
+
+    message_queue: QueueEntry
+    mode: str = "PULL"
+
+
+class AssignmentReply(Body, kw_only=True):
+    """Answer of QUERY_ASSIGNMENT; absent = "keep what you have", empty = "you have none"."""
+
+    assignments: list[AssignmentEntry] | None = field(default=None, name="messageQueueAssignments")
+
+
+class RequestModeBody(Body, kw_only=True):
+    """SET_MESSAGE_REQUEST_MODE."""
+
+    topic: str
+    consumer_group: str
+    mode: str = "PULL"
+    pop_share_queue_num: int = 0
