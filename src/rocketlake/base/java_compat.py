@@ -11,7 +11,7 @@ __all__ = ["string_hash", "to_int32", "to_int64"]
 
 def string_hash(text: str) -> int:
     """java.lang.String.hashCode: a signed 32-bit number over UTF-16 units. Tag codes and index slots come from it."""
-    characters = text[:]  # an exact str, which is what the compiled form iterates over, also of a subclass
+    characters = str.__str__(text)  # an exact str also of a subclass; TypeError for anything else, in both forms
     mask = 0xFFFFFFFF  # in a variable: C has no literal of this size that Cython would not make an object
     sign = 0x80000000
     value = 0

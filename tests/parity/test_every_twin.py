@@ -1,0 +1,41 @@
+"""What holds for all compiled twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build_ext import COMPILED
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_twin_has_a_pxd_and_parity_cases(name: str) -> None:
+    source = ROOT / "src" / Path(*name.split("."))
+    assert source.with_suffix(".py").exists()
+    assert source.with_suffix(".pxd").exists()
+    assert (ROOT / "tests" / "parity" / f"test_{name.rpartition('.')[2]}.py").exists()
+
+
+def test_every_pxd_is_compiled() -> None:
+    found = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in (ROOT / "src").rglob("*.pxd")}
+    assert found == set(COMPILED)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_both_forms_offer_the_same_names(name: str, twin: Callable[[str], Any]) -> None:
+    pair = twin(name)
+    assert pair.source.__all__ == pair.compiled.__all__
+    for public in pair.source.__all__:
+        assert hasattr(pair.compiled, public), f"{name}.{public} is hidden by the .pxd"
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_the_compiled_form_is_not_older_than_its_source(name: str, twin: Callable[[str], Any]) -> None:
+    built = Path(twin(name).compiled.__file__)
+    source = ROOT / "src" / Path(*name.split("."))
+    newest = max(source.with_suffix(ending).stat().st_mtime for ending in (".py", ".pxd"))
+    assert built.stat().st_mtime >= newest, f"{built.name} is stale; run `make install`"
