@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import MemoryFiles
+from rocketlake.namesrv.kv_config import KVConfig
+
+PATH = Path("/home/namesrv/kvConfig.json")
+
+
+def test_values_are_saved_at_each_change() -> None:
+    files = MemoryFiles()
+    values = KVConfig(PATH, files)
+    values.put("ns", "k", "v")
+    values.put("ns", "gone", "v")
+    values.delete("ns", "gone")
+    files.power_cut()
+    again = KVConfig(PATH, files)
+    again.load()
+    assert again.namespace("ns") == {"k": "v"}
+    assert again.get("ns", "k") == "v"
+
+
+def test_what_is_missing_is_none() -> None:
+    values = KVConfig(PATH, MemoryFiles())
+    values.load()
+    values.delete("ns", "k")
+    assert values.get("ns", "k") is None
+    assert values.namespace("ns") is None
+
+
+def test_a_file_of_apaches_name_server_is_read() -> None:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    files.write_bytes(PATH, b'{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4;broker-b:4"}}}')
+    values = KVConfig(PATH, files)
+    values.load()
+    assert values.get("ORDER_TOPIC_CONFIG", "T") == "broker-a:4;broker-b:4"
+
+
+def test_a_file_that_is_json_but_no_kv_table_says_so() -> None:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    files.write_bytes(PATH, b'{"configTable":{"ns":[1]}}')
+    with pytest.raises(StoreError, match=r"KV settings cannot be read.*kvConfig\.json"):
+        KVConfig(PATH, files).load()

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.model.topic import TopicConfig
+from rocketlake.namesrv.liveness import Liveness
+from rocketlake.namesrv.route_table import Registration, RouteTable
+
+
+class BrokerLink:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_broker_silent_for_two_minutes_is_dropped_and_its_link_closed() -> None:
+    clock = ManualClock()
+    routes, link = RouteTable(clock), BrokerLink()
+    topics = {name: TopicConfig(name) for name in ("T", "U")}
+    routes.register(Registration("c", "10.0.0.1:10911", "b", 0, topics=topics), link)
+    liveness = Liveness(routes, clock, interval_ms=5000)
+    await liveness.start()
+    await clock.run_for(120_000)
+    assert routes.topics() == ["T", "U"]
+    assert not link.closed
+    await clock.run_for(5_000)
+    assert routes.topics() == []
+    assert link.closed
+    await liveness.stop()
