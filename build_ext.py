@@ -19,6 +19,8 @@ COMPILED = (
     "rocketlake.codec.property_text",
     "rocketlake.codec.record",
     "rocketlake.codec.record_batch",
+    "rocketlake.protocol.frame",
+    "rocketlake.protocol.header_binary",
 )
 
 SOURCE = Path("src")

@@ -10,7 +10,7 @@ Layout (docs/internals/wire.md, "Frame"), big-endian: total length int32 (all af
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.command import Buffer, Command
@@ -26,6 +26,9 @@ from rocketlake.protocol.limits import (
 
 PREFIX_BYTES: Final = 8
 
+Frame: TypeAlias = tuple[int, bytes, bytes | None]
+"""Serialize type, header, body (None when it has no byte)."""
+
 
 class Codec(IntEnum):
     """The serialize type byte of a frame."""
@@ -37,8 +40,8 @@ class Codec(IntEnum):
 class FrameReader:
     """Cuts a byte stream into frames.
 
-    `feed` returns whole frames from the serialize type byte on (without the length). The first lying length sets
-    `error` and is final: frames before it are still returned, a further `feed` raises it.
+    `feed` returns whole frames. The first lying length sets `error` and is final: frames before it are still
+    returned, a further `feed` raises it.
     """
 
     __slots__ = ("_needed", "_pending", "error", "frame_bytes_max", "header_bytes_max")
@@ -55,46 +58,53 @@ class FrameReader:
         """Bytes of a frame that is not complete yet."""
         return len(self._pending)
 
-    def feed(self, data: Buffer) -> list[memoryview]:
-        """Takes the next bytes of the stream, returns the frames they complete (views that keep their bytes alive)."""
+    def feed(self, data: Buffer) -> list[Frame]:
+        """Takes the next bytes of the stream, returns the frames they complete."""
         if self.error is not None:
             raise self.error
         if self._pending:
             self._pending += data
             if len(self._pending) < self._needed:
                 return []
-            whole = memoryview(bytes(self._pending))
+            whole = bytes(self._pending)
             self._pending = bytearray()
         else:
-            whole = memoryview(data)
+            whole = data if isinstance(data, bytes) else bytes(data)
         return self._cut(whole)
 
-    def _cut(self, whole: memoryview) -> list[memoryview]:
-        frames: list[memoryview] = []
+    def _cut(self, data: bytes) -> list[Frame]:
+        frames: list[Frame] = []
         position = 0
-        end = len(whole)
+        end = len(data)
+        self._needed = PREFIX_BYTES
         while end - position >= PREFIX_BYTES:
-            total = int.from_bytes(whole[position : position + 4], "big", signed=True)
-            kind = whole[position + 4]
-            header_size = int.from_bytes(whole[position + 5 : position + 8], "big")
+            # One byte after the other: in C the sum is 64 bits wide, while `byte << 24` alone would be 32.
+            total = data[position]
+            total = total << 8 | data[position + 1]
+            total = total << 8 | data[position + 2]
+            total = total << 8 | data[position + 3]
+            kind = data[position + 4]
+            header_size = data[position + 5]
+            header_size = header_size << 8 | data[position + 6]
+            header_size = header_size << 8 | data[position + 7]
             problem = self._refusal(total, kind, header_size)
             if problem is not None:
-                self.error = ProtocolError(problem, hint=_hint(bytes(whole[position : position + 4])))
+                self.error = ProtocolError(problem, hint=_hint(data[position : position + 4]))
                 return frames
             frame_end = position + 4 + total
             if frame_end > end:
                 self._needed = 4 + total
                 break
-            frames.append(whole[position + 4 : frame_end])
+            body_at = position + PREFIX_BYTES + header_size
+            body = data[body_at:frame_end] if frame_end > body_at else None
+            frames.append((kind, data[position + PREFIX_BYTES : body_at], body))
             position = frame_end
-        else:
-            self._needed = PREFIX_BYTES
         if position < end:
-            self._pending += whole[position:]
+            self._pending += data[position:]
         return frames
 
     def _refusal(self, total: int, kind: int, header_size: int) -> str | None:
-        if total > self.frame_bytes_max:
+        if total > self.frame_bytes_max:  # a negative length too: it is read without its sign
             return f"frame of {total} bytes, the limit is {self.frame_bytes_max}"
         if total < 4:
             return f"frame of {total} bytes, at least 4 are needed"
@@ -107,16 +117,14 @@ class FrameReader:
         return None
 
 
-def decode_frame(frame: Buffer, limits: WireLimits = DEFAULT_LIMITS) -> Command:
-    """A frame as FrameReader returns it -> Command; its body is bytes, or None when empty. Raises ProtocolError."""
-    view = memoryview(frame)
-    body_start = 4 + int.from_bytes(view[1:4], "big")
-    if view[0] == Codec.JSON:
-        command = decode_json_header(view[4:body_start], limits.fields)
+def decode_frame(frame: Frame, limits: WireLimits = DEFAULT_LIMITS) -> Command:
+    """A frame as FrameReader returns it -> Command. Raises ProtocolError."""
+    kind, header, body = frame
+    if kind == 0:
+        command = decode_json_header(header, limits.fields)
     else:
-        command = decode_binary_header(view[4:body_start], limits.fields)
-    if body_start < len(view):
-        command.body = bytes(view[body_start:])
+        command = decode_binary_header(header, limits.fields)
+    command.body = body
     return command
 
 

@@ -185,7 +185,7 @@ async def test_garbage_closes_the_link_after_the_good_requests_before_it(caplog:
     await world.settle()
     assert opaques(peer) == [1]
     assert peer.lost
-    assert "closed: frame of -1 bytes" in caplog.text
+    assert "closed: frame of 4294967295 bytes" in caplog.text
     other.write(echo(2))
     await world.settle()
     assert opaques(other) == [2]

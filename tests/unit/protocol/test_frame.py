@@ -57,8 +57,8 @@ def test_a_code_of_more_than_16_bits_travels_with_a_json_header() -> None:
 def test_byte_by_byte_gives_the_same_frames() -> None:
     stream = written(Command(1, body=b"a")) + written(Command(2, body=b"bb"), Codec.ROCKETMQ) + written(Command(3))
     reader = FrameReader()
-    frames = [bytes(frame) for position in range(len(stream)) for frame in reader.feed(stream[position : position + 1])]
-    assert frames == [bytes(frame) for frame in FrameReader().feed(stream)]
+    frames = [frame for position in range(len(stream)) for frame in reader.feed(stream[position : position + 1])]
+    assert frames == FrameReader().feed(stream)
     assert len(frames) == 3
     assert reader.pending_bytes == 0
 

@@ -1,0 +1,27 @@
+# C types of frame.py. Lengths are 64 bits wide: a lying 32-bit length cannot overflow a sum.
+import cython
+
+cdef class FrameReader:
+    cdef public long long frame_bytes_max
+    cdef public long long header_bytes_max
+    cdef public object error
+    cdef bytearray _pending
+    cdef long long _needed
+
+    cpdef list feed(self, data)
+
+    @cython.locals(frames=list, position=cython.longlong, end=cython.longlong, total=cython.longlong,
+                   kind=cython.longlong, header_size=cython.longlong, frame_end=cython.longlong,
+                   body_at=cython.longlong)
+    cdef list _cut(self, bytes data)
+
+    cdef object _refusal(self, long long total, long long kind, long long header_size)
+
+@cython.locals(kind=cython.longlong)
+cpdef decode_frame(tuple frame, limits=*)
+
+@cython.locals(header=bytes, kind=cython.longlong, body=list, header_size=cython.longlong, total=cython.longlong,
+               prefix=bytes)
+cpdef list encode_command(command, codec=*)
+
+cdef list _body_buffers(command)

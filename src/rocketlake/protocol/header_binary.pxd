@@ -1,0 +1,21 @@
+# C types of header_binary.py. Positions are 64 bits wide: a lying 32-bit length cannot overflow a sum.
+import cython
+
+cpdef bint fits_binary_header(long long code)
+
+@cython.locals(parts=list, remark=bytes, fields=dict, key_part=bytes, value_bytes=bytes, value_size=cython.longlong,
+               size=cython.longlong)
+cpdef bytes encode_binary_header(command)
+
+cdef bytes _key_part(str key)
+
+@cython.locals(data=bytes, size=cython.longlong, position=cython.longlong, remark_size=cython.longlong,
+               fields_size=cython.longlong)
+cpdef decode_binary_header(header, fields_max=*)
+
+@cython.locals(fields=dict, key_size=cython.longlong, key_at=cython.longlong, value_size=cython.longlong,
+               value_at=cython.longlong)
+cdef dict _decode_fields(bytes data, long long position, long long end, long long fields_max)
+
+@cython.locals(part=bytes)
+cdef str _text(bytes data, long long start, long long end)
