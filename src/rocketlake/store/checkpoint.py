@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from rocketlake.base.errors import StoreError
 from rocketlake.base.files import File, Files
 
 __all__ = ["CHECKPOINT_SIZE", "Checkpoint"]
@@ -24,17 +23,36 @@ _MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of wh
 class Checkpoint:
     """Times are store times in epoch ms; 0 = nothing known to be safe."""
 
-    __slots__ = ("_file", "_written", "confirm_offset", "index_ms", "logics_ms", "master_flushed_offset", "physic_ms")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_path",
+        "_written",
+        "confirm_offset",
+        "index_ms",
+        "logics_ms",
+        "master_flushed_offset",
+        "physic_ms",
+    )
 
     def __init__(self, files: Files, path: Path) -> None:
-        """Read the checkpoint, making a zero one if there is none. Raises StoreError for another length."""
-        if files.exists(path) and files.size(path) not in (0, CHECKPOINT_SIZE):
-            raise StoreError(
-                f"checkpoint is {files.size(path)} bytes long, not {CHECKPOINT_SIZE}",
-                path=str(path),
-                hint="remove it; the store then recovers from its first file",
-            )
-        self._file: File = files.open(path, size=CHECKPOINT_SIZE, create=True)
+        self.physic_ms = 0
+        """All records stored until then are safe in the log."""
+        self.logics_ms = 0
+        """All records stored until then are safe in the consume queues."""
+        self.index_ms = 0
+        """All records stored until then are safe in the key index."""
+        self.master_flushed_offset = 0
+        self.confirm_offset = 0
+        """The log is safe up to this physical offset."""
+        self._disk = files
+        self._path = path
+        self._file: File | None = None
+        self._written = b""
+
+    def load(self) -> None:
+        """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
+        self._file = self._disk.open(self._path, size=CHECKPOINT_SIZE, create=True)
         self._written = self._file.pread(_LAYOUT.size, 0)
         numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack(self._written)]
         self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset = numbers
@@ -62,10 +80,12 @@ class Checkpoint:
 
     def write(self, page: bytes) -> None:
         """Write and sync `page` (of `encode`). Blocking; may run on a worker. Raises OSError."""
+        assert self._file is not None, "load comes first"
         self._file.pwrite(page, 0)
         self._file.sync()
         self._written = page
 
     def close(self) -> None:
         """Close the file; numbers not written are lost."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

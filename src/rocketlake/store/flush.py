@@ -22,7 +22,7 @@ from rocketlake.base.worker import Worker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 
-__all__ = ["GroupCommit", "LogSync", "PoolCommit", "Thorough", "TimedFlush"]
+__all__ = ["GroupCommit", "LogSync", "PoolCommit", "Soon", "Thorough", "TimedFlush"]
 
 _log = get_logger(__name__)
 
@@ -44,10 +44,15 @@ class LogSync:
         self._worker = worker
         self._last_store_ms = last_store_ms
         self._under_way = False
+        self._ended = False
+
+    def stop(self) -> None:
+        """Begin no more syncs; one that is under way ends as usual."""
+        self._ended = True
 
     def start(self, least_pages: int = 0) -> None:
         """Begin a sync of what is worth it; nothing happens while one is under way or after a failure."""
-        if self._under_way or self.failure:
+        if self._under_way or self.failure or self._ended:
             return
         try:
             self.commit_first()
@@ -59,9 +64,9 @@ class LogSync:
             return
         self._under_way = True
         store_ms = self._last_store_ms() if job.end >= self._log.wrote_offset else 0
-        self._worker.submit(job.run, lambda _result, error: self._ended(job, store_ms, error))
+        self._worker.submit(job.run, lambda _result, error: self._synced(job, store_ms, error))
 
-    def _ended(self, job: FlushJob, store_ms: int, error: Exception | None) -> None:
+    def _synced(self, job: FlushJob, store_ms: int, error: Exception | None) -> None:
         self._under_way = False
         if error is not None:
             job.failed(error)
@@ -71,7 +76,7 @@ class LogSync:
             self.flushed.fail_all()
             return
         job.done()
-        self.safe_store_ms = max(self.safe_store_ms, store_ms)
+        self.safe_store_ms = store_ms or self.safe_store_ms
         # First what the sync makes readable, then the senders: who is told OK finds the message.
         self.on_flushed()
         self.flushed.advance(self._log.flushed_offset)
@@ -86,7 +91,7 @@ class GroupCommit(Service):
         super().__init__("group-commit")
         self._sync = sync
         self._clock = clock
-        self._soon = _Soon(sync.start)
+        self._soon = Soon(sync.start)
         self._somebody_waits = asyncio.Event()
 
     async def start(self) -> None:
@@ -128,7 +133,7 @@ class TimedFlush(Service):
         self._config = config
         self._clock = clock
         self._thorough = Thorough(config.flush_thorough_interval_ms, clock)
-        self._soon = _Soon(self._round)
+        self._soon = Soon(self._round)
 
     async def start(self) -> None:
         """Begin the rounds."""
@@ -153,7 +158,7 @@ class PoolCommit(Service):
         self._config = config
         self._clock = clock
         self._thorough = Thorough(config.commit_thorough_interval_ms, clock)
-        self._soon = _Soon(self._round)
+        self._soon = Soon(self._round)
 
     async def start(self) -> None:
         """Begin the rounds."""
@@ -189,7 +194,7 @@ class Thorough:
         return True
 
 
-class _Soon:
+class Soon:
     """Runs `call` at the end of this loop turn, once, however often it was asked for."""
 
     __slots__ = ("_asked", "_call")
@@ -199,6 +204,7 @@ class _Soon:
         self._asked = False
 
     def ask(self) -> None:
+        """Have it run soon."""
         if not self._asked:
             self._asked = True
             asyncio.get_running_loop().call_soon(self._run)

@@ -19,6 +19,7 @@ from rocketlake.base.files import File, Files
 __all__ = ["PAGE", "MappedFile"]
 
 PAGE = 4096
+_REWRITE_CHUNK = 1024 * 1024
 
 Bytes = bytes | bytearray | memoryview
 
@@ -164,6 +165,15 @@ class MappedFile:
             raise StoreError(
                 f"cannot erase a torn write: {error}", path=str(self.path), offset=self.start + self.wrote
             ) from error
+
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from `position` on once more, as they are, so that the next sync really writes them."""
+        while position < self.wrote:
+            data = self.file.pread(min(_REWRITE_CHUNK, self.wrote - position), position)
+            if not data:
+                raise StoreError("the file became shorter", path=str(self.path), offset=position)
+            self.file.pwrite(data, position)
+            position += len(data)
 
     def cut(self, position: int) -> None:
         """Forget what lies behind `position` (recovery)."""

@@ -247,6 +247,15 @@ class MappedFileList:
             last.cut(min(max(offset - last.start, 0), last.wrote))
         self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
 
+    def secure(self, offset: int) -> None:
+        """Write everything from `offset` on once more and sync it and the zeros behind (recovery). Raises OSError."""
+        for mapped in self.files:
+            if mapped.start + mapped.wrote > offset or mapped is self.files[-1]:
+                mapped.rewrite(max(0, offset - mapped.start))
+                mapped.file.sync()
+                mapped.flushed = mapped.committed
+        self.flushed_offset = self.wrote_offset
+
     def drop_first(self, count: int) -> list[MappedFile]:
         """Take the oldest `count` files out; the caller removes them, perhaps on a worker.
 

@@ -9,7 +9,8 @@ succeeded. (Apache moves it at the append and relies on a margin of 3 s.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
@@ -18,13 +19,25 @@ from rocketlake.base.worker import Worker
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.flush import Thorough
-from rocketlake.store.mapped_file_list import FlushJob
 
-__all__ = ["CheckpointWriter", "QueueFlush"]
+__all__ = ["CheckpointWriter", "QueueFlush", "SyncJob"]
 
 _log = get_logger(__name__)
 
 _CHECKPOINT_SECONDS = 1.0
+
+
+class SyncJob(Protocol):
+    """Some files to sync: `run` on a worker thread, then `done` or `failed` on the loop."""
+
+    def run(self) -> None:
+        """Sync. Raises OSError."""
+
+    def done(self) -> None:
+        """It succeeded."""
+
+    def failed(self, error: Exception) -> None:
+        """It failed; it is never tried again."""
 
 
 class QueueFlush(Service):
@@ -32,7 +45,7 @@ class QueueFlush(Service):
 
     def __init__(
         self,
-        to_flush: Callable[[int], list[FlushJob]],
+        to_flush: Callable[[int], Sequence[SyncJob]],
         dispatched_ms: Callable[[], int],
         checkpoint: Checkpoint,
         config: StoreConfig,
@@ -65,11 +78,15 @@ class QueueFlush(Service):
         if self._under_way or self._failed:
             return
         dispatched_ms = self._dispatched_ms() if thorough else 0
-        jobs = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
+        try:
+            jobs = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
+        except OSError as error:
+            _log.warning("the consume queues cannot be flushed, it is tried again: %s", error)
+            return
         self._under_way = True
         self._worker.submit(lambda: _run_all(jobs), lambda outcomes, _error: self._synced(outcomes, dispatched_ms))
 
-    def _synced(self, outcomes: list[tuple[FlushJob, OSError | None]], dispatched_ms: int) -> None:
+    def _synced(self, outcomes: list[tuple[SyncJob, OSError | None]], dispatched_ms: int) -> None:
         self._under_way = False
         for job, error in outcomes:
             if error is None:
@@ -82,8 +99,8 @@ class QueueFlush(Service):
             self._checkpoint.logics_ms = dispatched_ms
 
 
-def _run_all(jobs: list[FlushJob]) -> list[tuple[FlushJob, OSError | None]]:
-    outcomes: list[tuple[FlushJob, OSError | None]] = []
+def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, OSError | None]]:
+    outcomes: list[tuple[SyncJob, OSError | None]] = []
     for job in jobs:
         try:
             job.run()
@@ -96,10 +113,11 @@ def _run_all(jobs: list[FlushJob]) -> list[tuple[FlushJob, OSError | None]]:
 class CheckpointWriter(Service):
     """Writes the checkpoint page once a second if its numbers changed."""
 
-    def __init__(self, checkpoint: Checkpoint, safe_store_ms: Callable[[], int], clock: Clock, worker: Worker) -> None:
+    def __init__(self, checkpoint: Checkpoint, note_safe: Callable[[], object], clock: Clock, worker: Worker) -> None:
+        """`note_safe` brings the checkpoint's numbers up to date."""
         super().__init__("checkpoint")
         self._checkpoint = checkpoint
-        self._safe_store_ms = safe_store_ms
+        self._note_safe = note_safe
         self._clock = clock
         self._worker = worker
         self._under_way = False
@@ -117,7 +135,7 @@ class CheckpointWriter(Service):
     def write(self) -> None:
         """Have the worker write the page, if it is not the one on disk."""
         checkpoint = self._checkpoint
-        checkpoint.physic_ms = max(checkpoint.physic_ms, self._safe_store_ms())
+        self._note_safe()
         if self._under_way or not checkpoint.changed:
             return
         page = checkpoint.encode()

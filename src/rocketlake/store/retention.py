@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
@@ -22,14 +23,22 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import MappedFileList
 
-__all__ = ["DiskView", "Retention"]
+__all__ = ["DiskView", "Removable", "Retention"]
 
 _log = get_logger(__name__)
 
 _MANUAL_ROUNDS = 20
+
+
+class Removable(Protocol):
+    """A file that nobody will ask for any more."""
+
+    path: Path
+
+    def remove(self) -> None:
+        """Delete it; what readers hold stays readable. Blocking. Raises OSError."""
 
 
 @dataclass(slots=True)
@@ -57,7 +66,7 @@ class Retention(Service):
         files: Files,
         clock: Clock,
         worker: Worker,
-        drop_below: Callable[[int], list[MappedFile]],
+        drop_below: Callable[[int], list[Removable]],
     ) -> None:
         super().__init__("retention")
         self.disk_full = ""
@@ -119,7 +128,7 @@ class Retention(Service):
         folder, percent = disk.fullest
         self.disk_percent = percent
         self._judge(folder, percent)
-        dropped = self._log.drop_first(self.count_to_drop(disk))
+        dropped: list[Removable] = [*self._log.drop_first(self.count_to_drop(disk))]
         self._rounds_asked = max(0, self._rounds_asked - 1)
         if self._log.min_offset > self._followed:
             self._followed = self._log.min_offset
@@ -155,7 +164,7 @@ class Retention(Service):
             count += 1
         return count
 
-    def _remove(self, dropped: list[MappedFile]) -> None:
+    def _remove(self, dropped: list[Removable]) -> None:
         """One file per call of the worker, so that a sync of the same disk can come in between."""
         if not dropped:
             self._under_way = False

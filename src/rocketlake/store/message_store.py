@@ -1,0 +1,490 @@
+"""The front of the store: put messages, get them back by queue, by position, by key, by time.
+
+Owns        its parts, the order in which they start and stop, whether messages are taken and why not.
+Must not know   the network, topic settings, consumer groups, subscriptions.
+
+One thread (the event loop's) owns all state; `Files` calls that may block run on named workers and come back to it.
+
+Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how readers find it), recovery.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Closeable, Files, PosixFiles
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.base.worker import ThreadWorker, Worker
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from rocketlake.store.checkpoint import Checkpoint
+from rocketlake.store.commit_log import AppendFailed, CommitLog
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.dispatch import Dispatch
+from rocketlake.store.dispatch_scan import appended_entry, scan
+from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
+from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
+from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.paths import StorePaths
+from rocketlake.store.put_checks import batch_items, illegal, refuse
+from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
+from rocketlake.store.recovery import Recovery
+from rocketlake.store.results import GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
+from rocketlake.store.retention import Removable, Retention
+
+__all__ = ["MessageStore"]
+
+_log = get_logger(__name__)
+
+_NOT_STARTED = "the store is not started"
+_STOPPED = "the store is stopped"
+_RETRY_SECONDS = 1.0
+
+
+class MessageStore(Service):
+    """One store folder. `start` before anything else; after `stop` a new object is needed."""
+
+    def __init__(
+        self,
+        root: Path,
+        config: StoreConfig,
+        *,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        workers: Callable[[str], Worker] = ThreadWorker,
+    ) -> None:
+        super().__init__("store")
+        self.config = config
+        self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
+        """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
+        self._disk = files or PosixFiles()
+        self._clock = clock or SystemClock()
+        self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
+        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete")}
+        self._closed = _NOT_STARTED
+        self._commit_failure = ""
+        self._lock: Closeable | None = None
+        self._build_files()
+        self._build_services()
+
+    def _build_files(self) -> None:
+        config, disk, paths = self.config, self._disk, self._paths
+        levels = DelayLevels(config.message_delay_level)
+        self._delays_ms = [levels.delay_ms(level) for level in range(1, levels.highest + 1)]
+        self.log = CommitLog(paths.commit_log, config, disk, self._workers["files"])
+        self.queues = ConsumeQueueTable(paths.consume_queue, disk, file_size=config.consume_queue_file_bytes)
+        self.index = KeyIndex(
+            paths.index, disk, self._clock, slots=config.index_slots, entries_max=config.index_entries
+        )
+        self.checkpoint = Checkpoint(disk, paths.checkpoint)
+        self.dispatch = Dispatch(
+            self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
+        )
+        self._fetch = Fetch(self.log, config)
+        self._recovery = Recovery(
+            self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
+        )
+
+    def _build_services(self) -> None:
+        config, clock, workers = self.config, self._clock, self._workers
+        self._sync = LogSync(self.log.list, workers["flush"], lambda: self.log.last_store_ms)
+        self._sync.on_flushed = self._dispatch_readable
+        self._group = GroupCommit(self._sync, clock)
+        self._timed = TimedFlush(self._sync, config, clock)
+        self._pool_commit = PoolCommit(self._commit_pool, config, clock)
+        self.retention = Retention(
+            self.log.list,
+            [self._paths.commit_log, self._paths.root],
+            config,
+            files=self._disk,
+            clock=clock,
+            worker=workers["delete"],
+            drop_below=self._drop_below,
+        )
+        self._services: list[Service] = [
+            QueueFlush(
+                self._queue_jobs, lambda: self.dispatch.last_store_ms, self.checkpoint, config, clock, workers["queues"]
+            ),
+            CheckpointWriter(self.checkpoint, self._note_safe, clock, workers["queues"]),
+            self.retention,
+        ]
+        self._services.append(self._group if config.sync_flush else self._timed)
+        if self.log.pool is not None:
+            self._services.append(self._pool_commit)
+            if config.sync_flush:
+                self._sync.commit_first = self._commit_pool
+        self._waits_for_sync = config.sync_flush and not config.read_uncommitted
+        self._dispatch_soon = Soon(self._dispatch_readable)
+        self._dispatches_at_once = not self._waits_for_sync and self.log.pool is None
+
+    # -- start and stop ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Lock, load, recover, begin the background work. Raises StoreError: the cause, the path, the cure."""
+        try:
+            self._open()
+        except OSError as error:
+            raise StoreError(f"the store cannot be opened: {error}", path=str(self._paths.root)) from error
+        finally:
+            if self._closed and self._lock is not None:
+                self._lock.close()
+        self.dispatch.on_arrival = self._arrived
+        await super().start()
+        for service in self._services:
+            await service.start()
+        self.spawn("dispatch-retry", self._retry_dispatch())
+
+    def _open(self) -> None:
+        disk, paths = self._disk, self._paths
+        disk.make_dirs(paths.root)
+        disk.make_dirs(paths.commit_log)
+        if not disk.exists(paths.lock):
+            disk.write_bytes(paths.lock, b"lock")
+        self._lock = disk.lock(paths.lock)
+        clean = not disk.exists(paths.abort)
+        self.checkpoint.load()
+        self.log.list.load()
+        self.queues.load(last_exit_ok=clean)
+        if self.config.index_enabled:
+            self.index.load(last_exit_ok=clean, index_ms=self.checkpoint.index_ms)
+        # From here on files change: a crash during the recovery must be recovered from, too.
+        disk.write_bytes(paths.abort, str(os.getpid()).encode())
+        disk.sync_dir(paths.root)
+        self._recovery.run(clean=clean)
+        self.queues.min_physical = self.log.min_offset
+        self._sync.flushed.advance(self.log.list.flushed_offset)
+        self.checkpoint.write(self.checkpoint.encode())
+        self._closed = ""
+
+    async def stop(self) -> None:
+        """Flush everything, write the checkpoint, remove the abort file; after a disk error it stays, and says so."""
+        if self._closed:
+            return
+        self._closed = _STOPPED
+        await super().stop()
+        for service in self._services:
+            await service.stop()
+        self._sync.stop()
+        for worker in self._workers.values():
+            await worker.close()
+        try:
+            self._flush_all()
+        except (OSError, StoreError) as error:
+            _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error)
+        finally:
+            self._sync.flushed.fail_all()
+            self._release()
+
+    def _flush_all(self) -> None:
+        self.log.commit()
+        self.log.list.flush()
+        self._sync.flushed.advance(self.log.list.flushed_offset)
+        self.dispatch.run_all(self._readable_end)
+        self.queues.flush()
+        self.index.flush()
+        checkpoint = self.checkpoint
+        self._note_safe()
+        if self.log.last_store_ms:
+            checkpoint.physic_ms = checkpoint.logics_ms = self.log.last_store_ms
+        checkpoint.write(checkpoint.encode())
+        self.log.allocate.remove_unused()
+        if self.dispatch.position < self.log.list.wrote_offset:
+            raise StoreError("not all messages are dispatched", offset=self.dispatch.position)
+        self._disk.remove(self._paths.abort)
+        self._disk.sync_dir(self._paths.root)
+
+    def _release(self) -> None:
+        for part in (self.log.list, self.queues, self.index, self.checkpoint, self._lock):
+            try:
+                if part is not None:
+                    part.close()
+            except OSError as error:
+                _log.warning("cannot close: %s", error)
+        self._lock = None
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def not_writable_reason(self) -> str:
+        """Why messages are refused; "" while they are taken."""
+        return (
+            self._closed
+            or self._sync.failure
+            or self.log.broken
+            or self.retention.disk_full
+            or self._commit_failure
+            or self.dispatch.error
+        )
+
+    @property
+    def writable(self) -> bool:
+        """True while messages are taken."""
+        return not self.not_writable_reason
+
+    @property
+    def disk_ratio(self) -> float:
+        """Used share of the fullest disk, 0 to 1; negative when unknown."""
+        return self.retention.disk_percent / 100
+
+    @property
+    def min_physical_offset(self) -> int:
+        """First physical offset that is still there."""
+        return self.log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        """Where the log ends (buffered bytes count)."""
+        return self.log.list.wrote_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset up to which the log is safe."""
+        return self.log.list.flushed_offset
+
+    @property
+    def dispatched_offset(self) -> int:
+        """Physical offset up to which messages can be found in their queues."""
+        return self.dispatch.position
+
+    # -- put -----------------------------------------------------------------------------------------------------------
+
+    def put(self, message: PutMessage) -> PutResult:
+        """Append one message now. It can be lost until `when_durable` says so."""
+        refused = self._refuse(message)
+        if refused is not None:
+            return refused
+        topic, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
+        numbered = sys_flag & TRANSACTION_MASK in _NUMBERED
+        store_ms = self._clock.now_ms()
+        queue_offset = self.queues.assign(topic, queue_id) if numbered else 0
+        try:
+            offset, size = self.log.append(message, queue_offset, store_ms)
+        except (AppendFailed, RecordError) as error:
+            if numbered:
+                self.queues.give_back(topic, queue_id)
+            return _failed(error)
+        self.dispatch.appended(
+            appended_entry(
+                topic,
+                queue_id,
+                queue_offset,
+                offset,
+                size,
+                store_ms,
+                sys_flag,
+                message.prepared_transaction_offset,
+                message.properties,
+                self._delays_ms,
+            )
+        )
+        self._appended()
+        return PutResult(PutStatus.OK, offset, size, queue_offset, store_ms, offset + size)
+
+    def put_batch(self, message: PutMessage) -> PutResult:
+        """Append every message of a batch body, all of them or none; `offsets` are their physical offsets."""
+        refused = self._refuse(message)
+        if refused is not None:
+            return refused
+        items = batch_items(message)
+        if isinstance(items, PutResult):
+            return items
+        topic, queue_id = message.topic, message.queue_id
+        store_ms = self._clock.now_ms()
+        queue_offset = self.queues.assign(topic, queue_id, len(items))
+        try:
+            offsets, size = self.log.append_batch(message, items, queue_offset, store_ms)
+        except (AppendFailed, RecordError) as error:
+            self.queues.give_back(topic, queue_id, len(items))
+            return _failed(error)
+        self._appended()
+        end = offsets[0] + size
+        return PutResult(PutStatus.OK, offsets[0], size, queue_offset, store_ms, end, count=len(items), offsets=offsets)
+
+    def _refuse(self, message: PutMessage) -> PutResult | None:
+        reason = self.not_writable_reason
+        if reason:
+            status = PutStatus.DISK_FULL if reason is self.retention.disk_full else PutStatus.SERVICE_NOT_AVAILABLE
+            return PutResult(status, reason=reason)
+        return refuse(message, self.config.body_bytes_max)
+
+    def _appended(self) -> None:
+        if self._dispatches_at_once:
+            self._dispatch_readable()
+            if self.config.flush_wakes_on_put:
+                self._timed.wake()
+        elif self.log.pool is not None:
+            self._pool_commit.wake()
+
+    def when_durable(self, result: PutResult, *, wait: bool, done: Callable[[PutStatus], object]) -> None:
+        """Call `done` with the final status: at once, or with SYNC_FLUSH and `wait` after the sync or its timeout."""
+        if not result.status.is_stored or not self.config.sync_flush:
+            done(result.status)
+            return
+        if not wait:
+            self._group.wake()
+            done(result.status)
+            return
+
+        def ended(reached: bool) -> None:
+            if reached:
+                done(PutStatus.OK)
+            elif self._sync.failure or self._commit_failure or self._closed:
+                done(PutStatus.SERVICE_NOT_AVAILABLE)
+            else:
+                done(PutStatus.FLUSH_DISK_TIMEOUT)
+
+        self._group.wait(result.next_offset, ended, self.config.sync_flush_timeout_ms)
+
+    # -- what follows a put --------------------------------------------------------------------------------------------
+
+    @property
+    def _readable_end(self) -> int:
+        return self.log.list.flushed_offset if self._waits_for_sync else self.log.max_offset
+
+    def _dispatch_readable(self) -> None:
+        """Dispatch what may be read, a bounded piece now and the rest in the next turns."""
+        if self.dispatch.run(self._readable_end) and not self.dispatch.error:
+            self._dispatch_soon.ask()
+
+    async def _retry_dispatch(self) -> None:
+        while True:
+            await self._clock.sleep(_RETRY_SECONDS)
+            if self.dispatch.error:
+                self._dispatch_readable()
+
+    def _commit_pool(self, least_pages: int = 0) -> None:
+        """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
+        try:
+            moved = self.log.commit(least_pages)
+        except OSError as error:
+            self._commit_failure = f"the write pool cannot be committed: {error}"
+            raise
+        self._commit_failure = ""
+        if moved and not self._waits_for_sync:
+            self._dispatch_readable()
+
+    def _arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:
+        self.on_arrival(topic, queue_id, max_offset, tag_code, store_ms)
+
+    # -- background work -----------------------------------------------------------------------------------------------
+
+    def _queue_jobs(self, least_pages: int) -> list[SyncJob]:
+        jobs: list[SyncJob] = [*self.queues.to_flush(least_pages)]
+        if least_pages == 0:
+            jobs += self.index.to_flush()
+        return jobs
+
+    def _drop_below(self, min_physical: int) -> list[Removable]:
+        return [*self.queues.delete_before(min_physical), *self.index.delete_before(min_physical)]
+
+    def _note_safe(self) -> None:
+        """Bring the checkpoint's numbers up to date, except that of the queues, which QueueFlush sets."""
+        checkpoint = self.checkpoint
+        checkpoint.confirm_offset = self.log.list.flushed_offset
+        checkpoint.index_ms = self.index.safe_ms
+        if self._sync.safe_store_ms:
+            checkpoint.physic_ms = self._sync.safe_store_ms
+
+    # -- get -----------------------------------------------------------------------------------------------------------
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        match: MatchTag | None = None,
+        match_record: MatchRecord | None = None,
+    ) -> GetResult:
+        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record."""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
+        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First queue offset that can be read; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.min_offset(self.log.min_offset)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset behind the last message that can be read; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> int:
+        """First queue offset stored at `ms` or later, with `upper` the last stored at `ms` or earlier."""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        return offset_by_time(queue, ms, self.log.store_ms_at, min_physical=self.log.min_offset, upper=upper)
+
+    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
+        """Store time of the first message that can be read, -1 without one."""
+        return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of the message at a queue offset, -1 when there is none."""
+        queue = self.queues.find(topic, queue_id)
+        return -1 if queue is None else store_ms_at(queue, offset, self.log.store_ms_at)
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """True when the message at a queue offset is probably still in the page cache."""
+        queue = self.queues.find(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        return entry is not None and self._fetch.is_in_memory(entry[0])
+
+    def read_record(self, physical_offset: int) -> memoryview | None:
+        """The whole record that starts at `physical_offset`; None if none starts there."""
+        return self.log.record(physical_offset)
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, unique: bool = False
+    ) -> QueryResult:
+        """Messages with a key (`unique`: with this unique key), oldest first; up to `maxMsgsNumBatch`."""
+        result = QueryResult(index_last_ms=self.index.last_ms, index_last_offset=self.index.last_physical_offset)
+        wanted = f"{topic}#{key}"
+        count = min(max_count, self.config.query_count_max)
+        for offset in sorted(self.index.find(wanted, count, begin_ms, end_ms)):
+            record = self.log.record(offset)
+            if record is not None and _has_key(record, offset, wanted, unique):
+                result.slices.append(record)
+        return result
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Remove all queues of these topics; their messages stay in the log until they expire. Raises StoreError."""
+        try:
+            self.queues.delete_topics(names)
+        except OSError as error:
+            raise StoreError(f"queues cannot be deleted: {error}", path=str(self._paths.consume_queue)) from error
+
+
+_NUMBERED = (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def _failed(error: AppendFailed | RecordError) -> PutResult:
+    if isinstance(error, AppendFailed):
+        return PutResult(error.status, reason=str(error))
+    return illegal(str(error))
+
+
+def _has_key(record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
+    """Is a hit of the key index, which knows hashes only, really one?"""
+    entries, _taken, _status = scan(record, offset, False, ())
+    if not entries:
+        return False
+    entry = entries[0]
+    return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
+
+
+def _nobody_waits(_topic: str, _queue_id: int, _max_offset: int, _tag_code: int, _store_ms: int) -> None:
+    """Until the broker is there."""
