@@ -49,6 +49,7 @@ class ClientInstance(Service):
         self.client_id = make_client_id(self.config, self.clock)
         self._consumers: dict[str, ConsumerMember] = {}
         self._producers: set[str] = set()
+        self._is_closed = False
         self.net = NetClient(None, self.clock, Served(self._consumers, self.spawn).handlers(), network=network)
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
@@ -59,6 +60,8 @@ class ClientInstance(Service):
 
     async def start(self) -> None:
         """Start the timers; nothing is sent before a producer or consumer registers."""
+        if self._is_closed:
+            raise UsageError("a client that was stopped cannot be started again", hint="make a new one")
         await super().start()
         self.spawn("routes", self._refresh_routes())
         self.spawn("heartbeats", self._send_heartbeats())
@@ -66,6 +69,7 @@ class ClientInstance(Service):
 
     async def stop(self) -> None:
         """Stop the timers and close all links."""
+        self._is_closed = True
         await super().stop()
         await self.net.close()
 

@@ -73,8 +73,8 @@ class Consumer:
             from_where=from_where,
             timestamp_ms=timestamp_ms,
             allocate=allocate,
-            # Each hand-over waits for your loop, one message at a time.
-            config=replace(config or ConsumerConfig(), batch_size=1),
+            # One message at a time waits for your loop; more would only run into their consume timeout there.
+            config=replace(config or ConsumerConfig(), batch_size=1, concurrency=1),
             client_config=client_config,
             instance=instance,
             hooks=hooks,
