@@ -24,7 +24,7 @@ DEPTH_MAX = 64
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
-_SKIP = re.compile(r"(?:[\s\0]+|/\*.*?\*/|//[^\n]*)+", re.DOTALL)
+_SKIP = re.compile(r"(?:[\s\0\ufeff]+|/\*.*?\*/|//[^\n]*)+", re.DOTALL)
 _STRING = re.compile(r"""("[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*')""", re.DOTALL)
 _NUMBER = re.compile(
     r"[-+]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][-+]?[0-9]{1,4})?[LSBFDlsbfd]?(?![\w.])"
