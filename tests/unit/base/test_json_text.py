@@ -39,7 +39,25 @@ def test_what_java_peers_write_is_read(text, value):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "}", "[1", "{a}", "{a:}", "{a:1 b:2}", "[1 2]", "'open", '"open', "{'a':1}}", "nope", "{:1}", "1x", "--1", "-", "{'a'"],
+    [
+        "",
+        "{",
+        "}",
+        "[1",
+        "{a}",
+        "{a:}",
+        "{a:1 b:2}",
+        "[1 2]",
+        "'open",
+        '"open',
+        "{'a':1}}",
+        "nope",
+        "{:1}",
+        "1x",
+        "--1",
+        "-",
+        "{'a'",
+    ],
 )
 def test_broken_text_is_refused_with_its_position(text):
     with pytest.raises(JsonError, match=r"\d"):
