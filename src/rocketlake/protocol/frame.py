@@ -24,6 +24,8 @@ from rocketlake.protocol.limits import (
     WireLimits,
 )
 
+__all__ = ["PREFIX_BYTES", "Codec", "Frame", "FrameReader", "decode_frame", "encode_command"]
+
 PREFIX_BYTES: Final = 8
 
 Frame: TypeAlias = tuple[int, bytes, bytes | None]

@@ -19,6 +19,8 @@ from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.language import LANGUAGE_CODES, language_name
 from rocketlake.protocol.limits import FIELDS_MAX, REMARK_CHARS_MAX
 
+__all__ = ["decode_binary_header", "encode_binary_header", "fits_binary_header"]
+
 _START: Final = Struct(">hbhiii")
 _INT: Final = Struct(">i")
 _KEY: Final = Struct(">h")
