@@ -11,10 +11,11 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.files import MemoryFiles, PosixFiles
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.store.consume_queue.entry import valid_count
-from rocketlake.store.consume_queue.table import ConsumeQueueTable, queue_folders
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.key_index.files import KeyIndex, index_names
 from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.offset_files import queue_folders
 from rocketlake.store.paths import StorePaths
 
 STORE = StorePaths(Path(__file__).parent / "stores" / "apache-5.3.3-clean")

@@ -19,24 +19,14 @@ from rocketlake.store.consume_queue.open_files import OpenFiles
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+from rocketlake.store.offset_files import queue_folders
 
-__all__ = ["ConsumeQueueTable", "queue_folders"]
+__all__ = ["ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
 _OPEN_FILES_MAX = 512
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
-
-
-def queue_folders(folder: Path, files: Files) -> Iterator[tuple[str, int, Path]]:
-    """(topic, queue id, folder) of each queue below `folder`; other names are passed over, as Apache does."""
-    for topic in files.list_dir(folder):
-        if not files.is_dir(folder / topic):
-            continue
-        for name in files.list_dir(folder / topic):
-            path = folder / topic / name
-            if name.isascii() and name.isdigit() and files.is_dir(path):
-                yield topic, int(name), path
 
 
 class ConsumeQueueTable:

@@ -98,7 +98,7 @@ class KeyIndexFile:
         if len(self._new_slots) >= _PENDING_MAX:
             self.write_out()
         slot = hash_code % self.slots
-        previous = self._head(slot)
+        previous = self.head(slot)
         seconds = seconds_since(self.begin_ms, store_ms)
         self._new_entries += pack_entry(hash_code, physical_offset, seconds, previous)
         self._new_slots[slot] = self.count
@@ -110,7 +110,7 @@ class KeyIndexFile:
         self.count += 1
         self.end_ms, self.end_physical = store_ms, physical_offset
 
-    def _head(self, slot: int) -> int:
+    def head(self, slot: int) -> int:
         """Number of the newest entry of a slot, 0 if it has none."""
         new = self._new_slots.get(slot)
         if new is not None:
@@ -147,7 +147,7 @@ class KeyIndexFile:
         self.write_out()
         view = self._mapping()
         found: list[int] = []
-        number = self._head(hash_code % self.slots)
+        number = self.head(hash_code % self.slots)
         while number > 0 and len(found) < max_count:
             entry_hash, physical, seconds, previous = unpack_entry(view, entry_position(self.slots, number))
             stored_ms = self.begin_ms + seconds * 1000
