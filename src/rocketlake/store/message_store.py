@@ -411,6 +411,11 @@ class MessageStore(Service):
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record)
 
+    def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
+        """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""
+        queue = self.queues.find(topic, queue_id)
+        return [] if queue is None else queue.read(offset, max_count)
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First queue offset that can be read; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
