@@ -14,7 +14,8 @@ from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.client_sweep import ClientSweep
-from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.cluster_queues import ClusterQueues
+from rocketlake.broker.config import BrokerConfig, LiveConfig, setting_texts
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.dispatch_table import Processors, dispatcher_rows
@@ -26,6 +27,11 @@ from rocketlake.broker.intake import Intake
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.outbound import Identity, Outbound
+from rocketlake.broker.processors.admin_broker import AdminBroker
+from rocketlake.broker.processors.admin_group import AdminGroup
+from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_topic import AdminTopic
+from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
@@ -43,7 +49,7 @@ from rocketlake.broker.topics.builtin import builtin_topics
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message_id import UniqueKeyMaker
-from rocketlake.model.topic import DELAY_TOPIC
+from rocketlake.model.topic import DELAY_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
@@ -57,7 +63,7 @@ __all__ = ["Broker"]
 
 _log = get_logger(__name__)
 
-_WILDCARDS = ("", "0.0.0.0", "::")
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class Broker:
@@ -72,34 +78,28 @@ class Broker:
         clock: Clock | None = None,
         network: Network | None = None,
         limits: NetLimits | None = None,
-        make_worker: Callable[[str], Worker] = ThreadWorker,
+        workers: Callable[[str], Worker] = ThreadWorker,
     ) -> None:
-        """`network` and `make_worker` are seams: tests put a network in memory and hand-run workers there."""
-        files, clock = files or PosixFiles(), clock or SystemClock()
+        """`network` and `workers` are seams, as files and clock are: tests put a network in memory and no threads."""
         self.config = LiveConfig(config)
-        root = config.store_folder
-        folder = root / "config"
+        self._clock = clock or SystemClock()
         self._host = config.advertised_host or (
-            local_address() if config.listen_host in _WILDCARDS else config.listen_host
+            local_address() if config.listen_host in _EVERY_ADDRESS else config.listen_host
         )
+        files = files or PosixFiles()
+        self._levels = DelayLevels(store_config.message_delay_level)
+        self.store = MessageStore(config.store_folder, store_config, files=files, clock=self._clock, workers=workers)
+        self._build_tables(config, files, workers)
+        self._build_services(config, limits, network)
+        self._build_servers(config, limits, network)
+        self.store.on_arrival = self._message_arrived
 
-        levels = DelayLevels(store_config.message_delay_level)
-        self.store = MessageStore(root, store_config, files=files, clock=clock)
-        self.topics = TopicTable(
-            folder / "topics.json",
-            files,
-            clock,
-            builtin_topics(
-                config.cluster_name,
-                config.broker_name,
-                template_queues=config.default_topic_queues,
-                auto_create=config.auto_create_topic,
-                cluster_topic=config.cluster_topic,
-                broker_topic=config.broker_topic,
-                delay_levels=levels.highest,
-                trace_topic=config.trace_topic if config.trace_topic_enabled else None,
-            ),
-        )
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _build_tables(self, config: BrokerConfig, files: Files, workers: Callable[[str], Worker]) -> None:
+        """What is saved to files, and who saves it."""
+        folder, clock = config.store_folder / "config", self._clock
+        self.topics = TopicTable(folder / "topics.json", files, clock, _builtin_topics(config, self._levels))
         self.groups = GroupTable(folder / "subscriptionGroup.json", files, clock, auto_create=config.auto_create_group)
         self.offsets = OffsetTable(folder / "consumerOffset.json", files, clock, config.offset_version_step)
         self.delays = DelayProgress(
@@ -109,115 +109,129 @@ class Broker:
             lambda: self.store.flushed_offset,
             config.delay_version_step,
         )
-        self.saver = TableSaver(
-            (self.topics, self.groups, self.offsets, self.delays),
-            files,
-            clock,
-            make_worker("table-saver"),
-            config.offset_save_interval_ms,
-        )
+        self._tables = (self.topics, self.groups, self.offsets, self.delays)
+        self.saver = TableSaver(self._tables, files, clock, workers("table-saver"), config.offset_save_interval_ms)
+
+    def _build_services(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
+        """What lives in memory and what runs in the background."""
+        clock = self._clock
         self.stats = BrokerStats(config.cluster_name, clock)
         self.push = Push(notify_changes=config.notify_consumer_changes)
         self.consumers = ConsumerTable(self.push, clock)
         self.producers = ProducerTable(clock)
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
-        self.intake = Intake(self.store, levels, self.stats)
+        self.intake = Intake(self.store, self._levels, self.stats)
         self.hold = PullHold(clock, config.held_pulls_max)
-        self.schedule = DelaySchedule(self.store, levels, self.delays, clock)
+        self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
-
         self._net = NetClient(limits, clock, network=network)
-        self._dispatcher = Dispatcher(dispatcher_rows(self._processors(clock), config.admin_access))
-        self._dispatcher.before.append(
-            FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, clock).check
-        )
-        self._server = Server(
-            self._dispatcher,
-            host=config.listen_host,
-            port=config.listen_port,
-            limits=limits,
-            clock=clock,
-            network=network,
-        )
-        self._fast_server = None
-        if config.fast_port is not None:
-            self._fast_server = Server(
+        self._outbound = Outbound(self._net, self._identity)
+        self.registration = Registration(self.config, self.topics, self._outbound, clock)
+        cluster_queues = ClusterQueues(self.config, self.topics, self._outbound)
+        self._assignment = Assignment(self.consumers, cluster_queues.find)
+
+    def _build_servers(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
+        """The listeners, both with the same table."""
+        self._dispatcher = Dispatcher(dispatcher_rows(self._processors(), config.admin_access))
+        flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
+        self._dispatcher.before.append(flow_control.check)
+        ports = [config.listen_port] if config.fast_port is None else [config.listen_port, config.fast_port]
+        self._servers = [
+            Server(
                 self._dispatcher,
                 host=config.listen_host,
-                port=config.fast_port,
+                port=port,
                 limits=limits,
-                clock=clock,
+                clock=self._clock,
                 network=network,
             )
+            for port in ports
+        ]
         for server in self._servers:
             server.on_link_lost += [self.consumers.close_link, self.producers.close_link]
-        self.registration = Registration(self.config, self.topics, Outbound(self._net, self._identity), clock)
-        self.store.on_arrival = self._message_arrived
 
-    def _processors(self, clock: Clock) -> Processors:
+    def _processors(self) -> Processors:
+        config, store, clock = self.config, self.store, self._clock
+        topics, groups, offsets = self.topics, self.groups, self.offsets
+        consumers, producers, stats = self.consumers, self.producers, self.stats
+        intake, auto_create = self.intake, self.auto_create
         unique_keys = UniqueKeyMaker(self._host, os.getpid(), clock.now_ms)
         return Processors(
             send=Send(
-                self.config,
-                self.intake,
-                self.topics,
-                self.auto_create,
-                self.groups,
+                config,
+                intake,
+                topics,
+                auto_create,
+                groups,
                 self.queue_locks,
                 unique_keys,
                 clock,
-                lambda: self.store_address,
+                self._store_address,
             ),
-            send_back=SendBack(
-                self.config,
-                self.store,
-                self.intake,
-                self.auto_create,
-                self.groups,
-                self.stats,
-                lambda: self.store_address,
-            ),
-            pull=Pull(
-                self.config,
-                self.store,
-                self.topics,
-                self.groups,
-                self.consumers,
-                self.offsets,
-                self.hold,
-                self.stats,
-            ),
-            query=Query(self.store, self.topics),
-            offset=Offset(self.store, self.topics, self.groups, self.offsets),
-            client=Client(self.consumers, self.producers, self.groups, self.topics, self.auto_create),
+            send_back=SendBack(config, store, intake, auto_create, groups, stats, self._store_address),
+            pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats),
+            query=Query(store, topics),
+            offset=Offset(store, topics, groups, offsets),
+            client=Client(consumers, producers, groups, topics, auto_create),
             lock=Lock(self.queue_locks),
+            assignment=self._assignment,
+            admin_topic=AdminTopic(
+                topics=topics,
+                offsets=offsets,
+                consumers=consumers,
+                store=store,
+                stats=stats,
+                saver=self.saver,
+                registration=self.registration,
+                identity=self._identity,
+            ),
+            admin_group=AdminGroup(
+                groups=groups,
+                offsets=offsets,
+                consumers=consumers,
+                producers=producers,
+                stats=stats,
+                saver=self.saver,
+                push=self.push,
+            ),
+            admin_offset=AdminOffset(
+                topics=topics,
+                groups=groups,
+                offsets=offsets,
+                consumers=consumers,
+                store=store,
+                stats=stats,
+                identity=self._identity,
+                clock=clock,
+            ),
+            admin_broker=AdminBroker(
+                config=config,
+                store_settings=lambda: setting_texts(store.config),
+                topics=topics,
+                store=store,
+                stats=stats,
+                delays=self.delays,
+                schedule=self.schedule,
+                registration=self.registration,
+                waiting_sends=lambda: intake.waiting,
+                held_pulls=lambda: len(self.hold),
+                clock=clock,
+            ),
         )
 
-    @property
-    def address(self) -> str:
-        """`host:port` under which clients find this broker."""
-        return f"{self._host}:{self._server.port}"
-
-    @property
-    def store_address(self) -> tuple[str, int]:
-        """The same as (host, port)."""
-        return self._host, self._server.port
-
-    @property
-    def fast_address(self) -> str | None:
-        """`host:port` of the fast listener, if there is one."""
-        return None if self._fast_server is None else f"{self._host}:{self._fast_server.port}"
+    # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load, recover, listen, register. StoreError or UsageError say what is in the way; nothing is left open then."""
+        """Load, recover, listen, register. StoreError or UsageError say what is in the way; nothing is open then."""
         try:
-            for table in (self.topics, self.groups, self.offsets, self.delays):
+            for table in self._tables:
                 table.load()
             await self.store.start()
             await self.saver.start()
             await self.stats.start()
             await self.push.start()
+            await self._assignment.start()
             await self._sweep.start()
             await self.hold.start()
             await self.schedule.start()
@@ -238,26 +252,52 @@ class Broker:
         await self._net.close()
         await self.schedule.stop()
         await self._sweep.stop()
+        await self._assignment.stop()
         await self.push.stop()
         await self.stats.stop()
         try:
             await self.store.stop()
         finally:
-            # After the store: a delivered message counts as delivered once its copy is on disk.
+            # After the store: a delayed message counts as delivered once its copy is on disk.
             await self.saver.stop()
 
+    # -- who and where -------------------------------------------------------------------------------------------------
+
     @property
-    def _servers(self) -> list[Server]:
-        return [self._server] if self._fast_server is None else [self._server, self._fast_server]
+    def address(self) -> str:
+        """`host:port` under which clients find this broker."""
+        return "{}:{}".format(*self._store_address())
+
+    @property
+    def fast_address(self) -> str | None:
+        """`host:port` of the fast listener, if there is one."""
+        return f"{self._host}:{self._servers[1].port}" if len(self._servers) > 1 else None
+
+    def _store_address(self) -> tuple[str, int]:
+        return self._host, self._servers[0].port
 
     def _identity(self) -> Identity:
         config = self.config.now
-        host, port = self.store_address
+        host, port = self._store_address()
+        # Slaves would look for us one port higher, as in RocketMQ; nobody listens there before replication comes.
         return Identity(
             config.cluster_name, config.broker_name, config.broker_id, f"{host}:{port}", f"{host}:{port + 1}"
         )
 
-    def _message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:
+    def _message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, _store_ms: int) -> None:
         self.hold.message_arrived(topic, queue_id, max_offset, tag_code)
         if topic == DELAY_TOPIC:
             self.schedule.message_parked(queue_id)
+
+
+def _builtin_topics(config: BrokerConfig, levels: DelayLevels) -> list[TopicConfig]:
+    return builtin_topics(
+        config.cluster_name,
+        config.broker_name,
+        template_queues=config.default_topic_queues,
+        auto_create=config.auto_create_topic,
+        cluster_topic=config.cluster_topic,
+        broker_topic=config.broker_topic,
+        delay_levels=levels.highest,
+        trace_topic=config.trace_topic if config.trace_topic_enabled else None,
+    )

@@ -26,7 +26,7 @@ from rocketlake.net.local_address import host_name
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
-__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf"]
+__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf", "setting_texts"]
 
 _NAME = re.compile(r"(?=.{1,100}$)[%|\w-]+(\.[%|\w-]+)*", re.ASCII)
 FAST_PORT_STEP = 2
@@ -193,7 +193,12 @@ class LiveConfig:
 
     def to_values(self) -> dict[str, str]:
         """Every setting by its Java name, as text."""
-        return {java_name(field): _to_text(getattr(self.now, field.name)) for field in fields(BrokerConfig)}
+        return setting_texts(self.now)
+
+
+def setting_texts(settings: BrokerConfig | StoreConfig) -> dict[str, str]:
+    """Every setting by its Java name, as the text a properties file would hold."""
+    return {java_name(field): _to_text(getattr(settings, field.name)) for field in fields(settings)}
 
 
 def load_broker_conf(

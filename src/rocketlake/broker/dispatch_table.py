@@ -14,6 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rocketlake.broker.flow_control import Lane
+from rocketlake.broker.processors.admin_broker import AdminBroker
+from rocketlake.broker.processors.admin_group import AdminGroup
+from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_topic import AdminTopic
+from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
@@ -60,34 +65,84 @@ class Processors:
     offset: Offset
     client: Client
     lock: Lock
+    assignment: Assignment
+    admin_topic: AdminTopic
+    admin_group: AdminGroup
+    admin_offset: AdminOffset
+    admin_broker: AdminBroker
 
 
 def rows(serve: Processors) -> Iterator[Row]:
     """Every request this broker serves."""
+    send, pull, query, offset, client = serve.send, serve.pull, serve.query, serve.offset, serve.client
     # fmt: off
-    yield Row(Code.SEND_MESSAGE,               serve.send.send,            Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_MESSAGE_V2,            serve.send.send,            Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.SEND_BATCH_MESSAGE,         serve.send.send,            Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.CONSUMER_SEND_MSG_BACK,     serve.send_back.send_back,  Lane.SEND,      Use.SUBSCRIBE)
+    yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
+    yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
+    yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
+    yield Row(Code.CONSUMER_SEND_MSG_BACK,              serve.send_back.send_back,  Lane.SEND,      Use.SUBSCRIBE)
 
-    yield Row(Code.PULL_MESSAGE,               serve.pull.pull,            Lane.PULL,      Use.SUBSCRIBE)
-    yield Row(Code.LITE_PULL_MESSAGE,          serve.pull.pull,            Lane.PULL,      Use.SUBSCRIBE)
-    yield Row(Code.QUERY_MESSAGE,              serve.query.by_key,         Lane.ADMIN,     Use.READ)
-    yield Row(Code.VIEW_MESSAGE_BY_ID,         serve.query.by_offset,      Lane.ADMIN,     Use.READ)
+    yield Row(Code.PULL_MESSAGE,                        pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
+    yield Row(Code.LITE_PULL_MESSAGE,                   pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
+    yield Row(Code.QUERY_MESSAGE,                       query.by_key,               Lane.ADMIN,     Use.READ)
+    yield Row(Code.VIEW_MESSAGE_BY_ID,                  query.by_offset,            Lane.ADMIN,     Use.READ)
 
-    yield Row(Code.QUERY_CONSUMER_OFFSET,      serve.offset.query,         Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.UPDATE_CONSUMER_OFFSET,     serve.offset.update,        Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, serve.offset.by_time,       Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_MAX_OFFSET,             serve.offset.maximum,       Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_MIN_OFFSET,             serve.offset.minimum,       Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_EARLIEST_MSG_STORETIME, serve.offset.earliest_time, Lane.QUICK,     Use.READ)
+    yield Row(Code.QUERY_CONSUMER_OFFSET,               offset.query,               Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.UPDATE_CONSUMER_OFFSET,              offset.update,              Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP,          offset.by_time,             Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_MAX_OFFSET,                      offset.maximum,             Lane.QUICK,     Use.READ)
+    yield Row(Code.GET_MIN_OFFSET,                      offset.minimum,             Lane.QUICK,     Use.READ)
+    yield Row(Code.GET_EARLIEST_MSG_STORETIME,          offset.earliest_time,       Lane.QUICK,     Use.READ)
 
-    yield Row(Code.HEART_BEAT,                 serve.client.heartbeat,     Lane.HEARTBEAT, Use.SUBSCRIBE)
-    yield Row(Code.UNREGISTER_CLIENT,          serve.client.unregister,    Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.GET_CONSUMER_LIST_BY_GROUP, serve.client.members,       Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.CHECK_CLIENT_CONFIG,        serve.client.check_config,  Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.LOCK_BATCH_MQ,              serve.lock.lock,            Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.UNLOCK_BATCH_MQ,            serve.lock.unlock,          Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.HEART_BEAT,                          client.heartbeat,           Lane.HEARTBEAT, Use.SUBSCRIBE)
+    yield Row(Code.UNREGISTER_CLIENT,                   client.unregister,          Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.GET_CONSUMER_LIST_BY_GROUP,          client.members,             Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.CHECK_CLIENT_CONFIG,                 client.check_config,        Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.LOCK_BATCH_MQ,                       serve.lock.lock,            Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.UNLOCK_BATCH_MQ,                     serve.lock.unlock,          Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.QUERY_ASSIGNMENT,                    serve.assignment.query,     Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            serve.assignment.set_mode,  Lane.ADMIN,     Use.SUBSCRIBE)
+    # fmt: on
+    yield from _admin_rows(serve)
+
+
+def _admin_rows(serve: Processors) -> Iterator[Row]:
+    topic, group, offset, broker = serve.admin_topic, serve.admin_group, serve.admin_offset, serve.admin_broker
+    # fmt: off
+    yield Row(Code.UPDATE_AND_CREATE_TOPIC,             topic.create,               Lane.ADMIN,     Use.PUBLISH)
+    yield Row(Code.UPDATE_AND_CREATE_TOPIC_LIST,        topic.create_list,          Lane.ADMIN,     Use.PUBLISH)
+    yield Row(Code.DELETE_TOPIC_IN_BROKER,              topic.delete,               Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.GET_TOPIC_CONFIG,                    topic.get,                  Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_ALL_TOPIC_CONFIG,                topic.all,                  Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_TOPIC_STATS_INFO,                topic.stats,                Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_TOPIC_CONSUME_BY_WHO,          topic.consumers,            Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,   topic.system_topics,        Lane.ADMIN,     Use.READ)
+
+    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create,               Lane.ADMIN,     Use.SUBSCRIBE)
+    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group.create_list,     Lane.ADMIN,     Use.SUBSCRIBE)
+    yield Row(Code.DELETE_SUBSCRIPTIONGROUP,            group.delete,               Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.GET_SUBSCRIPTIONGROUP_CONFIG,        group.get,                  Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,    group.all,                  Lane.ADMIN,     Use.READ)
+    yield Row(Code.UPDATE_AND_GET_GROUP_FORBIDDEN,      group.forbid,               Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.GET_CONSUMER_CONNECTION_LIST,        group.consumer_connections, Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_PRODUCER_CONNECTION_LIST,        group.producer_connections, Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_ALL_PRODUCER_INFO,               group.all_producers,        Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_SUBSCRIPTION_BY_CONSUMER,      group.subscription,         Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_CONSUMER_RUNNING_INFO,           group.running_info,         Lane.ADMIN,     Use.READ)
+
+    yield Row(Code.GET_ALL_CONSUMER_OFFSET,             offset.all,                 Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_CONSUME_STATS,                   offset.consume_stats,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_BROKER_CONSUME_STATS,            offset.broker_consume_stats, Lane.ADMIN,    Use.READ)
+    yield Row(Code.INVOKE_BROKER_TO_RESET_OFFSET,       offset.reset,               Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.CLONE_GROUP_OFFSET,                  offset.clone,               Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.QUERY_TOPICS_BY_CONSUMER,            offset.topics_of_consumer,  Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_CONSUME_TIME_SPAN,             offset.time_span,           Lane.ADMIN,     Use.READ)
+
+    yield Row(Code.UPDATE_BROKER_CONFIG,                broker.update_config,       Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_BROKER_RUNTIME_INFO,             broker.runtime_info,        Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
     # fmt: on
 
 

@@ -98,14 +98,17 @@ class DelaySchedule(Service):
         """Deliver up to a batch of messages that are due; how long to rest then."""
         queue_id = level - 1
         offset = self._first_offset(level)
-        entries = self._store.queue_entries(DELAY_TOPIC, queue_id, offset, _BATCH)
+        entries = [
+            (physical_offset, tag_code)
+            for physical_offset, _size, tag_code in self._store.queue_entries(DELAY_TOPIC, queue_id, offset, _BATCH)
+        ]
         if not entries:
             return _Pause(None)
-        for physical_offset, _size, due_ms in entries:
+        for physical_offset, due_ms in entries:
             wait_ms = due_ms - self._clock.now_ms()
             if 0 < wait_ms <= self._levels.delay_ms(level):
                 return _Pause(wait_ms)
-            log_offset = self._deliver(physical_offset)
+            log_offset = self._deliver(physical_offset, offset)
             if log_offset is None:
                 return _Pause(_RETRY_MS)
             offset += 1
@@ -123,7 +126,7 @@ class DelaySchedule(Service):
             self._progress.move(level, inside)
         return inside
 
-    def _deliver(self, physical_offset: int) -> int | None:
+    def _deliver(self, physical_offset: int, queue_offset: int) -> int | None:
         """Store the copy; the log offset behind it, 0 if there is nothing to deliver, None if to be tried again."""
         record = self._store.read_record(physical_offset)
         if record is None:
@@ -133,6 +136,8 @@ class DelaySchedule(Service):
         except RecordError as error:
             _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
             return 0
+        if parked.topic != DELAY_TOPIC or parked.queue_offset != queue_offset:
+            return 0  # the entry fills a gap that a recovery left
         target = real_target(parked.properties)
         if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
