@@ -397,6 +397,10 @@ class MemoryFiles:
         if more > 0 and self.used + more > self.capacity:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
+    def process_died(self) -> None:
+        """The process that used this disk was killed: its locks are gone, everything it wrote is still there."""
+        self._locked.clear()
+
     def power_cut(self, random: random_numbers.Random | None = None) -> MemoryFiles:
         """The disk as the next start finds it: what was synced, and with `random` some sectors that were not."""
         after = MemoryFiles(capacity=self.capacity, clock=self._clock)
