@@ -23,6 +23,7 @@ from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.registration import Registration
 from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec.record import decode_record
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.stats import BrokerStats as BrokerStatsBody
@@ -174,8 +175,13 @@ class AdminBroker:
             "commitLogMaxOffset": str(store.max_physical_offset),
             "dispatchBehindBytes": str(store.max_physical_offset - store.dispatched_offset),
             "remainHowManyDataToFlush": _size_text(store.max_physical_offset - store.flushed_offset),
-            "earliestMessageTimeStamp": str(store.earliest_stored_ms),
+            "earliestMessageTimeStamp": str(self._earliest_ms()),
         }
+
+    def _earliest_ms(self) -> int:
+        """When the first message in the log was stored, -1 if there is none."""
+        record = self._store.read_record(self._store.min_physical_offset)
+        return -1 if record is None else decode_record(record, check_crc=False, decompress=False).store_ms
 
     def _waiting_figures(self) -> dict[str, str]:
         figures = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "0"}
