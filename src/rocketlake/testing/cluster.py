@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 
 from rocketlake.client.producer.producer import Producer
 from rocketlake.model.message import Message
-from rocketlake.model.message_queue import MessageQueue
 from rocketlake.standalone import Standalone
 
 __all__ = ["EmbeddedCluster"]
@@ -69,11 +68,12 @@ class EmbeddedCluster:
     def send(self, topic: str, bodies: Iterable[bytes], *, tags: str | None = None, queue: int | None = None) -> None:
         """Send messages one after the other, to one queue if given; the topic is made if need be."""
 
+        selector = None if queue is None else lambda queues, _: queues[queue]
+
         async def work() -> None:
             async with Producer("testing", namesrv=self.namesrv) as producer:
                 for body in bodies:
-                    target = None if queue is None else MessageQueue(topic, "broker-a", queue)
-                    await producer.send(Message(topic, body, tags=tags), queue=target)
+                    await producer.send(Message(topic, body, tags=tags), selector=selector)
 
         self.run(work())
 
