@@ -199,4 +199,4 @@ def _escape(text: str, *, is_key: bool) -> str:
         text = text.replace(plain, escaped)
     if is_key:
         return re.sub(r"([=:\s#!])", r"\\\1", text)
-    return re.sub(r"^([ =:])", r"\\\1", text)
+    return re.sub(r"^([=:])", r"\\\1", text)  # what the reader would take for the separator
