@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from collections import defaultdict
@@ -53,14 +55,15 @@ class BrokerProcess:
     def start(self) -> None:
         with (self.root / "broker.log").open("ab") as log:
             command = [*self.prefix, sys.executable, "-m", "rocketlake", "broker", "-c", str(self._conf)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             wait_for_port(self.port, self._process)
         except RuntimeError as error:
             raise RuntimeError(f"{error}\n{(self.root / 'broker.log').read_text()[-3000:]}") from None
 
     def kill(self) -> None:
-        self._process.kill()
+        """SIGKILL to the broker, and to the tracer it may run under."""
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> int:

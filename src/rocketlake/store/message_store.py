@@ -337,6 +337,7 @@ class MessageStore(Service):
             if reached:
                 done(PutStatus.OK)
             elif self._sync.failure or self._commit_failure or self._closed:
+                result.reason = self.not_writable_reason
                 done(PutStatus.SERVICE_NOT_AVAILABLE)
             else:
                 done(PutStatus.FLUSH_DISK_TIMEOUT)
