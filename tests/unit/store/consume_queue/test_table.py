@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+
+FOLDER = Path("/store/consumequeue")
+FILE_SIZE = 100  # five entries
+
+
+def new_table(disk: Files, folder: Path = FOLDER, *, open_files_max: int = 4) -> ConsumeQueueTable:
+    return ConsumeQueueTable(folder, disk, file_size=FILE_SIZE, open_files_max=open_files_max)
+
+
+def reopened(disk: Files, folder: Path = FOLDER, *, clean: bool = True) -> ConsumeQueueTable:
+    table = new_table(disk, folder)
+    table.load(last_exit_ok=clean)
+    return table
+
+
+def put(table: ConsumeQueueTable, topic: str, queue_id: int, physical: int) -> int:
+    offset = table.assign(topic, queue_id)
+    assert table.append(topic, queue_id, offset, physical, 100, 0)
+    return offset
+
+
+def test_offsets_of_a_queue_are_dense_and_its_own() -> None:
+    table = new_table(MemoryFiles())
+    assert [table.assign("A", 0), table.assign("A", 0, 3), table.assign("A", 0)] == [0, 1, 4]
+    assert table.assign("A", 1) == 0
+    assert table.assign("B", 0) == 0
+
+
+def test_offsets_given_back_are_assigned_again() -> None:
+    table = new_table(MemoryFiles())
+    table.assign("A", 0, 2)
+    table.assign("A", 0, 3)
+    table.give_back("A", 0, 3)
+    assert table.assign("A", 0) == 2
+
+
+def test_all_is_found_again_after_a_restart() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    for number in range(60):
+        put(table, f"topic{number % 3}", number % 4, number * 100)
+    again = reopened(disk)
+    assert sorted(again.topics()) == ["topic0", "topic1", "topic2"]
+    assert again.queue_ids("topic1") == [0, 1, 2, 3]
+    assert again.max_offset("topic0", 0) == 5
+    assert again.max_physical_offset() == 6000
+    assert again.assign("topic2", 3) == 5
+    assert again.max_offset("none", 0) == again.min_offset("none", 0) == 0
+
+
+def test_an_empty_table_has_no_physical_offset() -> None:
+    assert new_table(MemoryFiles()).max_physical_offset() == -1
+
+
+def test_many_queues_need_few_open_files(tmp_path: Path) -> None:
+    table = new_table(PosixFiles(), tmp_path, open_files_max=3)
+    for number in range(400):
+        put(table, f"topic{number % 100}", number % 2, number * 100)
+    open_queues = [link for link in Path("/proc/self/fd").iterdir() if _target(link).startswith(str(tmp_path))]
+    assert len(open_queues) <= 3
+    table.flush()
+    table.close()
+    again = reopened(PosixFiles(), tmp_path)
+    assert sum(queue.max_offset for queue in again) == 400
+    again.close()
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
+def test_the_file_size_is_rounded_up_to_whole_entries() -> None:
+    assert ConsumeQueueTable(FOLDER, MemoryFiles(), file_size=101).file_size == 120
+    assert ConsumeQueueTable(FOLDER, MemoryFiles()).file_size == 6_000_000
+
+
+def test_strange_folders_are_passed_over() -> None:
+    disk = MemoryFiles()
+    disk.make_dirs(FOLDER / "T" / "not-a-number")
+    disk.write_bytes(FOLDER / "file", b"x")
+    assert reopened(disk).topics() == []
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../../etc", "a\0b"])
+def test_a_topic_never_leads_out_of_the_folder(topic: str) -> None:
+    table = new_table(MemoryFiles())
+    with pytest.raises(StoreError, match="no queue can be named"):
+        table.append(topic, 0, 0, 0, 100, 0)
+    assert table.topics() == []
+
+
+# -- flushing ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_flushed_survives_a_power_cut() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    for number in range(12):
+        put(table, "A", number % 2, number * 100)
+    table.flush()
+    put(table, "A", 0, 1200)
+    assert [reopened(disk.power_cut(), clean=False).max_offset("A", queue) for queue in (0, 1)] == [6, 6]
+
+
+def test_only_queues_with_new_entries_are_synced() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    put(table, "A", 0, 0)
+    put(table, "B", 0, 100)
+    for job in table.to_flush():
+        job.run()
+        job.done()
+    assert table.to_flush() == []
+    put(table, "B", 0, 200)
+    assert len(table.to_flush()) == 1
+
+
+def test_few_pages_can_wait() -> None:
+    table = new_table(MemoryFiles())
+    put(table, "A", 0, 0)
+    assert table.to_flush(least_pages=2) == []
+    assert len(table.to_flush(least_pages=0)) == 1
+
+
+def test_a_failed_sync_is_reported_and_not_tried_again() -> None:
+    table = new_table(FaultyFiles(MemoryFiles(), FaultPlan([Fault("sync", times=1)])))
+    put(table, "A", 0, 0)
+    with pytest.raises(StoreError, match="sync"):
+        table.flush()
+    assert table.to_flush() == []
+
+
+# -- cutting and dropping ----------------------------------------------------------------------------------------------
+
+
+def test_a_cut_log_takes_entries_and_assigned_offsets_along() -> None:
+    table = new_table(MemoryFiles())
+    for number in range(6):
+        put(table, "A", number % 2, number * 100)
+    table.assign("A", 0)  # its record was never appended
+    table.truncate_after(300)
+    assert [table.max_offset("A", 0), table.max_offset("A", 1)] == [2, 1]
+    assert [table.assign("A", 0), table.assign("A", 1)] == [2, 1]
+    assert table.max_physical_offset() == 300
+
+
+def test_min_offsets_follow_the_log() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    for number in range(24):
+        put(table, "A", number % 2, number * 100)
+    table.flush()
+    dropped = table.delete_before(1500)
+    assert [mapped.start for mapped in dropped] == [0, 0]
+    assert [table.min_offset("A", 0), table.min_offset("A", 1)] == [8, 7]
+    for mapped in dropped:
+        mapped.remove()
+    again = reopened(disk)
+    again.min_physical = 1500
+    assert [again.min_offset("A", 0), again.min_offset("A", 1)] == [8, 7]
+
+
+def test_deleted_topics_leave_nothing_behind() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    put(table, "A", 0, 0)
+    put(table, "B", 0, 100)
+    table.assign("C", 0)
+    table.delete_topics(["A", "C", "unknown"])
+    assert disk.list_dir(FOLDER) == ["B"]
+    assert table.topics() == ["B"]
+    assert table.assign("A", 0) == 0
+    table.flush()
+
+
+def test_a_topic_deleted_while_its_flush_is_under_way_does_not_fail_the_flush() -> None:
+    table = new_table(MemoryFiles())
+    put(table, "A", 0, 0)
+    (job,) = table.to_flush()
+    table.delete_topics(["A"])
+    job.run()
+    job.done()
+
+
+def test_without_a_log_all_queues_go() -> None:
+    disk = MemoryFiles()
+    table = new_table(disk)
+    put(table, "A", 0, 0)
+    table.destroy_all()
+    assert disk.list_dir(FOLDER) == []
+    assert list(table) == []
