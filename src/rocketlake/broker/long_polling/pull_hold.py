@@ -58,6 +58,7 @@ class PullHold(Service):
         self._clock = clock
         self._held_max = held_max
         self.is_closed = False
+        self._woken: list[HeldPull] = []
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._links: dict[Link, set[HeldPull]] = {}
@@ -80,6 +81,7 @@ class PullHold(Service):
     async def stop(self) -> None:
         """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
         self.is_closed = True
+        self._resume_woken()
         for bucket in sorted(self._buckets):
             self._end(bucket)
         await super().stop()
@@ -105,10 +107,14 @@ class PullHold(Service):
         woken = [
             pull for pull in held if pull.from_offset < max_offset and (pull.match is None or pull.match(tag_code))
         ]
+        if not woken:
+            return
         for pull in woken:
             self._take_out(pull)
-        for pull in woken:
-            pull.resume()
+        if not self._woken:
+            # Once for all messages of this turn of the loop: a batch that comes in is handed out as a batch.
+            asyncio.get_running_loop().call_soon(self._resume_woken)
+        self._woken += woken
 
     def expire(self) -> None:
         """End the holds whose time is up."""
@@ -123,6 +129,11 @@ class PullHold(Service):
                 await self._not_empty.wait()
             await self._clock.sleep(1 / SWEEPS_PER_SECOND)
             self.expire()
+
+    def _resume_woken(self) -> None:
+        woken, self._woken = self._woken, []
+        for pull in woken:
+            pull.resume()
 
     def _end(self, bucket: int) -> None:
         ended = list(self._buckets[bucket])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,10 @@ class Waiting:
         held = HeldPull(("T", queue_id), offset, match, link or self.link, lambda: self.resumed.append(name))
         self.hold.hold(held, hold_ms)
 
+    async def arrive(self, *message: Any) -> None:
+        self.hold.message_arrived(*message)
+        await self.clock.settle()
+
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
         self.hold.expire()
@@ -48,7 +53,7 @@ async def waiting(new_link: NewLink) -> Waiting:
 async def test_a_message_wakes_the_pulls_of_its_queue_only(waiting: Waiting) -> None:
     waiting.pull("here")
     waiting.pull("elsewhere", queue_id=1)
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    await waiting.arrive("T", 0, 1, 0)
     assert waiting.resumed == ["here"]
     assert len(waiting.hold) == 1
 
@@ -56,23 +61,32 @@ async def test_a_message_wakes_the_pulls_of_its_queue_only(waiting: Waiting) -> 
 async def test_pulls_are_woken_in_the_order_they_came(waiting: Waiting) -> None:
     for name in ("first", "second", "third"):
         waiting.pull(name)
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    await waiting.arrive("T", 0, 1, 0)
     assert waiting.resumed == ["first", "second", "third"]
 
 
 async def test_a_message_before_the_offset_asked_for_wakes_nobody(waiting: Waiting) -> None:
     waiting.pull("p", offset=5)
-    waiting.hold.message_arrived("T", 0, 5, 0)
+    await waiting.arrive("T", 0, 5, 0)
     assert waiting.resumed == []
-    waiting.hold.message_arrived("T", 0, 6, 0)
+    await waiting.arrive("T", 0, 6, 0)
     assert waiting.resumed == ["p"]
 
 
 async def test_a_message_with_another_tag_leaves_the_pull_waiting(waiting: Waiting) -> None:
     waiting.pull("p", tag=7)
-    waiting.hold.message_arrived("T", 0, 1, 8)
+    await waiting.arrive("T", 0, 1, 8)
     assert waiting.resumed == []
-    waiting.hold.message_arrived("T", 0, 2, 7)
+    await waiting.arrive("T", 0, 2, 7)
+    assert waiting.resumed == ["p"]
+
+
+async def test_messages_of_one_turn_wake_together(waiting: Waiting) -> None:
+    waiting.pull("p")
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    assert waiting.resumed == []
+    waiting.hold.message_arrived("T", 0, 2, 0)
+    await waiting.clock.settle()
     assert waiting.resumed == ["p"]
 
 
@@ -87,7 +101,7 @@ async def test_a_pull_is_ended_after_its_time_not_before(waiting: Waiting) -> No
 
 async def test_a_woken_pull_is_not_ended_again(waiting: Waiting) -> None:
     waiting.pull("p", hold_ms=1000)
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    await waiting.arrive("T", 0, 1, 0)
     waiting.pass_time(5000)
     assert waiting.resumed == ["p"]
 
@@ -98,7 +112,7 @@ async def test_pulls_of_a_closed_link_are_forgotten(waiting: Waiting) -> None:
     waiting.pull("gone too", queue_id=1)
     waiting.pull("stays", link=other)
     waiting.link.connection_lost(None)
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    await waiting.arrive("T", 0, 1, 0)
     waiting.pass_time(5000)
     assert waiting.resumed == ["stays"]
 
@@ -106,7 +120,7 @@ async def test_pulls_of_a_closed_link_are_forgotten(waiting: Waiting) -> None:
 async def test_a_link_is_watched_once_however_often_it_pulls(waiting: Waiting) -> None:
     for _ in range(3):
         waiting.pull("p")
-        waiting.hold.message_arrived("T", 0, 1, 0)
+        await waiting.arrive("T", 0, 1, 0)
     assert len(waiting.link.on_close) == 1
 
 

@@ -1,0 +1,357 @@
+"""A whole broker in one process for scenario files: disk and network in memory, time moved by hand.
+
+Each name that a scenario gives a pull (p1, p2) is a request of its own; clients c1, c2 are chosen by `as=`. What the
+broker sends while a command runs is heard at its end, in order: `answer p1 FOUND next=1 bodies=[hello] waited_ms=400`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.codec.record import decode_records
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model import property_names as names
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import parse_subscription
+from rocketlake.model.topic import TopicConfig
+from rocketlake.net.client import NetClient
+from rocketlake.net.memory_net import MemoryNet
+from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, SubscriptionEntry
+from rocketlake.protocol.bodies.lock import LockBody
+from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
+from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.config import StoreConfig
+
+HOUR_MS = 3_600_000
+_FOR_EVER_MS = 1e9
+_HOST = "10.0.0.100"
+_STORE = StoreConfig(commit_log_file_bytes=256 * 1024, consume_queue_file_bytes=2000, index_slots=10, index_entries=100)
+
+Outcome = Coroutine[Any, Any, list[str]]
+
+
+class BrokerWorld:
+    """One broker "b" and its clients. Used from a test that is not async: it runs a loop of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._settings = settings
+        self._clock = ManualClock()
+        self._files = MemoryFiles(clock=self._clock)
+        self._net = MemoryNet(clock=self._clock)
+        self._clients: dict[str, NetClient] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._heard: list[str] = []
+        self._offsets = {"nowhere": 10_000_000}
+        self._broker: Broker
+        self._loop.run_until_complete(self._start())
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._loop.run_until_complete(self._close())
+        self._loop.close()
+
+    def do(self, verb: str, words: list[str], options: dict[str, str]) -> list[str]:
+        """Run one command of a scenario; the lines heard."""
+        command: Callable[..., Outcome] = getattr(self, verb)
+
+        async def run() -> list[str]:
+            lines = await command(*words, **{"client" if name == "as" else name: value for name, value in options.items()})
+            await self._clock.settle()
+            heard, self._heard = self._heard, []
+            return lines + heard
+
+        return self._loop.run_until_complete(run())
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    async def tick(self, ms: str) -> list[str]:
+        """Let time pass."""
+        await self._clock.run_for(int(ms))
+        return []
+
+    async def topic(self, name: str, queues: str = "1", perm: str = "6", order: str = "no") -> list[str]:
+        """Make a topic."""
+        count = int(queues)
+        self._broker.topics.put(
+            TopicConfig(name, read_queues=count, write_queues=count, perm=int(perm), order=order == "yes")
+        )
+        return []
+
+    async def group(self, name: str, **members: str) -> list[str]:
+        """Make a group; members are attributes of GroupConfig."""
+        config = GroupConfig(name)
+        for member, text in members.items():
+            setattr(config, member, text == "yes" if text in ("yes", "no") else int(text))
+        self._broker.groups.put(config)
+        return []
+
+    async def consumer(self, group: str, topic: str, tags: str = "*", version: str = "1", model: str = "CLUSTERING", client: str = "c1") -> list[str]:  # fmt: skip  # noqa: E501
+        """A consumer's heartbeat."""
+        wanted = parse_subscription(topic, tags.replace("|", " || "), version=int(version))
+        body = Heartbeat(
+            client_id=client,
+            consumers=[
+                ConsumerEntry(
+                    group_name=group,
+                    consume_type="CONSUME_PASSIVELY",
+                    message_model=model,
+                    consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+                    subscriptions=[SubscriptionEntry.from_model(wanted)],
+                )
+            ],
+        )
+        return _failure(await self._ask(Command.request(RequestCode.HEART_BEAT, body=body.encode()), client))
+
+    async def lock(self, group: str, topic: str, client: str = "c1") -> list[str]:
+        """Take queue 0 of a topic for an ordered consumer."""
+        queue = QueueEntry.from_model(MessageQueue(topic, "b", 0))
+        body = LockBody(consumer_group=group, client_id=client, queues=[queue])
+        return _failure(await self._ask(Command.request(RequestCode.LOCK_BATCH_MQ, body=body.encode()), client))
+
+    async def send(
+        self,
+        topic: str,
+        body: str = "x",
+        queue: str = "0",
+        tag: str = "",
+        delay: str = "",
+        retried: str = "",
+        limit: str = "",
+        flag: str = "0",
+        template: str = "TBW102",
+        wanted_queues: str = "4",
+        properties: str = "",
+        name: str = "",
+    ) -> list[str]:
+        """Send a message; `name` remembers where it was stored, for `send_back`."""
+        pairs = dict(pair.split(":") for pair in properties.split(",") if pair)
+        pairs |= {key: value for key, value in ((names.TAGS, tag), (names.DELAY, delay)) if value}
+        header = self._header(topic, queue, flag, template, wanted_queues, pairs)
+        header.reconsume_times = int(retried) if retried else None
+        header.max_reconsume_times = int(limit) if limit else None
+        answer = await self._ask(Command.request(RequestCode.SEND_MESSAGE_V2, header, body.encode()))
+        return self._stored(answer, name)
+
+    async def send_batch(self, topic: str, bodies: str, queue: str = "0", properties: str = "") -> list[str]:
+        """Send several messages in one request."""
+        pairs = dict(pair.split(":") for pair in properties.split(",") if pair)
+        header = self._header(topic, queue, "0", "TBW102", "4", pairs)
+        header.batch = True
+        batch = encode_batch([Message(topic, body.encode()) for body in bodies.split(",")])
+        answer = await self._ask(Command.request(RequestCode.SEND_BATCH_MESSAGE, header, batch))
+        return self._stored(answer, "")
+
+    async def send_back(self, name: str, group: str, level: str = "0", limit: str = "") -> list[str]:
+        """A consumer could not handle the message that was sent, or pulled, under this name."""
+        header = SendBackHeader(offset=self._offsets[name], group=group, delay_level=int(level))
+        header.max_reconsume_times = int(limit) if limit else None
+        answer = await self._ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header))
+        return _failure(answer) or ["taken back"]
+
+    async def pull(
+        self,
+        name: str,
+        topic: str,
+        queue: str = "0",
+        offset: str = "0",
+        group: str = "g",
+        tags: str = "*",
+        subscribed: str = "no",
+        version: str = "1",
+        wait_ms: str = "0",
+        count: str = "32",
+        commit: str = "",
+        expression_type: str = "TAG",
+        client: str = "c1",
+    ) -> list[str]:
+        """Pull; `subscribed=yes` uses the subscription of the heartbeat instead of `tags`."""
+        flags = PULL_SUSPEND if int(wait_ms) else 0
+        flags |= PULL_COMMIT_OFFSET if commit else 0
+        flags |= 0 if subscribed == "yes" else PULL_SUBSCRIPTION
+        header = PullHeader(
+            consumer_group=group,
+            topic=topic,
+            queue_id=int(queue),
+            queue_offset=int(offset),
+            max_msg_nums=int(count),
+            sys_flag=flags,
+            commit_offset=int(commit or 0),
+            suspend_timeout_millis=int(wait_ms),
+            sub_version=int(version),
+            subscription=tags.replace("|", " || "),
+            expression_type=expression_type,
+        )
+        command = Command.request(RequestCode.PULL_MESSAGE, header)
+        held_before, began = len(self._broker.hold), self._clock.now_ms()
+        task = self._loop.create_task(self._hear_pull(name, command, client, began))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        await self._clock.settle()
+        return [f"held {name}"] if len(self._broker.hold) > held_before else []
+
+    async def hang_up(self, client: str = "c1") -> list[str]:
+        """The client's connection breaks."""
+        await self._clients.pop(client).close()
+        await self._clock.settle()
+        self._heard = [line for line in self._heard if not line.startswith("lost ")]
+        return []
+
+    async def held(self) -> list[str]:
+        """How many pulls wait."""
+        return [f"holding {len(self._broker.hold)}"]
+
+    async def topics(self, name: str) -> list[str]:
+        """What the broker knows of a topic."""
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            return [f"no topic {name}"]
+        return [f"topic {name} queues={topic.read_queues}/{topic.write_queues} perm={topic.perm}"]
+
+    async def committed(self, group: str, topic: str) -> list[str]:
+        """The offset of a group in queue 0."""
+        return [f"committed {self._broker.offsets.query(group, topic, 0)}"]
+
+    async def reset(self, group: str, topic: str, offset: str) -> list[str]:
+        """An administrator sends the group to another offset of queue 0."""
+        self._broker.offsets.assign_reset(group, topic, 0, int(offset))
+        return []
+
+    async def forbid(self, group: str, topic: str) -> list[str]:
+        """The group may not read the topic."""
+        self._broker.groups.set_read_forbidden(group, topic, forbidden=True)
+        return []
+
+    async def setting(self, **values: str) -> list[str]:
+        """Change settings by their Java names."""
+        self._broker.config.update(values)
+        return []
+
+    async def delay_offsets(self) -> list[str]:
+        """How far the delay levels are delivered."""
+        waiting = self._broker.schedule.waiting()
+        return [f"level {level} delivered={offset} of={end}" for level, (offset, end) in sorted(waiting.items())]
+
+    async def restart(self, down_ms: str = "0") -> list[str]:
+        """Stop the broker cleanly and start it again on the same disk, some time later."""
+        await self._close()
+        self._heard = [line for line in self._heard if not line.startswith("lost ")]
+        await self._clock.run_for(int(down_ms))
+        await self._start()
+        return []
+
+    async def crash(self) -> list[str]:
+        """Lose power: what was not synced is gone; then start again."""
+        after = self._files.power_cut()
+        await self._close()
+        self._files = after
+        self._heard.clear()
+        await self._start()
+        return []
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        config = BrokerConfig(
+            broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911,
+            fast_listen_port=0, store_root=Path("/store"), **self._settings,
+        )  # fmt: skip
+        self._broker = Broker(
+            config,
+            _STORE,
+            files=self._files,
+            clock=self._clock,
+            network=self._net.host(_HOST),
+            workers=InlineWorker,
+        )
+        await self._broker.start()
+
+    async def _close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
+        await asyncio.gather(*self._waiting)
+        await self._broker.stop()
+
+    async def _ask(self, command: Command, client: str = "c1") -> Command:
+        net = self._clients.get(client)
+        if net is None:
+            net = self._clients[client] = NetClient(clock=self._clock, network=self._net.host(f"10.0.0.{client[1:]}"))
+        return await net.invoke(f"{_HOST}:10911", command, _FOR_EVER_MS)
+
+    def _header(
+        self, topic: str, queue: str, flag: str, template: str, wanted_queues: str, pairs: dict[str, str]
+    ) -> SendHeaderV2:
+        return SendHeaderV2(
+            producer_group="p",
+            topic=topic,
+            default_topic=template,
+            default_topic_queue_nums=int(wanted_queues),
+            queue_id=int(queue),
+            sys_flag=int(flag),
+            born_timestamp=self._clock.now_ms(),
+            flag=0,
+            properties="".join(f"{key}\x01{value}\x02" for key, value in pairs.items()),
+        )
+
+    def _stored(self, answer: Command, name: str) -> list[str]:
+        failure = _failure(answer)
+        if failure:
+            return failure
+        fields = answer.fields or {}
+        ids = fields["msgId"].split(",")
+        if name:
+            self._offsets[name] = parse_offset_message_id(ids[0])[2]
+        count = f" count={len(ids)}" if len(ids) > 1 else ""
+        return [f"stored queue={fields['queueId']} offset={fields['queueOffset']}{count}"]
+
+    async def _hear_pull(self, name: str, command: Command, client: str, began: int) -> None:
+        try:
+            answer = await self._ask(command, client)
+        except Exception as error:
+            self._heard.append(f"lost {name} {type(error).__name__}")
+            return
+        self._heard.append(self._describe(name, answer, self._clock.now_ms() - began))
+
+    def _describe(self, name: str, answer: Command, waited_ms: int) -> str:
+        fields = answer.fields or {}
+        code = ResponseCode(answer.code).name
+        if "nextBeginOffset" not in fields:
+            kind = f" forbidden={fields['forbiddenType']}" if "forbiddenType" in fields else ""
+            return f"answer {name} {code}{kind}"
+        words = [f"answer {name} {'FOUND' if answer.code == 0 else code} next={fields['nextBeginOffset']}"]
+        if answer.code == 0:
+            messages = decode_records(answer.body_bytes)
+            self._offsets[name] = messages[-1].physical_offset
+            words.append(f"bodies=[{','.join(map(_describe_message, messages))}]")
+        if waited_ms:
+            words.append(f"waited_ms={waited_ms}")
+        return " ".join(words)
+
+
+def _describe_message(message: StoredMessage) -> str:
+    text = message.body.decode()
+    if message.reconsume_times:
+        text += f"/try{message.reconsume_times}"
+    if message.retry_topic:
+        text += f"/from-{message.retry_topic}"
+    return text
+
+
+def _failure(answer: Command) -> list[str]:
+    return [] if answer.code == 0 else [f"refused {ResponseCode(answer.code).name}"]
