@@ -12,12 +12,15 @@ from rocketlake.client.config import ClientConfig
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.link import Link
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.bodies.client import GroupMembers
 from rocketlake.protocol.bodies.heartbeat import Heartbeat
 from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.namesrv import GetRouteHeader
 from rocketlake.protocol.headers.send import SendHeader, SendReplyHeader, read_send_header
 from rocketlake.protocol.request_code import RequestCode
@@ -46,6 +49,7 @@ class ScriptedBroker:
         self.heartbeats: list[Heartbeat] = []
         self.left: list[str] = []
         self.members: list[str] = []
+        self.link: Link | None = None
         self.answer_send: Callable[[Request], Reply | Held] = self.accept
         self.handlers: dict[int, Handler] = {
             RequestCode.SEND_MESSAGE_V2: self._send,
@@ -74,7 +78,13 @@ class ScriptedBroker:
 
     def _heartbeat(self, request: Request) -> Reply:
         self.heartbeats.append(Heartbeat.decode(request.body))
+        self.link = request.link
         return Reply()
+
+    async def ask_client(self, code: RequestCode, header: Header, body: bytes = b"") -> Command:
+        """A request from the broker to the client whose heartbeat came last."""
+        assert self.link is not None
+        return await self.link.invoke(Command.request(code, header, body), 5000)
 
     def _unregister(self, request: Request) -> Reply:
         self.left.append((request.command.fields or {})["clientID"])
@@ -138,13 +148,11 @@ async def peers() -> AsyncIterator[Peers]:
         await peers.kill(host)
 
 
-MakeBroker = Callable[[str], Awaitable[ScriptedBroker]]
-
-
 @pytest.fixture
-def make_broker(peers: Peers) -> MakeBroker:
-    async def make(name: str) -> ScriptedBroker:
+def make_broker(peers: Peers) -> Callable[..., Awaitable[ScriptedBroker]]:
+    async def make(name: str, handlers: dict[int, Handler] | None = None) -> ScriptedBroker:
         broker = ScriptedBroker(name)
+        broker.handlers |= handlers or {}
         await peers.broker(broker)
         return broker
 

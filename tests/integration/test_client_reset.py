@@ -1,0 +1,66 @@
+"""An operator moves the offsets of a running group through the broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rocketlake import Message, Producer, PushConsumer
+from rocketlake.client.calls.answer import ask
+from rocketlake.model.message import StoredMessage
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.client import ResetOffsetHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.standalone import Standalone
+
+TOPIC, GROUP = "Watched", "watched_group"
+
+
+class Stage:
+    """A consumer that has read `count` messages of one queue."""
+
+    def __init__(self, cluster: Standalone) -> None:
+        self.cluster = cluster
+        self.seen: list[bytes] = []
+        self.arrived = asyncio.Event()
+        self.producer = Producer("senders", namesrv=cluster.namesrv_address)
+        self.consumer = PushConsumer(GROUP, namesrv=cluster.namesrv_address, listener=self.listen, from_where="first")
+        self.consumer.subscribe(TOPIC, "*")
+
+    async def listen(self, messages: list[StoredMessage]) -> None:
+        self.seen += [message.body for message in messages]
+        self.arrived.set()
+
+    async def seen_count(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.seen) < count:
+                self.arrived.clear()
+                await self.arrived.wait()
+
+    async def ask(self, code: RequestCode, header: Header) -> bytes:
+        answer = await ask(self.producer.instance.net, self.cluster.broker_address, Command.request(code, header))
+        return answer.body_bytes
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with Standalone(tmp_path / "cluster") as cluster:
+        stage = Stage(cluster)
+        async with stage.producer, stage.consumer:
+            for n in range(5):
+                await stage.producer.send(Message(TOPIC, str(n).encode()), key=1)
+            await stage.seen_count(5)
+            yield stage
+
+
+async def test_a_reset_makes_the_running_consumer_read_again(stage: Stage) -> None:
+    await stage.ask(
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+        ResetOffsetHeader(topic=TOPIC, group=GROUP, timestamp=0, is_force=True),
+    )
+    await stage.seen_count(10)
+    assert stage.seen[5:10] == stage.seen[:5]
