@@ -13,7 +13,7 @@ from rocketlake.protocol.limits import WireLimits
 
 @dataclass(frozen=True, slots=True)
 class NetLimits:
-    """Limits of one server or client; the last word of each name is not repeated in the unit: see the comments."""
+    """Limits of one server or client. Names without a unit are counts; those of single links say so."""
 
     wire: WireLimits = field(default_factory=WireLimits)
     connections: int = 10_000
@@ -25,7 +25,7 @@ class NetLimits:
     frame_seconds: float = 30.0
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
-    """A peer that takes nothing off its socket for this long is closed."""
+    """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
     write_high_bytes: int = 1024 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
     unsent_bytes: int = 64 * 1024 * 1024

@@ -170,9 +170,7 @@ class Link(asyncio.Protocol):
         finally:
             self._in_chunk = False
         self._flush()
-        if backlog:
-            self._stop_reading()
-        elif self._machine.error is not None and not self._closing:
+        if self._machine.error is not None and not backlog and not self._closing:
             self._warnings.warn(f"{self.remote[0]} garbage", "link %s closed: %s", self.address, self._machine.error)
             self.close()
 

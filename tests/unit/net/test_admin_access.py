@@ -18,9 +18,7 @@ def test_who_may_pass(access: AdminAccess, hosts: list[str]) -> None:
         check_admin_access(access, host, "DELETE_TOPIC")
 
 
-@pytest.mark.parametrize(
-    ("access", "hosts"), [(AdminAccess.LOOPBACK, REMOTE), (AdminAccess.NONE, LOCAL + REMOTE)]
-)
+@pytest.mark.parametrize(("access", "hosts"), [(AdminAccess.LOOPBACK, REMOTE), (AdminAccess.NONE, LOCAL + REMOTE)])
 def test_a_refusal_names_the_request_the_setting_and_the_cure(access: AdminAccess, hosts: list[str]) -> None:
     for host in hosts:
         with pytest.raises(RemoteError, match=r"DELETE_TOPIC.*adminAccess=.*Cure:.*adminAccess=ANY") as refused:

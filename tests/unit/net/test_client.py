@@ -12,7 +12,7 @@ from rocketlake.net.client import InvokeTimeout, NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link_pool import split_address
-from rocketlake.net.memory_net import MemoryNet
+from rocketlake.net.memory_net import MakeLink, MemoryHost, MemoryNet
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import Command
@@ -20,6 +20,16 @@ from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
 
 ECHO, HOLD, GONE = 1, 2, 3
+
+
+class CountingHost(MemoryHost):
+    """Counts attempts to connect."""
+
+    attempts = 0
+
+    async def connect(self, make_link: MakeLink, host: str, port: int) -> asyncio.Protocol:
+        self.attempts += 1
+        return await super().connect(make_link, host, port)
 
 
 class World:
@@ -150,15 +160,18 @@ async def test_an_address_that_fails_is_left_alone_for_a_moment_then_tried_again
     await world.close()
 
 
-async def test_the_pause_after_failures_grows_up_to_two_seconds() -> None:
+async def test_the_pause_after_failures_doubles_up_to_two_seconds() -> None:
     world = World()
-    for _ in range(12):
-        with pytest.raises(LinkError):
-            await world.ask()
-        await world.clock.run_for(2001)
-    await world.server.start()
-    assert (await world.ask()).code == 0
-    await world.close()
+    host = CountingHost(world.net, "b")
+    client = NetClient(clock=world.clock, network=host)
+    for pause_ms in (50, 100, 200, 400, 800, 1600, 2000, 2000, 2000):
+        for _ in range(3):
+            with pytest.raises(LinkError):
+                await client.invoke("a:10911", Command.request(ECHO))
+        assert host.attempts == 1
+        host.attempts = 0
+        await world.clock.run_for(pause_ms + 1)
+    await client.close()
 
 
 async def test_askers_of_one_address_share_one_attempt_and_its_failure() -> None:
@@ -217,6 +230,23 @@ async def test_a_client_waits_while_its_server_does_not_read() -> None:
     assert not second.done()
     link._go_on_reading()
     assert (await first).code == (await second).code == 0
+    await world.close()
+
+
+async def test_a_client_still_reads_while_its_server_does_not() -> None:
+    world = World(limits=NetLimits(write_high_bytes=10_000))
+    await world.server.start()
+    held = asyncio.ensure_future(world.ask(HOLD))
+    await world.clock.settle()
+    link = next(iter(world.server.links))
+    link._stop_reading()
+    stuck = asyncio.ensure_future(world.ask(body=bytes(50_000)))
+    await world.clock.settle()
+    world.held[0].answer(Reply(0, body=b"answer"))
+    assert (await held).body == b"answer"
+    assert not stuck.done()
+    link._go_on_reading()
+    await stuck
     await world.close()
 
 

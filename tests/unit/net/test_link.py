@@ -31,6 +31,7 @@ class Peer(asyncio.Protocol):
         self.machine = Connection()
         self.commands: list[Command] = []
         self.chunks = 0
+        self.largest_chunk = 0
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -39,6 +40,7 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.chunks += 1
+        self.largest_chunk = max(self.largest_chunk, len(data))
         self.commands += self.machine.receive_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -234,6 +236,44 @@ async def test_nothing_more_is_served_to_a_peer_that_does_not_read() -> None:
     for _ in range(100):
         await world.settle()
     assert opaques(peer) == list(range(1000))
+
+
+async def test_what_a_peer_sends_while_it_does_not_read_stays_in_its_own_socket() -> None:
+    world = World(NetLimits(write_high_bytes=100_000))
+    peer = await world.connect()
+    peer.transport.pause_reading()
+    for number in range(200):
+        peer.write(echo(number, bytes(10_000)))
+        await asyncio.sleep(0)
+    await world.settle()
+    assert peer.transport.get_write_buffer_size() > 1_000_000
+
+
+async def test_a_peer_that_reads_again_gets_what_waited_in_portions() -> None:
+    world = World(NetLimits(write_high_bytes=100_000))
+    peer = await world.connect()
+    peer.write(*(Command(HOLD, opaque=number) for number in range(50)))
+    await world.settle()
+    peer.transport.pause_reading()
+    for request in world.held:
+        request.answer(Reply(0, body=[memoryview(BIG_BODY)]))
+        await asyncio.sleep(0)
+    peer.transport.resume_reading()
+    for _ in range(10):
+        await world.settle()
+    assert opaques(peer) == list(range(50))
+    assert peer.largest_chunk < 300_000
+
+
+async def test_after_hooks_see_the_answers_of_held_requests() -> None:
+    world = World()
+    seen: list[tuple[int, int]] = []
+    world.server.dispatcher.after.append(lambda request, reply: seen.append((request.code, reply.code)))
+    peer = await world.connect()
+    peer.write(Command(HOLD, opaque=1))
+    await world.settle()
+    world.held[0].answer(Reply(7))
+    assert seen == [(HOLD, 7)]
 
 
 async def test_answers_of_held_requests_for_a_peer_that_does_not_read_are_bounded(
