@@ -40,7 +40,13 @@ from rocketlake.store.config import StoreConfig
 HOUR_MS = 3_600_000
 _FOR_EVER_MS = 1e9
 _HOST = "10.0.0.100"
-_STORE = StoreConfig(commit_log_file_bytes=256 * 1024, consume_queue_file_bytes=2000, index_slots=10, index_entries=100)
+_STORE = StoreConfig(
+    commit_log_file_bytes=256 * 1024,
+    consume_queue_file_bytes=2000,
+    index_slots=10,
+    index_entries=100,
+    flush_least_pages=0,  # every flush, twice a second, takes all there is
+)
 
 Outcome = Coroutine[Any, Any, list[str]]
 
