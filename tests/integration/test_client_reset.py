@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake import Message, Producer, PushConsumer
+from rocketlake import ConsumerConfig, Message, Producer, PushConsumer
 from rocketlake.client.calls.answer import ask
 from rocketlake.model.message import StoredMessage
 from rocketlake.protocol.command import Command
@@ -17,6 +17,8 @@ from rocketlake.protocol.headers.client import ResetOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.standalone import Standalone
 
+# The broker tells of the reset in its answer to the next pull.
+QUICK = ConsumerConfig(hold_ms=300)
 TOPIC, GROUP = "Watched", "watched_group"
 
 
@@ -28,7 +30,7 @@ class Stage:
         self.seen: list[bytes] = []
         self.arrived = asyncio.Event()
         self.producer = Producer("senders", namesrv=cluster.namesrv_address)
-        self.consumer = PushConsumer(GROUP, namesrv=cluster.namesrv_address, listener=self.listen, from_where="first")
+        self.consumer = PushConsumer(GROUP, namesrv=cluster.namesrv_address, listener=self.listen, from_where="first", config=QUICK)
         self.consumer.subscribe(TOPIC, "*")
 
     async def listen(self, messages: list[StoredMessage]) -> None:
