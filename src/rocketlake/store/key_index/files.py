@@ -110,9 +110,12 @@ class KeyIndex:
     # -- putting -------------------------------------------------------------------------------------------------------
 
     def put(self, keys: Sequence[str], physical_offset: int, store_ms: int) -> None:
-        """Add the keys of one record; nothing happens when later records are in already. Raises OSError, StoreError."""
-        if not keys or (self.files and physical_offset < self.files[-1].end_physical):
+        """Add the keys of one record that are not in yet: it may be dispatched again. Raises OSError, StoreError."""
+        last_physical = self.last_physical_offset
+        if not keys or physical_offset < last_physical:
             return
+        if physical_offset == last_physical:  # the newest record again, perhaps with a part of its keys
+            keys = [key for key in keys if physical_offset not in self.find(key, 1, 0, _NO_LIMIT)]
         for key in keys:
             file = self._file_with_room()
             file.put(key_hash(key), physical_offset, store_ms)
