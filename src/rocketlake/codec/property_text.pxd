@@ -1,7 +1,7 @@
 # C types of property_text.py.
 import cython
 
-@cython.locals(text=str, pairs=cython.Py_ssize_t)
+@cython.locals(pieces=list, text=str, pairs=cython.Py_ssize_t)
 cpdef encode(properties)
 
 @cython.locals(text=str, pair=str, properties=dict, middle=cython.Py_ssize_t)

@@ -20,8 +20,9 @@ Buffer = bytes | bytearray | memoryview
 
 def encode(properties: Mapping[str, str | None]) -> bytes:
     """The block; None values are left out. UsageError if a name or value holds a separator."""
-    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None])
-    pairs = len(properties)
+    pieces = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
+    text = "".join(pieces)
+    pairs = len(pieces)
     if text.count("\x01") > pairs or text.count("\x02") > pairs:
         raise UsageError(
             "a property holds \\x01 or \\x02", where=_name_of_bad(properties), hint="put such bytes into the body"

@@ -118,7 +118,7 @@ class Message:
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """Properties RocketMQ gives no meaning to (a copy)."""
+        """Properties whose names RocketMQ does not reserve (a copy)."""
         return {name: value for name, value in self.properties.items() if name not in names.RESERVED}
 
     def put_user_property(self, name: str, value: str) -> None:

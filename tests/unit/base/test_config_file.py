@@ -55,7 +55,8 @@ def test_text_becomes_the_type_of_the_field():
     found = load(
         Broker,
         overrides={
-            "brokerName": "b", "listenPort": "0", "ratio": "2", "autoCreateTopicEnable": "FALSE", "storePathRootDir": "/x",
+            "brokerName": "b", "listenPort": "0", "ratio": "2", "autoCreateTopicEnable": "FALSE",
+            "storePathRootDir": "/x",
             "namesrvAddr": "a:1; b:2;", "ports": "5,6", "brokerIP1": "1.2.3.4",
         },
     )  # fmt: skip

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketlake.base.errors import UsageError
+from rocketlake.model import property_names as names
+from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+
+
+def test_what_has_a_meaning_is_kept_as_a_property():
+    message = Message("T", b"x", tags="A", keys=["k1", "k2"], delay_level=3, sharding_key="s", properties={"mine": "1"})
+    assert message.properties == {"mine": "1", "TAGS": "A", "KEYS": "k1 k2", "DELAY": "3", "__SHARDINGKEY": "s"}
+    assert (message.tags, message.keys, message.key_list) == ("A", "k1 k2", ["k1", "k2"])
+    assert (message.delay_level, message.sharding_key) == (3, "s")
+    assert message.user_properties == {"mine": "1", "__SHARDINGKEY": "s"}
+
+
+def test_a_message_without_properties_waits_for_the_store_and_has_no_delay():
+    message = Message("T")
+    assert message.properties == {}
+    assert message.wait_store_ok
+    assert (message.tags, message.keys, message.key_list, message.delay_level) == (None, None, [], 0)
+    assert (message.unique_key, message.retry_topic) == (None, None)
+
+
+def test_attributes_write_properties_and_none_removes_them():
+    message = Message("T", tags="A", keys="k")
+    message.tags = None
+    message.keys = None
+    message.delay_level = 2
+    message.delay_level = 0
+    message.wait_store_ok = False
+    message.unique_key = "u"
+    assert message.properties == {"WAIT": "false", "UNIQ_KEY": "u"}
+    assert not message.wait_store_ok
+
+
+def test_the_given_properties_are_copied():
+    given = {"a": "b"}
+    Message("T", properties=given).tags = "A"
+    assert given == {"a": "b"}
+
+
+@pytest.mark.parametrize("body", [bytearray(b"x"), memoryview(b"x")])
+def test_a_body_becomes_bytes(body):
+    assert Message("T", body).body == b"x"
+    assert type(Message("T", body).body) is bytes
+
+
+def test_a_delay_that_is_no_number_is_none():
+    assert Message("T", properties={"DELAY": "soon"}).delay_level == 0
+
+
+@pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY", "TRAN_MSG", "POP_CK", "__CRC32#"])
+def test_a_reserved_name_is_refused(name):
+    with pytest.raises(UsageError, match="used by RocketMQ"):
+        Message("T").put_user_property(name, "v")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("", "v"), (" ", "v"), ("n", ""), ("n", " "), ("n\x01", "v"), ("n", "v\x02")]
+)
+def test_a_property_that_would_not_come_back_is_refused(name, value):
+    with pytest.raises(UsageError):
+        Message("T").put_user_property(name, value)
+
+
+def test_names_that_look_reserved_but_are_free():
+    message = Message("T")
+    for name in (names.SHARDING_KEY, names.TRANSACTION_ID, names.INNER_NUM, names.REDIRECT, names.TRACE_CONTEXT):
+        message.put_user_property(name, "v")
+    assert len(message.properties) == 5
+
+
+def test_messages_are_equal_by_value():
+    assert Message("T", b"x", tags="A") == Message("T", b"x", properties={"TAGS": "A"})
+    assert Message("T", b"x") != Message("T", b"y")
+    assert Message("T", b"x") != StoredMessage("T", b"x")
+    assert StoredMessage("T", b"x", queue_offset=1) != StoredMessage("T", b"x", queue_offset=2)
+    assert Message("T") != "T"
+    with pytest.raises(TypeError):
+        hash(Message("T"))
+
+
+def test_the_id_is_the_clients_or_the_place_where_it_is_stored():
+    message = StoredMessage("T", store_host=("10.0.0.1", 10911), physical_offset=16, broker_name="b", queue_id=2)
+    assert message.offset_message_id == "0A00000100002A9F0000000000000010"
+    assert message.message_id == message.offset_message_id
+    message.unique_key = "AC11"
+    assert message.message_id == "AC11"
+    assert message.message_queue == MessageQueue("T", "b", 2)
+
+
+def test_the_printed_form_shows_the_size_of_the_body_only():
+    assert repr(Message("T", b"secret")) == "Message(topic='T', body=6 bytes, properties={})"
+
+
+def test_queues_sort_by_topic_then_broker_then_number():
+    queues = [
+        MessageQueue("T", "b", 10),
+        MessageQueue("T", "b", 9),
+        MessageQueue("T", "a", 11),
+        MessageQueue("S", "z", 1),
+    ]
+    assert [str(queue) for queue in sorted(queues)] == ["S@z:1", "T@a:11", "T@b:9", "T@b:10"]
+    assert len({*queues, MessageQueue("T", "b", 10)}) == 4
