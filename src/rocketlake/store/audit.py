@@ -84,7 +84,7 @@ class Audit:
                 self._check_entry(record)
             if record.is_indexed():
                 self._keys.update((record.physical_offset, key_hash(key)) for key in record.index_keys())
-        log_end = self._reader.log_end(end) if self.records else self._reader.log_end()
+        log_end = self._reader.log_end(end)
         if log_end.torn:
             self._find("log-end", f"the log ends at {log_end.physical_offset} of {log_end.path}: {log_end.torn}")
         for topic in self._reader.topics():

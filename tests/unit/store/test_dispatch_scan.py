@@ -13,6 +13,7 @@ from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, BROKEN, END, Dispa
 
 V4 = encode_host("10.0.0.1", 10911)
 V6 = encode_host("2001:db8::1", 10911)
+GOLDEN_LOG = Path(__file__).parents[2] / "golden/stores/apache-5.3.3-clean/commitlog"
 BASE = 1_000_000
 DELAYS_MS = (1000, 5000, 10_000)
 STORE_MS = 1_700_000_000_000
@@ -124,7 +125,9 @@ def test_without_levels_a_delayed_message_waits_a_second() -> None:
     assert one(data, delays_ms=()).tag_code == STORE_MS + 1000
 
 
-@pytest.mark.parametrize(("kind", "queued", "indexed"), [(0, True, True), (4, False, True), (8, True, True), (12, False, False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "queued", "indexed"), [(0, True, True), (4, False, True), (8, True, True), (12, False, False)]
+)
 def test_half_messages_and_rollbacks_have_no_queue_entry(kind: int, queued: bool, indexed: bool) -> None:
     entry = one(record(BASE, sys_flag=kind))
     assert (entry.is_queued(), entry.is_indexed()) == (queued, indexed)
@@ -183,10 +186,9 @@ def test_parts_that_do_not_add_up_are_told_apart(position: int, change: int) -> 
     assert result(bytes(data)) == (0, 0, BAD_LENGTH)
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (Path(__file__).parents[2] / "golden/stores/apache-5.3.3-clean/commitlog").iterdir()))  # fmt: skip
-def test_apaches_records_are_all_sound(name: str) -> None:
-    data = (Path(__file__).parents[2] / "golden/stores/apache-5.3.3-clean/commitlog" / name).read_bytes()
-    entries, taken, status = scan(memoryview(data), int(name), True, DELAYS_MS)
+@pytest.mark.parametrize("path", sorted(GOLDEN_LOG.iterdir()), ids=lambda path: path.name)
+def test_apaches_records_are_all_sound(path: Path) -> None:
+    entries, taken, status = scan(memoryview(path.read_bytes()), int(path.name), True, DELAYS_MS)
     assert len(entries) > 5
     assert status in (BLANK, BROKEN)
-    assert entries[-1].physical_offset + entries[-1].size == int(name) + taken
+    assert entries[-1].physical_offset + entries[-1].size == int(path.name) + taken
