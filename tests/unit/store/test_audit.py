@@ -12,7 +12,8 @@ from rocketlake.codec.property_text import encode
 from rocketlake.store.audit import audit_store
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.entry import pack_entry
-from rocketlake.store.key_index.layout import entry_position, pack_entry as pack_index_entry, slot_position
+from rocketlake.store.key_index.layout import entry_position, slot_position
+from rocketlake.store.key_index.layout import pack_entry as pack_index_entry
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage
 

@@ -143,7 +143,7 @@ class KeyIndexFile:
     # -- finding -------------------------------------------------------------------------------------------------------
 
     def find(self, hash_code: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Physical offsets of up to `max_count` entries with this hash and time, newest first. Raises OSError."""
+        """Physical offsets of up to `max_count` records with this hash and time, newest first. Raises OSError."""
         self.write_out()
         view = self._mapping()
         found: list[int] = []
@@ -153,7 +153,8 @@ class KeyIndexFile:
             stored_ms = self.begin_ms + seconds * 1000
             if seconds < 0:
                 break
-            if entry_hash == hash_code and begin_ms <= stored_ms <= end_ms:
+            # A record can have a key twice (as unique key, and among its keys): its entries are neighbours then.
+            if entry_hash == hash_code and begin_ms <= stored_ms <= end_ms and found[-1:] != [physical]:
                 found.append(physical)
             if stored_ms < begin_ms or previous >= number:
                 break

@@ -77,6 +77,24 @@ def test_a_record_is_put_once_however_often_it_is_dispatched() -> None:
     assert sum(file.count - 1 for file in index.files) == 12
 
 
+def test_the_newest_record_dispatched_again_gets_only_the_keys_it_lacks() -> None:
+    index = new_index(MemoryFiles())
+    put(index, 0)
+    index.put(["T#a"], 100, START_MS)
+    index.put(["T#a", "T#b", "T#b"], 100, START_MS)
+    index.put(["T#a", "T#b", "T#b"], 100, START_MS)
+    assert sum(file.count - 1 for file in index.files) == 4
+
+
+def test_a_record_with_a_key_twice_is_found_once() -> None:
+    index = new_index(MemoryFiles())
+    for number in range(8):  # the ninth entry is the last of its file
+        put(index, number)
+    index.put(["T#same", "T#same", "T#same"], 900, START_MS)
+    assert len(index.files) == 2
+    assert index.find("T#same", 9, 0, FOREVER) == [900]
+
+
 def test_files_are_named_by_local_time_and_names_rise_when_the_clock_is_set_back() -> None:
     disk = MemoryFiles()
     clock = ManualClock(START_MS + 7)
