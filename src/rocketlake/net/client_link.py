@@ -7,8 +7,9 @@ Must not know   addresses to choose from (link_pool.py).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
@@ -19,6 +20,8 @@ from rocketlake.net.link import Link
 from rocketlake.net.pending import InvokeTimeout
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
+
+_WOKEN_AT_ONCE: Final = 16
 
 
 class ClientLink(Link):
@@ -40,7 +43,7 @@ class ClientLink(Link):
         super().__init__(dispatcher, limits, clock, codec, warnings)
         self._lost = lost
         self._expects = expects
-        self._writers: list[asyncio.Future[None]] = []
+        self._writers: deque[asyncio.Future[None]] = deque()
         self._retiring = False
 
     @property
@@ -51,14 +54,13 @@ class ClientLink(Link):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
         super().connection_lost(exc)
-        self._wake_writers()
+        self._wake_writers(len(self._writers))
         self._lost(self)
 
     def resume_writing(self) -> None:
         """asyncio: the server has caught up."""
         super().resume_writing()
-        if not self._paused:
-            self._wake_writers()
+        self._wake_writers(_WOKEN_AT_ONCE)
 
     async def wait_writable(self, timeout_seconds: float) -> None:
         """Waits until the server has caught up. Raises InvokeTimeout, or LinkError when the link closes."""
@@ -67,9 +69,13 @@ class ClientLink(Link):
         while self._paused and not self._closing:
             waiter: asyncio.Future[None] = loop.create_future()
             self._writers.append(waiter)
-            done, _ = await asyncio.wait((waiter,), timeout=max(0.0, deadline - loop.time()))
-            if not done:
+            try:
+                done, _ = await asyncio.wait((waiter,), timeout=max(0.0, deadline - loop.time()))
+            finally:
+                if waiter.done():
+                    self._wake_writers(1)
                 waiter.cancel()
+            if not done:
                 raise InvokeTimeout(f"{self.address} does not read what we send")
         if self._closing:
             raise LinkError(f"link to {self.address} is closed")
@@ -95,8 +101,13 @@ class ClientLink(Link):
         if not self.pending:
             self.close()
 
-    def _wake_writers(self) -> None:
-        writers, self._writers = self._writers, []
-        for writer in writers:
+    def _wake_writers(self, count: int) -> None:
+        """Lets some writers go on; each of them lets the next one go, until the server is behind again.
+
+        Waking all of them for the room of a few would cost the square of their number.
+        """
+        while self._writers and count and not self._paused:
+            writer = self._writers.popleft()
             if not writer.done():
                 writer.set_result(None)
+                count -= 1

@@ -246,8 +246,14 @@ class Link(asyncio.Protocol):
             return
         try:
             buffers = self._machine.send(reply.to_command(command))
-        except (ProtocolError, TypeError, ValueError) as problem:
-            log.error("answer to %s of %s cannot be written: %s", request_name(command.code), self.address, problem)
+        except Exception as problem:  # our bug or an answer too large: the asker must not wait, the link must not end
+            log.error(
+                "answer to %s of %s cannot be written: %s",
+                request_name(command.code),
+                self.address,
+                problem,
+                exc_info=not isinstance(problem, ProtocolError),
+            )
             failed = Reply(ResponseCode.SYSTEM_ERROR, remark="the answer cannot be written, see the server's log")
             buffers = self._machine.send(failed.to_command(command))
         self._write(buffers)
@@ -262,9 +268,12 @@ class Link(asyncio.Protocol):
         if self._paused:
             if self._out_bytes > self._limits.unsent_bytes:
                 self.abort("stuck", f"it does not read, {self._out_bytes} bytes wait")
-        elif not self._in_chunk and not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_soon(self._flush_now)
+        elif not self._in_chunk:
+            if self._out_bytes >= self._limits.write_high_bytes:
+                self._flush()  # so that `writable` is true to the facts within one turn of the loop
+            elif not self._flush_planned:
+                self._flush_planned = True
+                self._loop.call_soon(self._flush_now)
 
     def _flush_now(self) -> None:
         self._flush_planned = False

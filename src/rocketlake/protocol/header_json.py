@@ -3,8 +3,9 @@
 Owns        reading and writing that object, the tolerances of the Java decoder.
 Must not know   frames, single header classes.
 
-Layout: docs/internals/wire.md, "JSON header". The first try is a typed msgspec decode; only a header it refuses
-(numbers as text, unquoted names, numbers in extFields ...) takes the slow way through base.json_text.
+Layout: docs/internals/wire.md, "JSON header". The first try is a typed msgspec decode; a header it refuses (numbers as
+text, numbers in extFields) is decoded untyped; what is no standard JSON (single quotes, unquoted names) is read by
+base.json_text, slowly, and only up to a size that cannot stop the loop.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from rocketlake.base import json_text
-from rocketlake.base.errors import ProtocolError, RocketLakeError
+from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.fields import Int32
 from rocketlake.protocol.language import UNKNOWN_LANGUAGE, language_name
-from rocketlake.protocol.limits import FIELDS_MAX, REMARK_CHARS_MAX
+from rocketlake.protocol.limits import DIALECT_BYTES_MAX, FIELDS_MAX, REMARK_CHARS_MAX
 
 
 class _Wire(msgspec.Struct, omit_defaults=False, gc=False):
@@ -77,8 +78,8 @@ def decode_json_header(header: Buffer, fields_max: int = FIELDS_MAX) -> Command:
 
 def _read_tolerantly(header: Buffer) -> _Wire:
     try:
-        parsed = json_text.parse(bytes(header))
-    except (RocketLakeError, ValueError, RecursionError) as problem:
+        parsed = _parse(header)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise ProtocolError(f"JSON header cannot be read: {problem}") from None
     if not isinstance(parsed, dict):
         raise ProtocolError(f"JSON header is no object but {type(parsed).__name__}")
@@ -91,6 +92,15 @@ def _read_tolerantly(header: Buffer) -> _Wire:
         remark=_text(parsed.get("remark")),
         version=_number(parsed, "version"),
     )
+
+
+def _parse(header: Buffer) -> Any:
+    try:
+        return msgspec.json.decode(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        if len(header) > DIALECT_BYTES_MAX:
+            raise
+    return json_text.parse(header)
 
 
 def _number(parsed: dict[str, Any], key: str) -> int:
@@ -131,4 +141,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, int | float):
         return str(value)
     return json_text.to_text(value).decode()
-

@@ -15,6 +15,9 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 HEADER_BYTES_MAX: Final = 256 * 1024
 """32767 bytes of message properties, each escaped to six by JSON, are 192 KiB: such a header must get its answer."""
 
+DIALECT_BYTES_MAX: Final = 8 * 1024
+"""A header that is no standard JSON needs 2 us a byte; no real peer writes one, so none may be large."""
+
 FIELDS_MAX: Final = 1024
 """Fields of one header; the largest real header has about thirty."""
 

@@ -233,6 +233,25 @@ async def test_a_client_waits_while_its_server_does_not_read() -> None:
     await world.close()
 
 
+async def test_many_askers_at_once_do_not_pile_up_what_the_server_does_not_read() -> None:
+    world = World(limits=NetLimits(write_high_bytes=100_000))
+    await world.server.start()
+    await world.ask()
+    link = next(iter(world.server.links))
+    link._stop_reading()
+    calls = [asyncio.ensure_future(world.ask(body=bytes(10_000), timeout_ms=60_000)) for _ in range(500)]
+    await world.clock.settle()
+    waiting = world.client._pool.ready("a:10911")
+    assert waiting is not None
+    assert len(waiting.pending) < 50
+    for call in calls[20:120]:
+        call.cancel()
+    link._go_on_reading()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(result, Command) for result in results) == 400
+    await world.close()
+
+
 async def test_a_client_still_reads_while_its_server_does_not() -> None:
     world = World(limits=NetLimits(write_high_bytes=10_000))
     await world.server.start()

@@ -18,6 +18,7 @@ from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import FLAG_ONEWAY, Command
 from rocketlake.protocol.connection import Connection
+from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
 
 ECHO, HOLD, FAIL, BIG, NOW = 1, 2, 3, 4, 5
@@ -53,7 +54,7 @@ class Peer(asyncio.Protocol):
 class World:
     """A server on an in-memory network, and the requests its handler holds."""
 
-    def __init__(self, limits: NetLimits | None = None) -> None:
+    def __init__(self, limits: NetLimits | None = None, codec: Codec = Codec.JSON) -> None:
         self.clock = ManualClock()
         self.net = MemoryNet(clock=self.clock)
         self.held: list[Request] = []
@@ -65,7 +66,8 @@ class World:
             Row(BIG, lambda request: Reply(0, body=[memoryview(BIG_BODY)])),
             Row(NOW, self._answer_now),
         ]
-        self.server = Server(Dispatcher(rows), host="a", limits=limits, clock=self.clock, network=self.network("a"))
+        network = self.network("a")
+        self.server = Server(Dispatcher(rows), host="a", limits=limits, clock=self.clock, network=network, codec=codec)
 
     def network(self, host: str) -> Network:
         return self.net.host(host)
@@ -202,6 +204,20 @@ async def test_an_answer_too_large_for_a_frame_becomes_an_error(caplog: pytest.L
     await world.settle()
     assert [command.code for command in peer.commands] == [ResponseCode.SYSTEM_ERROR]
     assert "cannot be written" in caplog.text
+
+
+@pytest.mark.parametrize("codec", Codec)
+async def test_an_answer_with_a_mistake_of_ours_in_it_becomes_an_error(
+    codec: Codec, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(codec=codec)
+    peer = await world.connect()
+    peer.write(Command(HOLD, opaque=1), echo(2))
+    await world.settle()
+    world.held[0].answer(Reply(0, fields={"offset": object()}))  # type: ignore[dict-item]
+    await world.settle()
+    assert [(command.opaque, command.code) for command in peer.commands] == [(2, 0), (1, ResponseCode.SYSTEM_ERROR)]
+    assert "Traceback" in caplog.text
 
 
 async def test_an_idle_link_is_closed_and_a_busy_one_is_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.header_json import decode_json_header, encode_json_header
-from rocketlake.protocol.limits import REMARK_CHARS_MAX
+from rocketlake.protocol.limits import DIALECT_BYTES_MAX, REMARK_CHARS_MAX
 
 SAMPLE = (
     b'{"code":34,"extFields":{"k":"v"},"flag":0,"language":"JAVA","opaque":0,"remark":"r",'
@@ -94,3 +94,10 @@ def test_more_fields_than_allowed_are_refused() -> None:
 def test_a_long_remark_is_cut() -> None:
     command = decode_json_header(encode_json_header(Command(1, remark="x" * (REMARK_CHARS_MAX + 1))))
     assert command.remark == "x" * REMARK_CHARS_MAX
+
+
+def test_a_large_header_may_be_oddly_typed_but_not_oddly_spelled() -> None:
+    filler = b'"remark":"' + b"x" * DIALECT_BYTES_MAX + b'"'
+    assert decode_json_header(b'{"code":"34",' + filler + b"}").code == 34
+    with pytest.raises(ProtocolError):
+        decode_json_header(b"{code:34," + filler + b"}")

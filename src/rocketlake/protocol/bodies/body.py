@@ -4,20 +4,34 @@ Owns        encode and decode of all bodies, the error for a body that is not wh
 Must not know   single bodies.
 
 Rules (docs/internals/wire.md, "Bodies"): None members are left out; unknown members are ignored; null = absent; numbers
-may come as text. The first try is a typed msgspec decode; only what it refuses goes through base.json_text.
+may come as text. The first try is a typed msgspec decode; what it refuses is decoded untyped, then with bare number
+keys quoted, and only then, up to a size, by the slow reader of the whole dialect (base.json_text).
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from rocketlake.base import json_text
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import UsageError
 
-BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+DIALECT_BYTES_MAX: Final = 64 * 1024
+"""The reader of the full dialect needs 2 us a byte and would stop the loop: nobody may send us much of it. Bare numbers
+as keys, the only part of the dialect that grows with a cluster, do not count."""
+ANSWER_DIALECT_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The same for answers with message queues as keys, which only clients and tools read."""
+
 T = TypeVar("T")
+
+_BARE_KEY: Final = re.compile(
+    # a string (or one that never ends, so that no text makes this quadratic), or a bare key
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|([{,]\s*)(-?\d{1,20})(\s*:)',
+    re.DOTALL,
+)
 
 
 class BodyError(UsageError):
@@ -56,12 +70,31 @@ def decode_as(kind: type[T], data: bytes | memoryview | None) -> T:
         return convert(kind, parse(data, _name(kind)))
 
 
-def parse(data: bytes | memoryview, name: str) -> Any:
+def parse(data: bytes | memoryview, name: str, dialect_bytes_max: int = DIALECT_BYTES_MAX) -> Any:
     """Body bytes in the fastjson dialect -> plain JSON value. Raises BodyError."""
+    text = bytes(data)
+    for rewrite in (bytes, _quote_bare_keys):
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeError):
+            return msgspec.json.decode(rewrite(text))
+    if len(text) > dialect_bytes_max:
+        raise BodyError(f"{name}: the body is no standard JSON, and with {len(text)} bytes too large for any other")
     try:
-        return json_text.parse(bytes(data))
-    except (RocketLakeError, ValueError, RecursionError) as problem:
+        return json_text.parse(text)
+    except (ValueError, RecursionError) as problem:
         raise BodyError(f"{name}: the body is no JSON: {problem}") from None
+
+
+def parse_answer(data: bytes | memoryview, name: str) -> dict[str, Any]:
+    """An answer with message queues as keys -> its members. Raises BodyError."""
+    parsed = parse(data, name, ANSWER_DIALECT_BYTES_MAX)
+    if not isinstance(parsed, dict):
+        raise BodyError(f"{name}: the body is no object")
+    return parsed
+
+
+def _quote_bare_keys(text: bytes) -> bytes:
+    """`{0:"a"}` -> `{"0":"a"}`. Strings are matched too, so that nothing inside of them is touched."""
+    return _BARE_KEY.sub(lambda found: found[0] if found[2] is None else b'%b"%b"%b' % found.group(1, 2, 3), text)
 
 
 def convert(kind: type[T], parsed: Any) -> T:

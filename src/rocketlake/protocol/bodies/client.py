@@ -12,7 +12,7 @@ from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, BodyError, Entry, convert, parse, to_json
+from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer, to_json
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry
 from rocketlake.protocol.bodies.queue_map import encode_object, encode_queue_map, read_queue_map
 
@@ -129,9 +129,7 @@ class ConsumerRunningInfo:
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumerRunningInfo:
         """Body bytes -> info. Raises BodyError."""
-        parsed = parse(data, "ConsumerRunningInfo")
-        if not isinstance(parsed, dict):
-            raise BodyError("ConsumerRunningInfo: the body is no object")
+        parsed = parse_answer(data, "ConsumerRunningInfo")
         queues: dict[MessageQueue, Any] = read_queue_map(parsed.get("mqTable"), "mqTable")
         return cls(
             properties=convert(dict[str, str], parsed.get("properties") or {}),

@@ -13,7 +13,7 @@ from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, BodyError, convert, parse
+from rocketlake.protocol.bodies.body import Body, convert, parse_answer
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.queue_map import (
     QueueEntry,
@@ -72,7 +72,7 @@ class ResetOffsets:
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ResetOffsets:
         """Body bytes, either form -> offsets. Raises BodyError."""
-        table = _object(data, "ResetOffsets").get("offsetTable")
+        table = parse_answer(data, "ResetOffsets").get("offsetTable")
         if isinstance(table, list):
             rows = [(convert(QueueEntry, row).to_model(), convert(int, row.get("offset"))) for row in table]
             return cls(dict(rows))
@@ -98,7 +98,7 @@ class ConsumerStatus:
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumerStatus:
         """Body bytes -> offsets. Raises BodyError."""
-        members = _object(data, "ConsumerStatus")
+        members = parse_answer(data, "ConsumerStatus")
         clients: dict[str, dict[MessageQueue, int]] = {}
         for name, table in (members.get("consumerTable") or {}).items():
             clients[name] = {queue: convert(int, offset) for queue, offset in read_queue_map(table, name).items()}
@@ -110,10 +110,3 @@ def _members(body: Body) -> dict[str, Any]:
     """Plain JSON value whose numeric keys stay numbers, so that they are written without quotes."""
     members: dict[str, Any] = msgspec.to_builtins(body)
     return {name: value for name, value in members.items() if value is not None}
-
-
-def _object(data: bytes | memoryview, name: str) -> dict[str, Any]:
-    parsed = parse(data, name)
-    if not isinstance(parsed, dict):
-        raise BodyError(f"{name}: the body is no object")
-    return parsed

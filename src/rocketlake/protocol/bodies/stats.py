@@ -6,13 +6,11 @@ Must not know   where the numbers come from.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, BodyError, Entry, convert, parse, to_json
+from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer, to_json
 from rocketlake.protocol.bodies.queue_map import (
     QueueEntry,
     encode_object,
@@ -63,7 +61,7 @@ class TopicStats:
     @classmethod
     def decode(cls, data: bytes | memoryview) -> TopicStats:
         """Body bytes -> stats. Raises BodyError."""
-        members = _members(data, "TopicStats")
+        members = parse_answer(data, "TopicStats")
         table = read_queue_map(members.get("offsetTable"), "offsetTable")
         offsets = {queue: convert(TopicOffsets, value) for queue, value in table.items()}
         return cls(offsets, float(members.get("topicPutTps") or 0))
@@ -94,7 +92,7 @@ class ConsumeStats:
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumeStats:
         """Body bytes -> stats. Raises BodyError."""
-        members = _members(data, "ConsumeStats")
+        members = parse_answer(data, "ConsumeStats")
         table = read_queue_map(members.get("offsetTable"), "offsetTable")
         offsets = {queue: convert(GroupOffsets, value) for queue, value in table.items()}
         return cls(offsets, float(members.get("consumeTps") or 0))
@@ -164,10 +162,3 @@ class ConsumeTimeSpans(Body, kw_only=True):
 
 def _array(texts: list[bytes]) -> bytes:
     return b"[" + b",".join(texts) + b"]"
-
-
-def _members(data: bytes | memoryview, name: str) -> dict[str, Any]:
-    parsed = parse(data, name)
-    if not isinstance(parsed, dict):
-        raise BodyError(f"{name}: the body is no object")
-    return parsed
