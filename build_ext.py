@@ -42,11 +42,7 @@ def extensions() -> list[Any]:
     from Cython.Build import cythonize
     from setuptools import Extension
 
-    must_compile = os.environ.get("ROCKETLAKE_COMPILED") == "1"
-    found = [
-        Extension(name, [str(source_of(name))], extra_compile_args=["-O2"], optional=not must_compile)
-        for name in COMPILED
-    ]
+    found = [Extension(name, [str(source_of(name))], extra_compile_args=["-O2"]) for name in COMPILED]
     built: list[Any] = cythonize(
         found,
         include_path=[str(SOURCE)],
@@ -55,6 +51,8 @@ def extensions() -> list[Any]:
         annotate=os.environ.get("ROCKETLAKE_ANNOTATE") == "1",
         quiet=True,
     )
+    for extension in built:  # not before: cythonize makes new objects and forgets this
+        extension.optional = os.environ.get("ROCKETLAKE_COMPILED") != "1"
     return built
 
 
