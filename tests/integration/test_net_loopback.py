@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -52,9 +52,9 @@ async def echo(request: pytest.FixtureRequest) -> AsyncIterator[Echo]:
     await world.server.stop(0)
 
 
-async def until(condition: object) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not condition():  # type: ignore[operator]  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
@@ -151,6 +151,40 @@ async def test_a_client_finds_its_server_again_after_a_restart(echo: Echo) -> No
     assert (await echo.client.invoke(again.address, Command.request(ECHO))).code == 0
     echo.client.drop(again.address)
     await again.stop(0)
+
+
+class Counting(asyncio.Protocol):
+    """A peer that counts answers and needs nothing of the loop for it."""
+
+    def __init__(self) -> None:
+        self.machine = Connection()
+        self.answers = 0
+        self.enough = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self.answers += len(self.machine.receive_data(data))
+        if self.answers >= 500:
+            self.enough.set()
+
+
+async def test_serving_makes_no_task_future_or_timer_per_request(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    transport, peer = await loop.create_connection(Counting, "127.0.0.1", echo.server.port)
+    made: list[str] = []
+    for name in ("create_task", "create_future", "call_later", "call_at", "call_soon"):
+        original = getattr(loop, name)
+
+        def counting(*args: object, _name: str = name, _original: Callable[..., object] = original, **kwargs: object):  # type: ignore[no-untyped-def]
+            made.append(_name)
+            return _original(*args, **kwargs)
+
+        monkeypatch.setattr(loop, name, counting)
+    for number in range(500):
+        transport.write(b"".join(bytes(part) for part in peer.machine.send(Command(ECHO, opaque=number))))
+    await asyncio.wait_for(peer.enough.wait(), 5)
+    monkeypatch.undo()
+    transport.close()
+    assert len(made) < 100
 
 
 async def test_a_taken_port_is_named_with_the_setting() -> None:
