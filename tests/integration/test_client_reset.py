@@ -30,7 +30,9 @@ class Stage:
         self.seen: list[bytes] = []
         self.arrived = asyncio.Event()
         self.producer = Producer("senders", namesrv=cluster.namesrv_address)
-        self.consumer = PushConsumer(GROUP, namesrv=cluster.namesrv_address, listener=self.listen, from_where="first", config=QUICK)
+        self.consumer = PushConsumer(
+            GROUP, namesrv=cluster.namesrv_address, listener=self.listen, from_where="first", config=QUICK
+        )
         self.consumer.subscribe(TOPIC, "*")
 
     async def listen(self, messages: list[StoredMessage]) -> None:

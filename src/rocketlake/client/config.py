@@ -199,6 +199,12 @@ class ConsumerConfig(Ranged):
         "", java="rocketmq.client.localOffsetStoreDir", why="broadcasting: offset files; default ~/.rocketmq_offsets"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pull_timeout_ms <= self.hold_ms:
+            what = f"pull_timeout_ms={self.pull_timeout_ms} is not longer than hold_ms={self.hold_ms}"
+            raise UsageError(what, where="ConsumerConfig", hint="a held pull would always time out")
+
     def reconsume_limit(self, *, orderly: bool) -> int:
         """Retries before a message goes to the dead letters."""
         if self.reconsume_max >= 0:

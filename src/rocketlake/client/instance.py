@@ -28,12 +28,14 @@ from rocketlake.client.member import ConsumerMember
 from rocketlake.client.routes import MASTER, PublishView, RouteCache
 from rocketlake.client.served import Served
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.names import INNER_PRODUCER_GROUP
+from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROUP, INNER_PRODUCER_GROUP
 from rocketlake.net.client import NetClient
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 
 log = get_logger(__name__)
+ALARM_PAUSE_SECONDS = 0.1
+REFUSED_GROUPS = frozenset((DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP))
 _numbers = itertools.count(1)
 
 
@@ -55,6 +57,7 @@ class ClientInstance(Service):
         self.routes = RouteCache()
         self._published: dict[str, tuple[str, int]] = {}
         self._route_lock = asyncio.Lock()
+        self._route_alarm = Alarm(self.clock)
         self._heartbeat_alarm = Alarm(self.clock)
         self._heartbeat_lock = asyncio.Lock()
 
@@ -77,6 +80,7 @@ class ClientInstance(Service):
 
     def add_producer(self, group: str) -> None:
         """Register a producer group; UsageError when this instance has it already."""
+        _check_group(group)
         if group in self._producers:
             raise UsageError(
                 f"producer group {group!r} exists twice in one client",
@@ -91,6 +95,7 @@ class ClientInstance(Service):
 
     def add_consumer(self, member: ConsumerMember) -> None:
         """Register a consumer; UsageError when this instance has one of its group already."""
+        _check_group(member.group)
         if member.group in self._consumers:
             raise UsageError(
                 f"consumer group {member.group!r} exists twice in one client",
@@ -144,6 +149,9 @@ class ClientInstance(Service):
     async def _ask_publish_route(self, topic: str) -> None:
         if await self._ask_route(topic) or topic not in self._published:
             return
+        if self.routes.to_read(topic) is not None:
+            # Known before, its brokers are down now: elsewhere it must not be created for that.
+            return
         template, new_queues = self._published[topic]
         route = await self.name_servers.route(template)
         if route is not None:
@@ -171,6 +179,10 @@ class ClientInstance(Service):
                 if topic in member.topics:
                     member.rebalance_soon()
         return True
+
+    def routes_soon(self) -> None:
+        """A line broke: ask for all routes without waiting for the next interval; the broker may have moved."""
+        self._route_alarm.ring()
 
     async def master(self, broker_name: str, topic: str) -> str:
         """Address of the broker's master; asks for the route once when unknown. Raises LinkError."""
@@ -234,7 +246,7 @@ class ClientInstance(Service):
 
     async def _refresh_routes(self) -> None:
         while True:
-            await self.clock.sleep(self.config.route_interval_ms / 1000)
+            rung = await self._route_alarm.wait(self.config.route_interval_ms / 1000)
             topics = set(self._published)
             for member in self._consumers.values():
                 topics.update(member.topics)
@@ -245,13 +257,15 @@ class ClientInstance(Service):
                 except RocketLakeError as error:
                     log.warning("route of topic %s stays as it was: %s", topic, error)
             self.routes.drop_unrouted_brokers()
+            if rung:
+                await self.clock.sleep(ALARM_PAUSE_SECONDS)
 
     async def _send_heartbeats(self) -> None:
         while True:
             await self._heartbeat_alarm.wait(self.config.heartbeat_interval_ms / 1000)
             await self.heartbeat()
             # Rings in a row (a broker that restarts refuses every pull) make one heartbeat.
-            await self.clock.sleep(0.1)
+            await self.clock.sleep(ALARM_PAUSE_SECONDS)
 
     async def _persist_offsets(self) -> None:
         while True:
@@ -261,6 +275,11 @@ class ClientInstance(Service):
                     await member.persist_offsets()
                 except (RocketLakeError, OSError) as error:
                     log.warning("offsets of group %s were not saved: %s", member.group, error)
+
+
+def _check_group(group: str) -> None:
+    if group in REFUSED_GROUPS:
+        raise UsageError(f"{group} is RocketMQ's own placeholder", hint="give the group a name of your own")
 
 
 def client_settings(config: ClientConfig | None, namesrv: str | None) -> ClientConfig:

@@ -69,15 +69,13 @@ class RouteCache:
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
 
-    @property
-    def topics(self) -> list[str]:
-        """Topics whose route is known."""
-        return list(self._routes)
-
     def put(self, topic: str, route: Route) -> bool:
         """Remember a route; true when queues or brokers differ from what was known."""
         for broker in route.brokers:
             self._brokers[broker.name] = dict(broker.addresses)
+        # Name servers list queues and brokers in any order; another order is no change.
+        queues = sorted(route.queues, key=lambda entry: entry.broker_name)
+        route = replace(route, queues=queues, brokers=sorted(route.brokers, key=lambda broker: broker.name))
         changed = self._routes.get(topic) != route
         if changed:
             self._routes[topic] = route
@@ -92,16 +90,6 @@ class RouteCache:
         # Java takes the smaller of its own number and the template's read queues.
         queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
         self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
-
-    def forget(self, topic: str) -> None:
-        """The name server knows the topic no more."""
-        self._routes.pop(topic, None)
-        self._publish.pop(topic, None)
-        self._subscribe.pop(topic, None)
-
-    def route(self, topic: str) -> Route | None:
-        """The last known route."""
-        return self._routes.get(topic)
 
     def to_publish(self, topic: str) -> PublishView | None:
         """Queues to send to; None while the route is unknown."""

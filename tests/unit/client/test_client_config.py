@@ -22,6 +22,11 @@ def test_a_value_out_of_range_is_named_with_its_range() -> None:
         ConsumerConfig(batch_size=0)
 
 
+def test_a_pull_may_not_time_out_before_its_hold_ends() -> None:
+    with pytest.raises(UsageError, match=r"pull_timeout_ms=1000.*hold_ms=1000"):
+        ConsumerConfig(hold_ms=1000, pull_timeout_ms=1000)
+
+
 @pytest.mark.parametrize("text", ["a:1;b:2", "a:1,b:2", " a:1 ; b:2 "])
 def test_name_servers_are_a_list(text: str) -> None:
     assert ClientConfig(namesrv=text).name_servers == ("a:1", "b:2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections import Counter
 from typing import Any
@@ -198,6 +199,42 @@ async def test_an_unknown_topic_is_sent_by_the_templates_route(peers: Any, broke
 async def test_without_any_route_the_error_names_the_cure(peers: Any, start: Any) -> None:
     with pytest.raises(NoRoute, match="topic create Missing"):
         await (await start()).send(Message("Missing", b"x"))
+
+
+async def test_a_broker_that_moved_is_found_without_waiting_for_the_next_interval(peers: Any, make_broker: Any) -> None:
+    old = await make_broker("old")
+    peers.route("T", old)
+    instance = peers.client()
+    await instance.start()
+    async with Producer("g", instance=instance, config=ProducerConfig(retries=4)) as producer:
+        await producer.send(Message("T", b"x"))
+        await peers.kill("old")
+        peers.route("T", await make_broker("new"))
+        assert (await producer.send(Message("T", b"x"))).queue.broker_name == "new"
+
+
+async def test_a_topic_whose_brokers_are_down_is_not_created_elsewhere(peers: Any, make_broker: Any) -> None:
+    a, b = await make_broker("a"), await make_broker("b")
+    peers.route("T", a)
+    instance = peers.client(route_interval_ms=20)
+    await instance.start()
+    async with Producer("g", instance=instance) as producer:
+        await producer.send(Message("T", b"x"))
+        peers.route("TBW102", b)
+        del peers.routes["T"]
+        peers.route_questions.clear()
+        async with asyncio.timeout(5):
+            while len(peers.route_questions) < 3:  # noqa: ASYNC110  (the refresh runs in the client)
+                await asyncio.sleep(0.005)
+        await producer.send(Message("T", b"x"))
+    assert len(a.sent) == 2
+    assert b.sent == []
+
+
+@pytest.mark.parametrize("group", ["DEFAULT_PRODUCER", "a b", ""])
+async def test_groups_need_a_name_of_their_own(peers: Any, group: str) -> None:
+    with pytest.raises(UsageError, match=r"group|placeholder"):
+        await Producer(group, instance=peers.client()).start()
 
 
 async def test_the_next_name_server_is_asked_when_one_is_down(peers: Any, brokers: Any) -> None:

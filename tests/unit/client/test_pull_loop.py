@@ -46,6 +46,7 @@ class Stage:
         self.submitted: list[int] = []
         self.restarted: list[int] = []
         self.heartbeats = 0
+        self.route_questions = 0
         self.is_paused = False
         self.subscription: Subscription | None = parse_subscription("T", expression)
         self.held = ProcessQueue(QUEUE)
@@ -60,6 +61,7 @@ class Stage:
             submit=self.submit,
             restart=self.restart,
             unregistered=self.unregistered,
+            line_broke=self.line_broke,
             is_paused=lambda: self.is_paused,
             is_locked=None,
             commits=True,
@@ -88,6 +90,9 @@ class Stage:
     async def restart(self, held: ProcessQueue, offset: int) -> None:
         held.dropped = True
         self.restarted.append(offset)
+
+    def line_broke(self) -> None:
+        self.route_questions += 1
 
     def unregistered(self) -> None:
         self.heartbeats += 1
@@ -178,6 +183,7 @@ async def test_after_an_error_the_same_offset_is_pulled_again(
     await it.clock.run_for(1)
     assert [offset for offset, _ in it.pulls] == [5, 5]
     assert it.heartbeats == heartbeats
+    assert it.route_questions == isinstance(error, LinkError)
 
 
 async def test_an_illegal_offset_restarts_the_queue_where_the_broker_says(stage: MakeStage) -> None:

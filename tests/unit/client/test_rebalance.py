@@ -157,6 +157,29 @@ async def test_a_stale_queue_is_left_and_taken_anew(peers: Any, broker: Any) -> 
     assert it.owner.log == ["leave 2", "take 2", "own 4"]
 
 
+async def test_a_stale_queue_that_cannot_be_left_is_not_taken_twice(peers: Any, broker: Any) -> None:
+    it = Stage(peers, broker)
+    it.members()
+    await it.rebalance.once()
+    it.owner.stale = it.owner.busy = {MessageQueue("T", "a", 2)}
+    it.owner.log.clear()
+    assert not await it.rebalance.once()
+    assert it.owner.log == []
+
+
+async def test_a_strategy_that_fails_leaves_everything_as_it_is(peers: Any, broker: Any) -> None:
+    it = Stage(peers, broker)
+    it.members()
+    await it.rebalance.once()
+
+    def broken(*_: Any) -> list[MessageQueue]:
+        raise ZeroDivisionError
+
+    it.rebalance._allocate = broken
+    assert not await it.rebalance.once()
+    assert it.ids == [0, 1, 2, 3]
+
+
 async def test_an_unsubscribed_topic_is_left(peers: Any, broker: Any) -> None:
     it = Stage(peers, broker)
     it.members()

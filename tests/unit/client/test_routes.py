@@ -46,6 +46,12 @@ def test_put_tells_whether_something_changed() -> None:
     assert cache.put("T", route(A, B))
 
 
+def test_another_order_of_brokers_is_no_change() -> None:
+    cache = RouteCache()
+    cache.put("T", route(A, B))
+    assert not cache.put("T", route(B, A))
+
+
 def test_a_missing_replica_is_replaced_by_the_next_then_by_any() -> None:
     cache = RouteCache()
     cache.put("T", route(A, NO_MASTER))

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
@@ -39,6 +39,7 @@ class Fetch:
         pull: Callable[[MessageQueue, Subscription, int], Awaitable[PullAnswer]],
         arrived: Callable[[], None],
         unregistered: Callable[[], None],
+        line_broke: Callable[[], None],
         config: ConsumerConfig,
         clock: Clock,
         spawn: Spawn,
@@ -49,6 +50,7 @@ class Fetch:
         self._pull = pull
         self._arrived = arrived
         self._unregistered = unregistered
+        self._line_broke = line_broke
         self._config = config
         self._clock = clock
         self._spawn = spawn
@@ -101,6 +103,8 @@ class Fetch:
                 return BROKER_FLOW_CONTROL_SECONDS
             if error.code in UNREGISTERED:
                 self._unregistered()
+        elif isinstance(error, LinkError):
+            self._line_broke()
         log.warning("pull of %s failed: %s", self.queue, error)
         return self._config.error_pause_ms / 1000
 

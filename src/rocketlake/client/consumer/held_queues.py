@@ -83,6 +83,7 @@ class HeldQueues:
             submit=runner.submit,
             restart=self.restart,
             unregistered=instance.heartbeat_soon,
+            line_broke=instance.routes_soon,
             is_paused=is_suspended,
             is_locked=is_locked,
             commits=commits,
@@ -161,7 +162,7 @@ class HeldQueues:
 
     async def restart(self, held: ProcessQueue, offset: int) -> None:
         """Go on at another offset: what is in hand no longer counts, nor does what a running listener answers."""
-        if self._table.get(held.queue) is not held:
+        if held.dropped or self._table.get(held.queue) is not held:
             return
         held.dropped = True
         held.clear()

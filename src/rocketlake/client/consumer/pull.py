@@ -9,6 +9,7 @@ every `persist_interval_ms` (auto_commit), or when you call `commit()`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -74,6 +75,7 @@ class PullConsumer(Service):
         self._fetches: dict[MessageQueue, Fetch] = {}
         self._assigned: frozenset[MessageQueue] | None = None
         self._arrived = Alarm(self._clock)
+        self._assigning = asyncio.Lock()
         self._turn = 0
         self._paused: set[MessageQueue] = set()
         self._rebalance = Rebalance(
@@ -135,10 +137,11 @@ class PullConsumer(Service):
         self._must_run()
         if self._assigned is None or self._assigned == self._fetches.keys():
             return
-        for queue in sorted(self._fetches.keys() - self._assigned):
-            await self.leave(queue)
-        for queue in sorted(self._assigned - self._fetches.keys()):
-            await self._take(queue)
+        async with self._assigning:
+            for queue in sorted(self._fetches.keys() - self._assigned):
+                await self.leave(queue)
+            for queue in sorted(self._assigned - self._fetches.keys()):
+                await self._take(queue)
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic that can be read, sorted. Raises NoRoute."""
@@ -185,7 +188,7 @@ class PullConsumer(Service):
     async def _end(self) -> None:
         self.is_running = False
         self._arrived.ring()
-        for queue in self.assignment:
+        for queue in list(self._fetches):
             await self.leave(queue)
         await self.instance.remove_consumer(self._membership)
         await super().stop()
@@ -330,6 +333,7 @@ class PullConsumer(Service):
             pull=self._puller.pull,
             arrived=self._arrived.ring,
             unregistered=self.instance.heartbeat_soon,
+            line_broke=self.instance.routes_soon,
             config=self.config,
             clock=self._clock,
             spawn=self.spawn,

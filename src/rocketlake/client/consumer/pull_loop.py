@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
@@ -47,6 +47,7 @@ class PullPlan:
     submit: Callable[[ProcessQueue, Sequence[StoredMessage]], None]
     restart: Callable[[ProcessQueue, int], Awaitable[None]]
     unregistered: Callable[[], None]
+    line_broke: Callable[[], None]
     is_paused: Callable[[], bool]
     is_locked: Callable[[ProcessQueue], bool] | None
     commits: bool
@@ -103,6 +104,8 @@ class PullLoop:
             return plan.config.error_pause_ms / 1000
         except RocketLakeError as error:
             log.warning("pull of %s failed: %s", held.queue, error)
+            if isinstance(error, LinkError):
+                plan.line_broke()
             return plan.config.error_pause_ms / 1000
         if held.dropped:
             return 0.0

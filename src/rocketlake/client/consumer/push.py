@@ -238,8 +238,9 @@ class PushConsumer(Service):
             await asyncio.gather(task, return_exceptions=True)
         await self._held.stop_pulling()
         self._runner.stop()
-        if self._workers:
-            await asyncio.wait(self._workers, timeout=self.config.drain_ms / 1000)
+        # A listener that stops its own consumer is not waited for: it could not end before this returns.
+        if running := [task for task in self._workers if task is not asyncio.current_task()]:
+            await asyncio.wait(running, timeout=self.config.drain_ms / 1000)
         await self._held.leave_all()
         await self.instance.remove_consumer(self._membership)
         await super().stop()

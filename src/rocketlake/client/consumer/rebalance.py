@@ -22,6 +22,7 @@ from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
 
 log = get_logger(__name__)
+STORM_PAUSE_SECONDS = 0.1
 
 
 class QueueOwner(Protocol):
@@ -69,21 +70,18 @@ class Rebalance:
         self.is_paused = False
 
     def soon(self) -> None:
-        """Do a round now (but not more often than every `rebalance_retry_ms`)."""
+        """Do a round now (but not more often than ten times a second)."""
         self._alarm.ring()
 
     async def run(self) -> None:
         """Rounds without end."""
         while True:
             balanced = self.is_paused or await self.once()
-            pause = self._config.rebalance_retry_ms / 1000
-            if balanced:
-                rest = max(0.0, self._config.rebalance_interval_ms / 1000 - pause)
-                rung = await self._alarm.wait(rest)
-                if not rung:
-                    continue
-            # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
-            await self._clock.sleep(pause if not balanced else min(pause, 0.1))
+            if not balanced:
+                await self._clock.sleep(self._config.rebalance_retry_ms / 1000)
+            elif await self._alarm.wait(self._config.rebalance_interval_ms / 1000):
+                # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
+                await self._clock.sleep(STORM_PAUSE_SECONDS)
 
     async def once(self) -> bool:
         """One round over all topics; true when everything is as it should be."""
@@ -93,6 +91,10 @@ class Rebalance:
                 balanced &= await self._balance(topic)
             except RocketLakeError as error:
                 log.warning("group %s keeps its queues of %s, the round failed: %s", self._group, topic, error)
+                balanced = False
+            except Exception:
+                # A strategy of the user's own, most likely; one bad round must not end all rounds.
+                log.exception("group %s keeps its queues of %s, the round failed", self._group, topic)
                 balanced = False
         return balanced
 
@@ -108,14 +110,13 @@ class Rebalance:
             return False
         held = {queue for queue in self._owner.queues() if queue.topic == topic}
         stale = {queue for queue in self._owner.stale_queues() if queue.topic == topic}
-        balanced = changed = False
-        left = [await self._owner.leave(queue) for queue in sorted(held - wanted | stale)]
-        taken = [await self._owner.take(queue) for queue in sorted(wanted - (held - stale))]
-        balanced = all(left) and all(taken)
-        changed = any(left) or any(taken)
-        if changed:
+        left = [await self._owner.leave(queue) for queue in sorted((held - wanted) | stale)]
+        # What could not be left is still held and is not taken a second time.
+        held = {queue for queue in self._owner.queues() if queue.topic == topic}
+        taken = [await self._owner.take(queue) for queue in sorted(wanted - held)]
+        if any(left) or any(taken):
             self._owner.assigned(topic, [queue for queue in self._owner.queues() if queue.topic == topic])
-        return balanced
+        return all(left) and all(taken)
 
     async def _wanted(self, topic: str) -> set[MessageQueue] | None:
         """Queues that should be ours; None when that cannot be said now."""

@@ -322,6 +322,7 @@ class Producer(Service):
                     raise
                 attempts.append((queue.broker_name, error))
             except LinkError as error:
+                self.instance.routes_soon()
                 attempts.append((queue.broker_name, error))
             else:
                 if result.status is SendStatus.OK or not self.config.retry_when_not_stored_ok:
