@@ -142,8 +142,11 @@ class KeyIndexFile:
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
-    def find(self, hash_code: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Physical offsets of up to `max_count` records with this hash and time, newest first. Raises OSError."""
+    def find(self, hash_code: int, max_count: int, begin_ms: int, end_ms: int, *, known: int = -1) -> list[int]:
+        """Physical offsets of up to `max_count` records with this hash and time, newest first. Raises OSError.
+
+        `known` is the record found last in a newer file: the keys of one record may lie in two files.
+        """
         self.write_out()
         view = self._mapping()
         found: list[int] = []
@@ -154,8 +157,9 @@ class KeyIndexFile:
             if seconds < 0:
                 break
             # A record can have a key twice (as unique key, and among its keys): its entries are neighbours then.
-            if entry_hash == hash_code and begin_ms <= stored_ms <= end_ms and found[-1:] != [physical]:
+            if entry_hash == hash_code and begin_ms <= stored_ms <= end_ms and physical != known:
                 found.append(physical)
+                known = physical
             if stored_ms < begin_ms or previous >= number:
                 break
             number = previous

@@ -158,8 +158,8 @@ class KeyIndex:
         found: list[int] = []
         for file in reversed(self.files):
             if not file.is_empty and file.overlaps(begin_ms, end_ms):
-                hits = file.find(hash_code, max_count - len(found), begin_ms, end_ms)
-                found += hits[1:] if hits[:1] == found[-1:] else hits  # a record's keys may lie in two files
+                known = found[-1] if found else -1
+                found += file.find(hash_code, max_count - len(found), begin_ms, end_ms, known=known)
             if file.begin_ms < begin_ms or len(found) >= max_count:
                 break
         return found
