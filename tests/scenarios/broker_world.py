@@ -75,9 +75,11 @@ class BrokerWorld:
     def do(self, verb: str, words: list[str], options: dict[str, str]) -> list[str]:
         """Run one command of a scenario; the lines heard."""
         command: Callable[..., Outcome] = getattr(self, verb)
+        if "as" in options:
+            options["client"] = options.pop("as")
 
         async def run() -> list[str]:
-            lines = await command(*words, **{"client" if name == "as" else name: value for name, value in options.items()})
+            lines = await command(*words, **options)
             await self._clock.settle()
             heard, self._heard = self._heard, []
             return lines + heard

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.scenarios.broker_world import BrokerWorld
 
 FILES = [

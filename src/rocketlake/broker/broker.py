@@ -181,6 +181,7 @@ class Broker:
                 offsets=offsets,
                 consumers=consumers,
                 store=store,
+                hold=self.hold,
                 stats=stats,
                 saver=self.saver,
                 registration=self.registration,
@@ -201,6 +202,7 @@ class Broker:
                 offsets=offsets,
                 consumers=consumers,
                 store=store,
+                hold=self.hold,
                 stats=stats,
                 identity=self._identity,
                 clock=clock,
@@ -225,9 +227,9 @@ class Broker:
     async def start(self) -> None:
         """Load, recover, listen, register. StoreError or UsageError say what is in the way; nothing is open then."""
         try:
+            await self.store.start()  # first: it holds the lock on the folder
             for table in self._tables:
                 table.load()
-            await self.store.start()
             await self.saver.start()
             await self.stats.start()
             await self.push.start()

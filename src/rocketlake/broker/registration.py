@@ -70,28 +70,26 @@ class Registration(Service):
     async def register(self) -> None:
         """Tell every name server everything now."""
         body = self._body(self._topics.all())
-
-        async def one(namesrv: str) -> None:
-            orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
-            self._mark_ordered(orders)
-
-        await self._tell_all(one, "registered")
+        await self._tell_all(lambda namesrv: self._register(namesrv, body), "registered")
 
     async def _register_changed(self, names: set[str]) -> None:
         topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
         if len(topics) < len(names):
             await self.register()  # a topic is gone: only the whole table can say that
             return
-        part, whole = self._body(topics), self._body(self._topics.all())
-        timeout_ms = self._config.now.register_timeout_ms
+        body = self._body(topics)
 
         async def one(namesrv: str) -> None:
             try:
-                await self._outbound.register(namesrv, part, timeout_ms)
+                await self._register(namesrv, body)
             except RemoteError:
-                await self._outbound.register(namesrv, whole, timeout_ms)
+                await self._register(namesrv, self._body(self._topics.all()))
 
         await self._tell_all(one, "registered")
+
+    async def _register(self, namesrv: str, body: RegisterBrokerBody) -> None:
+        orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
+        self._mark_ordered(orders)
 
     async def _run(self) -> None:
         while True:

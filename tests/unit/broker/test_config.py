@@ -40,7 +40,7 @@ def test_a_broker_conf_as_users_have_it_is_read() -> None:
 
 
 def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
-    with pytest.raises(UsageError, match="unknown setting autoCreateTopicEnabled.*autoCreateTopicEnable"):
+    with pytest.raises(UsageError, match=r"unknown setting autoCreateTopicEnabled.*autoCreateTopicEnable"):
         load_broker_conf(CONF, files=files_with("autoCreateTopicEnabled=true"))
 
 

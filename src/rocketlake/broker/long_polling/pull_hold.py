@@ -104,9 +104,15 @@ class PullHold(Service):
         held = self._queues.get((topic, queue_id))
         if held is None:
             return
-        woken = [
-            pull for pull in held if pull.from_offset < max_offset and (pull.match is None or pull.match(tag_code))
-        ]
+        self._wake(
+            [pull for pull in held if pull.from_offset < max_offset and (pull.match is None or pull.match(tag_code))]
+        )
+
+    def wake(self, topic: str, queue_id: int) -> None:
+        """Wake all who wait at this queue: what they wait for has changed (offsets were reset, the topic is gone)."""
+        self._wake(list(self._queues.get((topic, queue_id), ())))
+
+    def _wake(self, woken: list[HeldPull]) -> None:
         if not woken:
             return
         for pull in woken:

@@ -16,6 +16,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.outbound import Identity
 from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
@@ -60,6 +61,7 @@ class AdminOffset:
         offsets: OffsetTable,
         consumers: ConsumerTable,
         store: MessageStore,
+        hold: PullHold,
         stats: BrokerStats,
         identity: Callable[[], Identity],
         clock: Clock,
@@ -69,6 +71,7 @@ class AdminOffset:
         self._offsets = offsets
         self._consumers = consumers
         self._store = store
+        self._hold = hold
         self._stats = stats
         self._identity = identity
         self._clock = clock
@@ -126,6 +129,7 @@ class AdminOffset:
             raise RemoteError(f"topic {topic.name} has no queue to reset", code=ResponseCode.SYSTEM_ERROR)
         for queue_id, offset in targets.items():
             self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
+            self._hold.wake(topic.name, queue_id)
         return Reply(
             body=ResetOffsets(
                 {self._queue(topic.name, queue_id): offset for queue_id, offset in targets.items()}

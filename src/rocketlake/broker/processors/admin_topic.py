@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.outbound import Identity
 from rocketlake.broker.registration import Registration
@@ -58,6 +59,7 @@ class AdminTopic:
         offsets: OffsetTable,
         consumers: ConsumerTable,
         store: MessageStore,
+        hold: PullHold,
         stats: BrokerStats,
         saver: TableSaver,
         registration: Registration,
@@ -67,6 +69,7 @@ class AdminTopic:
         self._offsets = offsets
         self._consumers = consumers
         self._store = store
+        self._hold = hold
         self._stats = stats
         self._saver = saver
         self._registration = registration
@@ -110,7 +113,10 @@ class AdminTopic:
         if _BLANK.fullmatch(name):
             raise _invalid("The specified topic is blank.")
         self._refuse_system(name)
+        known = self._topics.get(name)
         self._topics.delete(name)
+        for queue_id in range(0 if known is None else known.read_queues):
+            self._hold.wake(name, queue_id)
         self._offsets.remove_topic(name)
         self._store.delete_topics([name])
         self._stats.forget_topic(name)

@@ -1,0 +1,177 @@
+"""A broker and its name servers, in memory, with time moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.model.route import Route
+from rocketlake.model.topic import TopicConfig
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
+from rocketlake.net.admin_access import AdminAccess
+from rocketlake.net.client import NetClient
+from rocketlake.net.memory_net import MemoryNet
+from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.namesrv import GetRouteHeader, PutKvHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.config import StoreConfig
+
+NAMESRV_HOSTS = ("10.0.0.1", "10.0.0.2")
+BROKER_HOST = "10.0.0.9"
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.net = MemoryNet(clock=self.clock)
+        self.client = NetClient(clock=self.clock, network=self.net.host("10.0.0.77"))
+        self.servers: dict[str, NameServer] = {}
+        self.broker = self.new_broker()
+
+    def new_broker(self, **settings: object) -> Broker:
+        config = BrokerConfig(
+            broker_name="b",
+            cluster_name="C",
+            listen_host=BROKER_HOST,
+            fast_listen_port=0,
+            store_root=Path("/s"),
+            namesrv_addresses=tuple(f"{host}:9876" for host in NAMESRV_HOSTS),
+            **settings,  # type: ignore[arg-type]
+        )
+        store = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100)
+        return Broker(
+            config,
+            store,
+            files=MemoryFiles(),
+            clock=self.clock,
+            network=self.net.host(BROKER_HOST),
+            workers=InlineWorker,
+        )
+
+    async def start_namesrv(self, host: str) -> None:
+        config = NameServerConfig(listen_host=host, kv_config_path=Path("/n/kv.json"), admin_access=AdminAccess.ANY)
+        server = NameServer(config, clock=self.clock, files=MemoryFiles(), network=self.net.host(host))
+        await server.start()
+        self.servers[host] = server
+
+    async def stop_namesrv(self, host: str) -> None:
+        await self.servers.pop(host).stop()
+
+    async def ask(self, host: str, command: Command) -> Command:
+        return await self.client.invoke(f"{host}:9876", command, 1e9)
+
+    async def route(self, topic: str, host: str = NAMESRV_HOSTS[0]) -> Route | None:
+        header = GetRouteHeader(topic=topic, accept_standard_json_only=True)
+        answer = await self.ask(host, Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
+        return RouteBody.decode(answer.body_bytes).to_model() if answer.code == 0 else None
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    await world.broker.stop()
+    await world.client.close()
+    for host in list(world.servers):
+        await world.stop_namesrv(host)
+
+
+async def test_every_name_server_knows_the_broker_when_it_has_started(world: World) -> None:
+    for host in NAMESRV_HOSTS:
+        await world.start_namesrv(host)
+    await world.broker.start()
+    for host in NAMESRV_HOSTS:
+        route = await world.route("TBW102", host)
+        assert route is not None
+        assert [(queue.broker_name, queue.write_queues) for queue in route.queues] == [("b", 8)]
+        assert route.brokers[0].addresses == {0: world.broker.address}
+
+
+async def test_a_name_server_out_of_reach_does_not_stop_the_start_and_is_told_later(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    assert await world.route("TBW102") is not None
+    await world.start_namesrv(NAMESRV_HOSTS[1])
+    assert await world.route("TBW102", NAMESRV_HOSTS[1]) is None
+    await world.clock.run_for(31_000)
+    assert await world.route("TBW102", NAMESRV_HOSTS[1]) is not None
+
+
+async def test_a_new_topic_is_told_at_once(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    told: list[str] = []
+    world.broker.topics.put(TopicConfig("orders", read_queues=3, write_queues=3))
+    world.broker.registration.when_registered(lambda: told.append("done"))
+    await world.clock.settle()
+    await world.clock.settle()
+    assert told == ["done"]
+    route = await world.route("orders")
+    assert route is not None and route.queues[0].read_queues == 3
+
+
+async def test_a_name_server_that_forgot_us_gets_the_whole_table_with_the_next_change(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    await world.stop_namesrv(NAMESRV_HOSTS[0])
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.clock.run_for(1000)
+    world.broker.topics.put(TopicConfig("orders"))
+    await world.clock.run_for(5000)
+    assert await world.route("orders") is not None
+    assert await world.route("TBW102") is not None
+
+
+async def test_a_broker_that_stops_is_gone_from_the_routes(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    await world.broker.stop()
+    await world.clock.settle()
+    assert await world.route("TBW102") is None
+
+
+async def test_topics_a_name_server_calls_ordered_stay_ordered(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    header = PutKvHeader(kv_namespace="ORDER_TOPIC_CONFIG", key="orders", value="b:4")
+    await world.ask(NAMESRV_HOSTS[0], Command.request(RequestCode.PUT_KV_CONFIG, header))
+    await world.broker.start()
+    world.broker.topics.put(TopicConfig("orders"))
+    await world.clock.run_for(1000)
+    assert world.broker.topics.is_ordered("orders")
+
+
+async def test_the_permission_of_the_broker_masks_that_of_its_topics(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    world.broker = world.new_broker(permission=4)
+    await world.broker.start()
+    route = await world.route("BenchmarkTest")
+    assert route is not None and route.queues[0].perm == 4
+
+
+@pytest.mark.parametrize(("interval_ms", "before_ms", "after_ms"), [(1000, 9900, 10_100), (900_000, 59_900, 60_100)])
+async def test_the_interval_is_kept_between_ten_and_sixty_seconds(
+    world: World, interval_ms: int, before_ms: int, after_ms: int
+) -> None:
+    world.broker = world.new_broker(register_interval_ms=interval_ms)
+    await world.broker.start()
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.clock.run_for(before_ms)
+    assert await world.route("TBW102") is None
+    await world.clock.run_for(after_ms - before_ms)
+    assert await world.route("TBW102") is not None
+
+
+async def test_a_broker_without_name_servers_starts_alone(world: World) -> None:
+    world.broker = world.new_broker()
+    world.broker.config.update({"namesrvAddr": ""})
+    await world.broker.start()
+    assert world.broker.address.startswith(BROKER_HOST)
