@@ -29,6 +29,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers import admin_broker, admin_group, admin_topic, namesrv, offset
 from rocketlake.protocol.headers import client as client_headers
+from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader, PullReplyHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
@@ -493,3 +494,23 @@ async def test_a_broken_request_is_answered_and_the_next_one_served(world: World
     assert answer.code != ResponseCode.SUCCESS
     assert answer.remark
     await asker.good(Code.GET_BROKER_RUNTIME_INFO)
+
+
+async def test_a_reset_reaches_a_pull_that_waits(world: World) -> None:
+    asker = world.asker()
+    await asker.create_topic("orders", 1)
+    await world.send("orders", 0, b"a", b"b", b"c")
+    await asker.beat("c1", "g", ("orders",))
+    header = PullHeader(
+        consumer_group="g", topic="orders", queue_id=0, queue_offset=3, max_msg_nums=32, sys_flag=PULL_SUSPEND,
+        commit_offset=0, suspend_timeout_millis=60_000, subscription="*", sub_version=1,
+    )  # fmt: skip
+    pull = Command.request(Code.PULL_MESSAGE, header)
+    waiting = asyncio.create_task(world.asker().net.invoke(asker.address, pull, 9000))
+    while not len(world.broker.hold):
+        await asyncio.sleep(0)
+    reset = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=0, is_force=True)
+    await asker.good(Code.INVOKE_BROKER_TO_RESET_OFFSET, reset)
+    answer = await waiting
+    assert answer.code == ResponseCode.PULL_OFFSET_MOVED
+    assert answer.header(PullReplyHeader).next_begin_offset == 0

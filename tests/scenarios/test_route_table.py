@@ -66,7 +66,7 @@ class RouteWorld:
         self.clock.advance(int(ms))
 
     def expire(self) -> list[str]:
-        return ["expired " + (" ".join(sorted(link.name for link in self.routes.expire())) or "none")]  # type: ignore[attr-defined]
+        return ["expired " + (" ".join(sorted(dropped.address for dropped in self.routes.expire())) or "none")]
 
     def route(self, topic: str) -> list[str]:
         found = self.routes.route(topic)

@@ -64,14 +64,11 @@ def namesrv(
     port: Annotated[int | None, typer.Option("--port", "-p", help="Port.", show_default="9876")] = None,
 ) -> None:
     """Start a name server."""
-    from rocketlake.base.config_file import load
-    from rocketlake.namesrv.config import NameServerConfig
+    from rocketlake.namesrv.config import load_namesrv_conf
     from rocketlake.namesrv.server import NameServer
 
-    given = {"listenHost": host, "listenPort": port}
-    server = NameServer(
-        load(NameServerConfig, config, {key: value for key, value in given.items() if value is not None})
-    )
+    given = {"bindAddress": host, "listenPort": port}
+    server = NameServer(load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None}))
     run(_serve(server, lambda: typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")))
 
 

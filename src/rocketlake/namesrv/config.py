@@ -1,19 +1,23 @@
 """Settings of the name server.
 
-Owns        names, defaults, ranges; which of them may change while it runs.
+Owns        names, defaults, ranges; which of them may change while it runs; reading a namesrv.conf.
 Must not know   who asks for a change.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
-from rocketlake.base.config_file import java_name, load, setting
+from rocketlake.base.config_file import java_name, load, load_together, read_properties, setting
+from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files
 from rocketlake.net.admin_access import AdminAccess
 
-__all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig"]
+__all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,9 @@ class NameServerConfig:
     """Settings of one name server; Java names are those of NamesrvConfig and NettyServerConfig."""
 
     # Behaviour
-    listen_host: str = setting("127.0.0.1", why="the address to listen on; 0.0.0.0 opens it to the network")
+    listen_host: str = setting(
+        "127.0.0.1", java="bindAddress", why="the address to listen on; 0.0.0.0 opens it to the network"
+    )
     listen_port: int = setting(9876, low=0, high=65535, why="0 takes any free port")
     kv_config_path: Path = setting(
         Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="where KV settings are kept"
@@ -74,7 +80,63 @@ class LiveConfig:
         return {java_name(field): _to_text(getattr(self.now, field.name)) for field in fields(self.now)}
 
 
+def load_namesrv_conf(
+    path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
+) -> NameServerConfig:
+    """The settings in a namesrv.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
+    given = {} if path is None else read_properties(path, files)
+    for key, value in {**given, **(overrides or {})}.items():
+        if key in _NOT_SUPPORTED and str(value).strip() != "false":
+            raise UsageError(
+                f"setting {key} = {value}: this name server does not have that",
+                where="" if path is None else str(path),
+                hint="remove it, or set it to false",
+            )
+    (config,) = load_together(
+        [NameServerConfig], path, overrides, without_effect=_WITHOUT_EFFECT | _NOT_SUPPORTED, files=files
+    )
+    assert isinstance(config, NameServerConfig)
+    return config
+
+
+_NOT_SUPPORTED = frozenset(
+    ("clusterTest", "enableControllerInNamesrv", "notifyMinBrokerIdChanged", "needWaitForService")
+)
+"""Keys of Apache's name server that promise something we do not do yet."""
+_WITHOUT_EFFECT = frozenset(
+    [
+        "rocketmqHome",
+        "configStorePath",
+        "configBlackList",
+        "productEnvName",
+        "clientRequestThreadPoolNums",
+        "defaultThreadPoolNums",
+        "clientRequestThreadPoolQueueCapacity",
+        "defaultThreadPoolQueueCapacity",
+        "unRegisterBrokerQueueCapacity",
+        "waitSecondsForService",
+        "serverWorkerThreads",
+        "serverCallbackExecutorThreads",
+        "serverSelectorThreads",
+        "serverOnewaySemaphoreValue",
+        "serverAsyncSemaphoreValue",
+        "serverChannelMaxIdleTimeSeconds",
+        "serverSocketSndBufSize",
+        "serverSocketRcvBufSize",
+        "writeBufferHighWaterMark",
+        "writeBufferLowWaterMark",
+        "serverSocketBacklog",
+        "serverNettyWorkerGroupEnable",
+        "serverPooledByteBufAllocatorEnable",
+        "enableShutdownGracefully",
+        "shutdownWaitTimeSeconds",
+        "useEpollNativeSelector",
+    ]
+)
+"""Keys of Apache's name server that are accepted and change nothing here: thread pools and buffers we do not have."""
+
+
 def _to_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.value if isinstance(value, AdminAccess) else str(value)
+    return value.name if isinstance(value, enum.Enum) else str(value)

@@ -1,16 +1,19 @@
-"""Drops brokers that fell silent.
+"""Drops brokers that fell silent or whose link closed.
 
-Owns        how often the route table is searched for them.
+Owns        how often the route table is searched for silent ones; the log line about each.
 Must not know   how a broker is heard.
 """
 
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.namesrv.route_table import RouteTable
+from rocketlake.namesrv.route_table import Link, RouteTable
 
 __all__ = ["Liveness"]
+
+_log = get_logger(__name__)
 
 
 class Liveness(Service):
@@ -31,5 +34,11 @@ class Liveness(Service):
     async def _run(self) -> None:
         while True:
             await self._clock.sleep(self._interval_seconds)
-            for link in self._routes.expire():
-                link.close()
+            for dropped in self._routes.expire():
+                _log.warning("broker %s (%s) is dropped: it fell silent", dropped.broker_name, dropped.address)
+                dropped.link.close()
+
+    def link_lost(self, link: Link) -> None:
+        """A link is gone: drop its brokers at once."""
+        for dropped in self._routes.close_link(link):
+            _log.warning("broker %s (%s) is dropped: its link closed", dropped.broker_name, dropped.address)

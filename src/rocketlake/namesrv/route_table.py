@@ -26,7 +26,7 @@ from rocketlake.model.topic import (
     TopicConfig,
 )
 
-__all__ = ["SILENT_MS_MAX", "Link", "Registered", "Registration", "RouteTable"]
+__all__ = ["SILENT_MS_MAX", "Dropped", "Link", "Registered", "Registration", "RouteTable"]
 
 SILENT_MS_MAX = 120_000
 """A broker not heard for this long is dropped, unless its registration names another time."""
@@ -68,6 +68,15 @@ class Registered:
 
     master_address: str = ""
     ha_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A broker that was dropped without having said goodbye."""
+
+    broker_name: str
+    address: str
+    link: Link
 
 
 @dataclass(slots=True)
@@ -158,17 +167,14 @@ class RouteTable:
         live = self._live.get((cluster, address))
         return None if live is None else live.data_version
 
-    def close_link(self, link: Link) -> None:
+    def close_link(self, link: Link) -> list[Dropped]:
         """The link is gone, and so are the brokers that registered on it."""
-        self._drop([address for address, live in self._live.items() if live.link is link])
+        return self._drop([address for address, live in self._live.items() if live.link is link])
 
-    def expire(self) -> list[Link]:
-        """Drop silent brokers; their links, to be closed by the caller."""
+    def expire(self) -> list[Dropped]:
+        """Drop silent brokers; their links are to be closed by the caller."""
         now = self._clock.monotonic()
-        silent = [address for address, live in self._live.items() if live.heard + live.timeout_seconds < now]
-        links = [self._live[address].link for address in silent]
-        self._drop(silent)
-        return links
+        return self._drop([a for a, live in self._live.items() if live.heard + live.timeout_seconds < now])
 
     # --- what clients ask ---------------------------------------------------------------------------------------
 
@@ -313,10 +319,13 @@ class RouteTable:
         live = None if master is None else self._live.get((new.cluster, master))
         return Registered() if master is None or live is None else Registered(master, live.ha_address)
 
-    def _drop(self, addresses: Iterable[_Address]) -> None:
-        for address in addresses:
-            live = self._live[address]
-            self.unregister(*address, live.broker_name, live.broker_id)
+    def _drop(self, addresses: Iterable[_Address]) -> list[Dropped]:
+        dropped = []
+        for cluster, address in addresses:
+            live = self._live[cluster, address]
+            self.unregister(cluster, address, live.broker_name, live.broker_id)
+            dropped.append(Dropped(live.broker_name, address, live.link))
+        return dropped
 
     def _forget_empty(self, group: BrokerInfo) -> None:
         if group.addresses:

@@ -50,7 +50,7 @@ class NameServer:
         self._server = Server(
             Dispatcher(table), host=config.listen_host, port=config.listen_port, clock=clock, network=network
         )
-        self._server.on_link_lost.append(self.routes.close_link)
+        self._server.on_link_lost.append(self._liveness.link_lost)
         self._apply(config)
 
     @property

@@ -28,3 +28,15 @@ async def test_a_broker_silent_for_two_minutes_is_dropped_and_its_link_closed() 
     assert routes.topics() == []
     assert link.closed
     await liveness.stop()
+
+
+async def test_a_broker_whose_link_is_lost_is_dropped_at_once() -> None:
+    clock = ManualClock()
+    routes, link, other = RouteTable(clock), BrokerLink(), BrokerLink()
+    topics = {name: TopicConfig(name) for name in ("T", "U")}
+    routes.register(Registration("c", "10.0.0.1:10911", "b", 0, topics=topics), link)
+    liveness = Liveness(routes, clock)
+    liveness.link_lost(other)
+    assert routes.topics() == ["T", "U"]
+    liveness.link_lost(link)
+    assert routes.topics() == []
