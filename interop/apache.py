@@ -152,16 +152,12 @@ class ApacheCluster:
             time.sleep(0.05)
         raise RuntimeError(f"Apache's broker did not register with {self.namesrv} within {seconds:.0f} s")
 
+    def stop_broker(self) -> None:
+        _end(self._processes.pop())
+
     def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._processes.clear()
+        while self._processes:
+            _end(self._processes.pop())
 
     def _launch(self, main: str, conf: Path, heap: str) -> None:
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
@@ -172,6 +168,15 @@ class ApacheCluster:
             self._processes.append(
                 subprocess.Popen(command, cwd=self.root, stdout=log, stderr=subprocess.STDOUT, env=environment)
             )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:

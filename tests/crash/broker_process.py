@@ -37,12 +37,12 @@ class BrokerProcess:
         self.root = root
         (self.port,) = free_ports(1)
         self.address = f"127.0.0.1:{self.port}"
-        self.store = root / "store"
+        self.store = Path(str(settings.get("storePathRootDir", root / "store")))
         self.prefix: list[str] = []
         self._conf = root / "broker.conf"
         values = {
             "listenPort": self.port,
-            "storePathRootDir": self.store,
+            "storePathRootDir": root / "store",
             "mappedFileSizeCommitLog": 4 << 20,
             "mappedFileSizeConsumeQueue": 20_000,
             "maxHashSlotNum": 1000,

@@ -34,4 +34,4 @@ async def test_no_acknowledged_message_is_lost_when_the_broker_is_killed(flush: 
     assert broker.stop() == 0
     assert reader.lost() == []
     assert len(ledger.acked) > KILLS, "the load must really have run"
-    assert audit_store(broker.store) == []
+    assert audit_store(broker.store, index_slots=1000, index_entries=4000) == []

@@ -84,7 +84,7 @@ HEADER = b'{"code":34,"flag":0,"language":"JAVA","opaque":1,"version":479}'
         struct.pack(">iB3s", 20, 9, b"\0\0\x10") + b"x" * 20,
         struct.pack(">ii", 4 + len(HEADER), len(HEADER)) + HEADER[:-1] + b"]",
         struct.pack(">ii", 4 + 200_000, 200_000) + b'{"code":' + b"[" * 199_992,
-        struct.pack(">iB3s", 4 + 21, 1, b"\0\0\x15") + struct.pack(">hbhiii", 34, 0, 0, 1, 0, 2**31 - 1),
+        struct.pack(">iB3s", 4 + 21, 1, b"\0\0\x15") + struct.pack(">hbhiiii", 34, 0, 0, 1, 0, 0, 2**31 - 1),
     ],
     ids=["http", "17 MiB", "negative", "short", "header beyond frame", "codec 9", "broken json", "deep json", "lying"],
 )
@@ -135,7 +135,7 @@ async def test_sizes_have_limits(broker: BrokerProcess, net: NetClient) -> None:
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     answer = await net.invoke(broker.address, send_request(properties="K\x01" + "v" * 40_000 + "\x02"), 10_000)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    answer = await net.invoke(broker.address, send_request(queue_id=99), 5000)
+    answer = await net.invoke(broker.address, send_request(queue_id=1024), 5000)
     assert answer.code == ResponseCode.INVALID_PARAMETER
     answer = await net.invoke(broker.address, Command.request(RequestCode.SEND_MESSAGE_V2, body=b"x"), 5000)
     assert answer.code == ResponseCode.SYSTEM_ERROR
