@@ -31,10 +31,8 @@ def encode(properties: Mapping[str, str | None]) -> bytes:
 
 
 def _name_of_bad(properties: Mapping[str, str | None]) -> str:
-    for name, value in properties.items():
-        if any(separator in f"{name}{value}" for separator in ("\x01", "\x02")):
-            return repr(name)
-    return ""
+    bad = [name for name, value in properties.items() if "\x01" in f"{name}{value}" or "\x02" in f"{name}{value}"]
+    return ", ".join(map(repr, bad))
 
 
 def decode(data: Buffer) -> dict[str, str]:

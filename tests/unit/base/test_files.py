@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import subprocess
 import sys
@@ -168,6 +169,15 @@ def test_a_lock_keeps_other_processes_out(tmp_path):
     assert subprocess.run(arguments, env=environment, check=False).returncode == 0
 
 
+def test_a_write_that_the_disk_takes_in_pieces_is_written_whole(tmp_path, monkeypatch):
+    file = PosixFiles().open(tmp_path / "a", create=True)
+    whole_write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, at: whole_write(descriptor, memoryview(data)[:3], at))
+    file.pwrite(b"0123456789", 2)
+    assert file.pread(20, 0) == b"\0\0" + b"0123456789"
+    assert file.size == 12
+
+
 class TestPowerCut:
     def test_only_synced_bytes_under_synced_names_survive(self):
         files = MemoryFiles()
@@ -231,6 +241,21 @@ class TestPowerCut:
         assert sectors == {bytes(512), b"\xff" * 512}
         assert files.power_cut(random.Random(5)).read_bytes(Path("a")) == after
         assert files.power_cut(random.Random(6)).read_bytes(Path("a")) != after
+
+    def test_with_random_a_name_and_a_length_never_synced_may_survive(self):
+        files = MemoryFiles()
+        files.open(Path("a"), create=True).pwrite(b"x" * 1000, 0)
+        found = [files.power_cut(random.Random(seed)) for seed in range(40)]
+        sizes = {after.size(Path("a")) if after.exists(Path("a")) else None for after in found}
+        assert sizes == {None, 0, 512, 1000}
+
+    def test_a_killed_process_gives_up_its_locks_and_loses_nothing(self):
+        files = MemoryFiles()
+        files.lock(Path("lock"))
+        files.write_bytes(Path("a"), b"1")
+        files.process_died()
+        files.lock(Path("lock"))
+        assert files.read_bytes(Path("a")) == b"1"
 
     def test_what_was_synced_survives_every_seed(self):
         files = MemoryFiles()
@@ -351,8 +376,14 @@ class TestFaults:
         assert file.size == 5
 
     def test_a_lost_write_is_silent(self):
-        files = FaultyFiles(MemoryFiles(), FaultPlan([Fault("pwrite", error=None)]))
+        faults = [Fault("pwrite", error=None), Fault("truncate", error=None), Fault("pread", error=None)]
+        files = FaultyFiles(MemoryFiles(), FaultPlan([*faults, Fault("rename", error=None)]))
         file = files.open(Path("a"), size=3, create=True)
         file.pwrite(b"abc", 0)
         assert bytes(file.view()) == bytes(3)
+        file.truncate(0)
+        assert file.size == 3
+        assert file.pread(3, 0) == b""
+        files.rename(Path("a"), Path("b"))
+        assert files.exists(Path("a"))
         file.close()

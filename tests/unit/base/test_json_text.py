@@ -76,6 +76,9 @@ def test_deep_nesting_is_refused_both_ways(pair, lenient):
     deep = (pair[0] + key) * 100_000 + "1" + lenient + pair[1] * 100_000
     with pytest.raises(JsonError, match="deep"):
         parse(deep)
+    for depth in (DEPTH_MAX + 2, 500):
+        with pytest.raises(JsonError, match="deep"):
+            parse((pair[0] + key) * depth + "1" + lenient + pair[1] * depth)
     depth = DEPTH_MAX // 2
     assert parse((pair[0] + key) * depth + "1" + pair[1] * depth)
     with pytest.raises(JsonError, match="deep"):

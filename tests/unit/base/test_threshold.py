@@ -141,6 +141,25 @@ def test_waiters_gone_by_one_way_do_not_pile_up_in_the_other():
     assert len(threshold._by_deadline) < 500
 
 
+def test_waiters_that_expired_do_not_pile_up_before_those_far_away():
+    threshold = Threshold()
+    threshold.wait(10**9, lambda reached: None, deadline=1e9)
+    for now in range(1000):
+        threshold.wait(10**6, lambda reached: None, deadline=float(now))
+        threshold.expire(float(now))
+    assert len(threshold) == 1
+    assert len(threshold._by_target) < 100
+    assert threshold.next_deadline == 1e9
+
+
+def test_the_next_deadline_is_that_of_somebody_who_still_waits():
+    threshold = Threshold()
+    threshold.wait(1, lambda reached: None, deadline=5.0)
+    threshold.wait(9, lambda reached: None, deadline=7.0)
+    threshold.advance(1)
+    assert threshold.next_deadline == 7.0
+
+
 def test_a_hundred_thousand_waiters_are_released_in_one_go_quickly():
     threshold = Threshold()
     count = 0

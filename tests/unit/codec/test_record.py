@@ -166,6 +166,14 @@ def test_no_cut_of_a_record_is_a_record():
             decode_record(memoryview(record), len(record) - end)
 
 
+def test_a_record_with_long_hosts_needs_more_room():
+    record = write(topic=b"", body=b"", born_host=V6, store_host=V6)
+    assert len(record) == 115
+    for end in range(91, 115):
+        with pytest.raises(RecordError, match=r"too few|claims"):
+            decode_record(record[:end])
+
+
 def test_records_back_to_back_end_at_the_first_that_is_broken():
     whole = bytes(write() + write(body=b"second") + write())
     assert [message.body for message in iter_records(whole)] == [b"hello", b"second", b"hello"]
