@@ -33,6 +33,6 @@ def draw(path: Path, report: pd.DataFrame, progress: Sequence[tuple[float, int, 
     flow.legend()
     for axes in (delays, flow):
         axes.grid(alpha=0.3)
-        axes.set_ylim(bottom=0)
+        axes.xaxis.get_major_locator().set_params(integer=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -45,9 +45,15 @@ def test_a_topic_is_created_listed_shown_and_deleted(rocketlake: Type) -> None:
     assert "orders" not in rocketlake("topic", "list").splitlines()
 
 
-def test_the_systems_own_topics_are_listed_on_request_only(rocketlake: Type) -> None:
-    assert "TBW102" not in rocketlake("topic", "list")
-    assert "TBW102" in rocketlake("topic", "list", "--all")
+def test_what_rocketmq_makes_for_itself_is_listed_on_request_only(rocketlake: Type) -> None:
+    rocketlake("topic", "create", "mine")
+    assert "mine" in rocketlake("topic", "list").splitlines()
+    own = {"TBW102", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"}
+    assert not own & {*rocketlake("topic", "list").splitlines()}
+    assert own <= {*rocketlake("topic", "list", "--all").splitlines()}
+    assert not [name for name in rocketlake("topic", "list").splitlines() if name.startswith("%")]
+    assert "CID_" not in rocketlake("group", "list")
+    assert "CID_ONS-HTTP-PROXY" in rocketlake("group", "list", "--all")
 
 
 def test_what_is_sent_is_what_tail_prints(rocketlake: Type) -> None:

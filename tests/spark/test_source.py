@@ -100,7 +100,7 @@ def test_an_empty_topic_is_an_empty_table(spark: SparkSession, cluster: Embedded
 
 def test_a_wrong_option_is_named_to_the_user(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     with pytest.raises(Exception, match=r"(?i)maxOffsetPerTrigger.*did you mean 'maxOffsetsPerTrigger'"):
-        batch(spark, cluster, "all", maxOffsetPerTrigger=5).collect()
+        batch(spark, cluster, "all", maxOffsetPerTrigger=5)
 
 
 def test_sql_knows_the_format(spark: SparkSession, cluster: EmbeddedCluster) -> None:

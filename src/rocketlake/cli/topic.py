@@ -43,18 +43,19 @@ def create(
 
 @app.command("list")
 def list_topics(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also the system's own topics.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those made by RocketMQ itself.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List topics."""
     from rocketlake.cli.cluster import Cluster
-    from rocketlake.model.names import is_system_topic
+    from rocketlake.model import names
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
             own = await cluster.broker_and_cluster_names()
-            names = await cluster.topics()
-        shown = [name for name in names if everything or not (is_system_topic(name) or name in own)]
+            found = await cluster.topics()
+        hidden = (names.is_system_topic, names.is_retry_topic, names.is_dead_letter_topic, names.is_reply_topic)
+        shown = [name for name in found if everything or not (name in own or any(test(name) for test in hidden))]
         for name in shown:
             typer.echo(name)
         if not shown:

@@ -61,6 +61,7 @@ SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_OWNER",
         "CID_ONSAPI_PERMISSION",
         "CID_ONSAPI_PULL",
+        "CID_ONS-HTTP-PROXY",
     }
 )
 

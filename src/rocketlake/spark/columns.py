@@ -100,12 +100,14 @@ class Records:
     def int32(self, at: Ints | int) -> Ints:
         """The big-endian int32 at this position of each record."""
         cells = self._bytes[(self.at + at)[:, None] + np.arange(4)]
-        return cells.view(">i4")[:, 0].astype(np.int64)
+        numbers: Ints = cells.view(">i4")[:, 0].astype(np.int64)
+        return numbers
 
     def int64(self, at: Ints | int) -> Ints:
         """The big-endian int64 at this position of each record."""
         cells = self._bytes[(self.at + at)[:, None] + np.arange(8)]
-        return cells.view(">i8")[:, 0].astype(np.int64)
+        numbers: Ints = cells.view(">i8")[:, 0].astype(np.int64)
+        return numbers
 
     @cached_property
     def queue_offsets(self) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from rocketlake.spark.options import parse_options
+from rocketlake.spark.options import known_names, parse_options
 
 __all__ = ["RocketMQDataSource"]
 
@@ -26,6 +26,8 @@ class RocketMQDataSource(DataSource):
         """Columns of a message; `includeProperties` = false leaves one out."""
         from rocketlake.spark.schema import full_schema
 
+        # Spark asks for the schema first: a misspelt option is named at load(), not when the query starts.
+        known_names(self.options)
         wanted = self.options.get("includeProperties", "true").strip().lower()
         return full_schema(include_properties=wanted != "false")
 

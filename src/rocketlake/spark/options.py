@@ -16,7 +16,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.model.names import check_group, check_topic
 from rocketlake.spark.offsets import EARLIEST, LATEST, StartPositions, parse_positions
 
-__all__ = ["DESCRIPTIONS", "SourceOptions", "parse_options"]
+__all__ = ["DESCRIPTIONS", "SourceOptions", "known_names", "parse_options"]
 
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
@@ -97,7 +97,7 @@ class SourceOptions:
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check every option; UsageError names the option, its value and the cure."""
-    given = _known_names(options)
+    given = known_names(options)
     topics = _topics(given)
     starting = parse_positions(
         "startingOffsets", given.get("startingOffsets", LATEST if streaming else EARLIEST), topics
@@ -127,7 +127,8 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
     return parsed
 
 
-def _known_names(options: Mapping[str, str]) -> dict[str, str]:
+def known_names(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
     given: dict[str, str] = {}
     for raw, value in options.items():
         name = _BY_LOWER.get(raw.lower())
