@@ -21,6 +21,8 @@ COMPILED = (
     "rocketlake.codec.record_batch",
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
+    "rocketlake.store.dispatch_scan",
+    "rocketlake.store.key_index.layout",
 )
 
 SOURCE = Path("src")

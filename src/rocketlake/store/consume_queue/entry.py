@@ -3,7 +3,7 @@
 Owns        its bytes: physical offset, record size, tag code; which entries count as written.
 Must not know   files, queues.
 
-Bytes: docs/internals/store_layout.md, "Consume queue". Twin: entry.pxd.
+Bytes: docs/internals/store_layout.md, "Consume queue". Not compiled: `struct` does all the work here.
 """
 
 from __future__ import annotations
