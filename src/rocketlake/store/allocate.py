@@ -26,7 +26,9 @@ def make_file(files: Files, path: Path, size: int) -> File:
     """Make a zero-filled file of `size` bytes and its folder. Blocking. Raises OSError."""
     files.make_dirs(path.parent)
     file = files.open(path, size=size, create=True)
-    files.sync_dir(path.parent)  # else a power cut could take the whole file, synced content and all
+    # Its length first, then its name: a power cut must leave no file of another length, nor take one with synced content.
+    file.sync()
+    files.sync_dir(path.parent)
     return file
 
 

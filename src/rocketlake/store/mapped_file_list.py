@@ -74,33 +74,45 @@ class MappedFileList:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self, open_existing: OpenFile | None = None) -> None:
+    def load(self, open_existing: OpenFile | None = None, *, cut_at_damage: bool = False) -> None:
         """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
 
-        Raises StoreError for a file of another length (except an empty last one, which is removed) and for a gap.
+        Raises StoreError for a file of another length (except an empty last one, which is removed) and for a gap. With
+        `cut_at_damage` (derived files after a power cut) that file and those behind it are removed instead.
         """
         open_existing = open_existing or self._disk.open
         names = self._names()
         if names and self._disk.size(self.folder / names[-1]) == 0:
             self._disk.remove(self.folder / names.pop())
-        for name in names:
+        for number, name in enumerate(names):
             path = self.folder / name
-            if self._disk.size(path) != self.file_size:
-                raise StoreError(
-                    f"file is {self._disk.size(path)} bytes long, the setting says {self.file_size}",
-                    path=str(path),
-                    hint="start with the file size the store was made with",
-                )
-            if self.files and int(name) != self.files[-1].end:
-                raise StoreError(
-                    f"files are missing: {offset_file_name(self.files[-1].end)} should come before it",
-                    path=str(path),
-                    hint="put the missing files back, or move the files before the gap away",
-                )
+            damage = self._damage(path)
+            if damage is not None:
+                if not cut_at_damage:
+                    raise damage
+                for later in reversed(names[number:]):
+                    self._disk.remove(self.folder / later)
+                break
             mapped = MappedFile(self._disk, path, open_existing(path), int(name))
             mapped.wrote = mapped.committed = mapped.flushed = mapped.size
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
+
+    def _damage(self, path: Path) -> StoreError | None:
+        """Why the file cannot be the next one of this list."""
+        if self._disk.size(path) != self.file_size:
+            return StoreError(
+                f"file is {self._disk.size(path)} bytes long, the setting says {self.file_size}",
+                path=str(path),
+                hint="start with the file size the store was made with",
+            )
+        if self.files and int(path.name) != self.files[-1].end:
+            return StoreError(
+                f"files are missing: {offset_file_name(self.files[-1].end)} should come before it",
+                path=str(path),
+                hint="put the missing files back, or move the files before the gap away",
+            )
+        return None
 
     def _names(self) -> list[str]:
         if not self._disk.exists(self.folder):
