@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,10 @@ Outcome = Coroutine[Any, Any, list[str]]
 class BrokerWorld:
     """One broker "b" and its clients. Used from a test that is not async: it runs a loop of its own."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, flush_disk_type: str = "ASYNC_FLUSH", **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._settings = settings
+        self._store_config = replace(_STORE, flush_disk_type=flush_disk_type)
         self._clock = ManualClock()
         self._files = MemoryFiles(clock=self._clock)
         self._net = MemoryNet(clock=self._clock)
@@ -281,7 +283,7 @@ class BrokerWorld:
         )  # fmt: skip
         self._broker = Broker(
             config,
-            _STORE,
+            self._store_config,
             files=self._files,
             clock=self._clock,
             network=self._net.host(_HOST),

@@ -9,20 +9,31 @@ from typing import Any
 import pytest
 from tests.scenarios.broker_world import BrokerWorld
 
-FILES = [
-    path
-    for folder in ("sends", "holds", "retry", "delay")
-    for path in sorted((Path(__file__).parent / folder).glob("*.txt"))
-]
+FOLDER = Path(__file__).parent
 
 
-@pytest.fixture
-def world() -> Iterator[BrokerWorld]:
-    world = BrokerWorld()
+def scenarios(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((FOLDER / folder).glob("*.txt"))]
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+@pytest.fixture(params=["ASYNC_FLUSH", "SYNC_FLUSH"])
+def world(request: pytest.FixtureRequest) -> Iterator[BrokerWorld]:
+    """What clients see must not depend on when the broker syncs."""
+    world = BrokerWorld(request.param)
     yield world
     world.close()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", scenarios("sends", "holds", "retry", "delay"), ids=name)
 def test_broker(path: Path, play: Callable[[Path, Any], None], world: BrokerWorld) -> None:
+    play(path, world)
+
+
+@pytest.mark.parametrize("world", ["ASYNC_FLUSH"], indirect=True)
+@pytest.mark.parametrize("path", scenarios("async_flush"), ids=name)
+def test_broker_that_syncs_by_the_clock(path: Path, play: Callable[[Path, Any], None], world: BrokerWorld) -> None:
     play(path, world)

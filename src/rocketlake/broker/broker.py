@@ -243,7 +243,7 @@ class Broker:
         except BaseException:
             await self.stop()
             raise
-        _log.info("broker %s listens on %s", self.config.now.broker_name, self.address)
+        self._say_where()
 
     async def stop(self) -> None:
         """Turn clients away, answer what is held, then close the files. What was acknowledged stays."""
@@ -274,6 +274,16 @@ class Broker:
     def fast_address(self) -> str | None:
         """`host:port` of the fast listener, if there is one."""
         return f"{self._host}:{self._servers[1].port}" if len(self._servers) > 1 else None
+
+    def _say_where(self) -> None:
+        config = self.config.now
+        _log.info("broker %s listens on %s:%d", config.broker_name, config.listen_host, self._servers[0].port)
+        if config.listen_host.startswith("127.") and not self._host.startswith("127."):
+            _log.warning(
+                "clients are told to come to %s (brokerIP1), but the broker listens to this machine only:"
+                " set bindAddress=0.0.0.0",
+                self.address,
+            )
 
     def _store_address(self) -> tuple[str, int]:
         return self._host, self._servers[0].port

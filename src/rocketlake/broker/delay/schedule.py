@@ -159,7 +159,15 @@ class DelaySchedule(Service):
         if result.status is not PutStatus.OK:
             _log.warning(
                 "delayed message at %d is not delivered yet: %s %s",
-                physical_offset, result.status.name, result.reason,
-            )  # fmt: skip
+                physical_offset,
+                result.status.name,
+                result.reason,
+            )
             return None
+        # Nobody waits for this copy; but with SYNC_FLUSH it can be read only after a sync, so one must come.
+        self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset
+
+
+def _nobody_waits(_status: PutStatus) -> None:
+    """The copy is stored; how safe it is shows in DelayProgress."""

@@ -25,12 +25,12 @@ from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
-    PULL_LITE,
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     PullHeader,
     PullReplyHeader,
 )
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
@@ -98,7 +98,7 @@ class Pull:
 
     def _serve(self, request: Request, header: PullHeader, *, may_hold: bool) -> Reply | Held:
         try:
-            group, topic = self._check_target(header)
+            group, topic = self._check_target(request, header)
             subscription = self._find_subscription(header, group)
         except _Refused as refused:
             return refused.reply
@@ -124,11 +124,11 @@ class Pull:
             remark=result.status.name,
         )
 
-    def _check_target(self, header: PullHeader) -> tuple[GroupConfig, TopicConfig]:
+    def _check_target(self, request: Request, header: PullHeader) -> tuple[GroupConfig, TopicConfig]:
         config = self._config.now
         if not Perm.is_readable(config.permission):
             raise _Refused(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden", _BY_BROKER)
-        if header.sys_flag & PULL_LITE and not config.lite_pull_enabled:
+        if request.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_enabled:
             raise _Refused(ResponseCode.NO_PERMISSION, "the broker for lite pull message is forbidden", _BY_BROKER)
         group = self._groups.find_or_create(header.consumer_group)
         if group is None:

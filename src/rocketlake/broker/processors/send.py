@@ -137,8 +137,6 @@ class Send:
             _refuse_half(message, properties)
         if topic.cleanup_policy == "COMPACTION" and not properties.get(names.KEYS, "").strip():
             raise RemoteError("Required message key is missing", code=ResponseCode.MESSAGE_ILLEGAL)
-        if topic.filter_type is TopicFilterType.MULTI_TAG:
-            message.sys_flag |= sys_flag.MULTI_TAGS
         unique_key = properties.get(names.UNIQUE_KEY)
         if not unique_key:
             unique_key = properties[names.UNIQUE_KEY] = self._unique_keys.make()
@@ -174,6 +172,8 @@ class Send:
             store_host=encode_host(*self._store_address()),
             reconsume_times=max(0, header.reconsume_times or 0),
         )
+        if topic.filter_type is TopicFilterType.MULTI_TAG:
+            message.sys_flag |= sys_flag.MULTI_TAGS
         return message, property_text.decode((header.properties or "").encode())
 
     def _redirect_spent(

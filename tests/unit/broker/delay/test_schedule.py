@@ -1,0 +1,146 @@
+"""Delivery of one level, step by step, on a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.delay.parking import park_if_delayed
+from rocketlake.broker.delay.progress import DelayProgress
+from rocketlake.broker.delay.schedule import DelaySchedule
+from rocketlake.codec import property_text
+from rocketlake.codec.record import decode_record
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.message import StoredMessage
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutStatus
+
+LEVELS = DelayLevels()
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.plan = FaultPlan()
+        files = FaultyFiles(MemoryFiles(), self.plan)
+        config = StoreConfig(commit_log_file_bytes=16 * 1024, index_slots=10, index_entries=100)
+        self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=InlineWorker)
+        self.progress = DelayProgress(Path("/s/d.json"), files, self.clock, lambda: self.store.flushed_offset)
+        self.schedule = DelaySchedule(self.store, LEVELS, self.progress, self.clock)
+        self.store.on_arrival = self._arrived
+
+    def _arrived(self, topic: str, queue_id: int, *_: int) -> None:
+        if topic == "SCHEDULE_TOPIC_XXXX":
+            self.schedule.message_parked(queue_id)
+
+    def park(self, body: bytes = b"m", *, level: int = 1, topic: str = "T", queue_id: int = 0) -> None:
+        message, properties = PutMessage(topic, queue_id, body, flag=3, born_ms=5), {"DELAY": str(level), "TAGS": "A"}
+        park_if_delayed(message, properties, LEVELS)
+        message.properties = property_text.encode(properties)
+        assert self.store.put(message).status is PutStatus.OK
+
+    def delivered(self, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
+        return [decode_record(part) for part in self.store.get(topic, queue_id, 0, 32, 1 << 20).slices]
+
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.delivered()]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.store.start()
+    yield world
+    await world.schedule.stop()
+    await world.store.stop()
+
+
+async def test_a_due_message_reaches_its_topic_and_queue_as_it_was_sent(world: World) -> None:
+    world.park(b"body", queue_id=2)
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    (message,) = world.delivered(queue_id=2)
+    assert (message.body, message.flag, message.born_ms, message.tags) == (b"body", 3, 5, "A")
+    assert message.properties["REAL_TOPIC"] == "T"  # Apache leaves its marks in the delivered copy, so do we
+
+
+async def test_nothing_comes_before_its_time(world: World) -> None:
+    world.park()
+    world.clock.advance(999)
+    assert world.schedule.deliver_due(1).ms == 1
+    assert world.bodies() == []
+
+
+async def test_an_empty_level_rests_until_a_message_comes(world: World) -> None:
+    assert world.schedule.deliver_due(1).ms is None
+
+
+async def test_a_level_sleeps_until_its_next_message_and_not_by_polling(world: World) -> None:
+    await world.schedule.start()
+    await world.clock.settle()
+    idle = world.clock.sleeping
+    world.park(level=2)
+    await world.clock.settle()
+    assert world.clock.sleeping == idle + 1
+    await world.clock.run_for(5000)
+    assert world.bodies() == [b"m"]
+    assert world.clock.sleeping == idle
+
+
+async def test_a_wall_clock_set_back_does_not_delay_longer_than_the_level(world: World) -> None:
+    world.park()
+    world.clock.jump_wall(-3_600_000)
+    world.schedule.deliver_due(1)
+    assert world.bodies() == [b"m"]
+
+
+async def test_a_wall_clock_set_forward_is_noticed_within_a_minute(world: World) -> None:
+    await world.schedule.start()
+    world.park(level=18)
+    await world.clock.settle()
+    world.clock.jump_wall(7_200_000)
+    await world.clock.run_for(60_000)
+    assert world.bodies() == [b"m"]
+
+
+async def test_a_message_the_store_does_not_take_is_tried_again_at_the_same_place(world: World) -> None:
+    world.park(b"1")
+    world.park(b"2")
+    world.clock.advance(1000)
+    world.plan.add(Fault("pwrite", "commitlog", times=1))
+    assert world.schedule.deliver_due(1).ms == 100
+    assert world.progress.next_offset(1) == 0
+
+
+async def test_more_messages_than_a_batch_give_others_a_turn(world: World) -> None:
+    for number in range(40):
+        world.park(b"%d" % number)
+    world.clock.advance(1000)
+    assert world.schedule.deliver_due(1).ms == 0
+    assert world.progress.next_offset(1) == 32
+    world.schedule.deliver_due(1)
+    assert world.schedule.deliver_due(1).ms is None
+    assert world.store.max_offset("T", 0) == 40
+
+
+async def test_the_half_topic_is_never_a_target(world: World) -> None:
+    world.park(topic="RMQ_SYS_TRANS_HALF_TOPIC")
+    world.park(b"good")
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    assert world.delivered("RMQ_SYS_TRANS_HALF_TOPIC") == []
+    assert world.bodies() == [b"good"]
+
+
+async def test_an_offset_outside_the_queue_goes_back_into_it(world: World) -> None:
+    world.progress.move(1, 99)
+    world.park()
+    world.clock.advance(1000)
+    assert world.schedule.deliver_due(1).ms is None
+    assert world.progress.next_offset(1) == 1
