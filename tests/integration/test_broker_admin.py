@@ -168,6 +168,7 @@ async def test_members_hear_of_each_other_and_of_who_leaves(world: World) -> Non
 
 async def test_a_short_heartbeat_keeps_the_subscriptions_and_asks_for_them_when_others_were_known(world: World) -> None:
     asker = world.asker()
+    assert (await asker.beat("c1", "g", fingerprint=7, without_sub=True))["IS_SUB_CHANGE"] == "true"
     assert (await asker.beat("c1", "g", fingerprint=7))["IS_SUB_CHANGE"] == "false"
     assert (await asker.beat("c1", "g", fingerprint=7, without_sub=True))["IS_SUB_CHANGE"] == "false"
     assert (await asker.beat("c1", "g", fingerprint=8, without_sub=True))["IS_SUB_CHANGE"] == "true"
@@ -508,7 +509,7 @@ async def test_a_reset_reaches_a_pull_that_waits(world: World) -> None:
     pull = Command.request(Code.PULL_MESSAGE, header)
     waiting = asyncio.create_task(world.asker().net.invoke(asker.address, pull, 9000))
     while not len(world.broker.hold):
-        await asyncio.sleep(0)
+        await asker.good(Code.GET_BROKER_RUNTIME_INFO)
     reset = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=0, is_force=True)
     await asker.good(Code.INVOKE_BROKER_TO_RESET_OFFSET, reset)
     answer = await waiting

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocketlake.base.errors import StoreError
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.files import Files
 from rocketlake.base.json_text import parse, to_text
 from rocketlake.base.saved_json import load_text, save_text
 
-__all__ = ["ORDER_TOPIC_CONFIG", "KVConfig"]
+__all__ = ["ORDER_TOPIC_CONFIG", "VALUES_MAX", "VALUE_CHARS_MAX", "KVConfig"]
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+VALUES_MAX = 10_000
+VALUE_CHARS_MAX = 65_536
 
 
 class KVConfig:
@@ -55,7 +57,11 @@ class KVConfig:
         return None if values is None else dict(values)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set one value and save."""
+        """Set one value and save. UsageError when there are too many: anybody may set values."""
+        if sum(map(len, self._namespaces.values())) >= VALUES_MAX and self.get(namespace, key) is None:
+            raise UsageError(f"there are {VALUES_MAX} KV settings already", hint="delete some that nobody needs")
+        if len(value) > VALUE_CHARS_MAX or len(key) + len(namespace) > VALUE_CHARS_MAX:
+            raise UsageError(f"a KV setting longer than {VALUE_CHARS_MAX} characters")
         self._namespaces.setdefault(namespace, {})[key] = value
         self._save()
 

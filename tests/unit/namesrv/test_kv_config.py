@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.errors import StoreError
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.files import MemoryFiles
+from rocketlake.namesrv import kv_config
 from rocketlake.namesrv.kv_config import KVConfig
 
 PATH = Path("/home/namesrv/kvConfig.json")
@@ -22,6 +23,19 @@ def test_values_are_saved_at_each_change() -> None:
     again.load()
     assert again.namespace("ns") == {"k": "v"}
     assert again.get("ns", "k") == "v"
+
+
+def test_the_number_and_the_size_of_values_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_config, "VALUES_MAX", 2)
+    values = KVConfig(PATH, MemoryFiles())
+    values.put("ns", "a", "1")
+    values.put("other", "b", "1")
+    values.put("ns", "a", "2")
+    with pytest.raises(UsageError, match="2 KV settings already"):
+        values.put("ns", "c", "1")
+    with pytest.raises(UsageError, match="longer than"):
+        values.put("ns", "a", "x" * 70_000)
+    assert values.namespace("ns") == {"a": "2"}
 
 
 def test_what_is_missing_is_none() -> None:

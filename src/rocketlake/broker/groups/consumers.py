@@ -105,13 +105,17 @@ class ConsumerTable:
         return changed
 
     def take_fingerprint(self, group: str, fingerprint: int) -> bool:
-        """Keep the fingerprint of a short heartbeat; True if another one was stored, so the full text is wanted."""
+        """Keep the fingerprint of a version 2 heartbeat; True if the full text is wanted.
+
+        It is when another fingerprint was kept, or when the group's subscriptions are not known (after a restart of the
+        broker a client may go on with short heartbeats; RocketMQ then serves nobody until the client sends all again).
+        """
         entry = self._groups.get(group)
         if entry is None:
             return False
-        differs = entry.fingerprint not in (0, fingerprint)
+        wanted = entry.fingerprint not in (0, fingerprint) or not entry.subscriptions
         entry.fingerprint = fingerprint
-        return differs
+        return wanted
 
     def unregister(self, group: str, link: Link) -> bool:
         """Take one member out; True if it was in."""

@@ -11,24 +11,43 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
-from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.base.json_text import parse
+from rocketlake.base.json_text import parse, to_text
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.topic import DataVersion
 
 __all__ = ["NO_OFFSET", "OffsetTable"]
 
 NO_OFFSET = -1
+T = TypeVar("T")
 
 _Queues = dict[int, int]
-_Groups = dict[str, dict[str, _Queues]]
+
+
+class _Line:
+    """The offsets of one group in one topic, and their line in the file; None: to be written anew."""
+
+    __slots__ = ("queues", "text")
+
+    def __init__(self) -> None:
+        self.queues: _Queues = {}
+        self.text: str | None = None
+
+    def to_text(self, topic: str, group: str) -> str:
+        if self.text is None:
+            offsets = ",".join([f"{queue_id}:{offset}" for queue_id, offset in self.queues.items()])
+            self.text = f"{_quoted(f'{topic}@{group}')}:{{{offsets}\n\t\t}}"
+        return self.text
+
+
+_Offsets = dict[str, dict[str, dict[int, int]]]
+"""By group, topic and queue id."""
 
 
 class OffsetTable:
@@ -43,9 +62,9 @@ class OffsetTable:
         self._clock = clock
         self._version_step = version_step
         self._commits = 0
-        self._committed: _Groups = {}
-        self._pulled: _Groups = {}
-        self._restart: _Groups = {}
+        self._committed: dict[str, dict[str, _Line]] = {}
+        self._pulled: _Offsets = {}
+        self._restart: _Offsets = {}
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The offset to read next, -1 if the group has none; a restart offset goes before the committed one."""
@@ -53,11 +72,15 @@ class OffsetTable:
             restart = _look_up(self._restart, group, topic, queue_id)
             if restart != NO_OFFSET:
                 return restart
-        return _look_up(self._committed, group, topic, queue_id)
+        topics = self._committed.get(group)
+        line = None if topics is None else topics.get(topic)
+        return NO_OFFSET if line is None else line.queues.get(queue_id, NO_OFFSET)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep `offset` as the next to read; a lower one than before is kept too (a consumer may go back)."""
-        _queues(self._committed, group, topic)[queue_id] = offset
+        line = self._line(group, topic)
+        line.queues[queue_id] = offset
+        line.text = None
         self.changed = True
         self._commits += 1
         if self._commits % self._version_step == 0:
@@ -91,13 +114,14 @@ class OffsetTable:
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Committed offsets by queue id (a copy)."""
-        return dict(self._committed.get(group, {}).get(topic, {}))
+        line = self._committed.get(group, {}).get(topic)
+        return {} if line is None else dict(line.queues)
 
     def all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
         """(group, topic, offsets by queue id) of everything committed."""
         for group, topics in self._committed.items():
-            for topic, queues in topics.items():
-                yield group, topic, queues
+            for topic, line in topics.items():
+                yield group, topic, line.queues
 
     def topics_of(self, group: str) -> set[str]:
         """Topics in which the group has an offset."""
@@ -114,18 +138,17 @@ class OffsetTable:
 
     def remove_group(self, group: str) -> None:
         """Forget all offsets of a group."""
-        for table in (self._committed, self._pulled, self._restart):
-            if table.pop(group, None) is not None:
-                self.changed = True
+        self._pulled.pop(group, None)
+        self._restart.pop(group, None)
+        if self._committed.pop(group, None) is not None:
+            self.changed = True
 
     def remove_topic(self, topic: str) -> None:
         """Forget all offsets in a topic."""
-        for table in (self._committed, self._pulled, self._restart):
-            for group in [group for group, topics in table.items() if topic in topics]:
-                del table[group][topic]
-                if not table[group]:
-                    del table[group]
-                self.changed = True
+        _remove_topic(self._pulled, topic)
+        _remove_topic(self._restart, topic)
+        if _remove_topic(self._committed, topic):
+            self.changed = True
 
     def load(self) -> None:
         """Read consumerOffset.json; a missing file is an empty table. StoreError if neither it nor its copy is JSON."""
@@ -149,20 +172,22 @@ class OffsetTable:
             save_text(self._files, self.path, self.to_text())
 
     def to_text(self) -> str:
-        """The text of consumerOffset.json."""
-        return to_pretty_text(self.to_wire())
+        """The text of consumerOffset.json, laid out as fastjson's pretty form.
 
-    def to_wire(self) -> dict[str, Any]:
-        """The table as RocketMQ lays it out in JSON: "topic@group" -> queue id -> offset."""
-        return {
-            "dataVersion": {
-                "counter": self.data_version.counter,
-                "stateVersion": self.data_version.state_version,
-                "timestamp": self.data_version.timestamp,
-            },
-            "groupTopicMap": {group: set(topics) for group, topics in self._committed.items()},
-            "offsetTable": {f"{topic}@{group}": queues for group, topic, queues in self.all()},
-        }
+        Made anew every few seconds on the event loop: lines of groups that did not move are kept from the last time.
+        """
+        version = self.data_version
+        lines = [
+            line.to_text(topic, group) for group, topics in self._committed.items() for topic, line in topics.items()
+        ]
+        groups = [
+            f"{_quoted(group)}:[{','.join(map(_quoted, sorted(topics)))}]" for group, topics in self._committed.items()
+        ]
+        return (
+            f'{{\n\t"dataVersion":{{\n\t\t"counter":{version.counter},\n\t\t"stateVersion":{version.state_version},'
+            f'\n\t\t"timestamp":{version.timestamp}\n\t}},'
+            f'\n\t"groupTopicMap":{_block(groups)},\n\t"offsetTable":{_block(lines)}\n}}'
+        )
 
     def _take(self, wire: dict[str, Any]) -> None:
         version = wire.get("dataVersion") or {}
@@ -175,11 +200,28 @@ class OffsetTable:
         for key, queues in (wire.get("offsetTable") or {}).items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.
             topic, _, group = key.partition("@")
-            table = _queues(self._committed, group, topic)
-            table.update({int(queue_id): int(offset) for queue_id, offset in queues.items()})
+            self._line(group, topic).queues.update({int(queue_id): int(offset) for queue_id, offset in queues.items()})
+
+    def _line(self, group: str, topic: str) -> _Line:
+        topics = self._committed.get(group)
+        if topics is None:
+            topics = self._committed[group] = {}
+        line = topics.get(topic)
+        if line is None:
+            line = topics[topic] = _Line()
+        return line
 
 
-def _look_up(table: _Groups, group: str, topic: str, queue_id: int) -> int:
+def _quoted(text: str) -> str:
+    return to_text(text).decode()
+
+
+def _block(members: Iterable[str]) -> str:
+    text = ",\n\t\t".join(members)
+    return f"{{\n\t\t{text}\n\t}}" if text else "{}"
+
+
+def _look_up(table: _Offsets, group: str, topic: str, queue_id: int) -> int:
     topics = table.get(group)
     if topics is None:
         return NO_OFFSET
@@ -187,7 +229,7 @@ def _look_up(table: _Groups, group: str, topic: str, queue_id: int) -> int:
     return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
 
 
-def _queues(table: _Groups, group: str, topic: str) -> _Queues:
+def _queues(table: _Offsets, group: str, topic: str) -> _Queues:
     topics = table.get(group)
     if topics is None:
         topics = table[group] = {}
@@ -197,11 +239,21 @@ def _queues(table: _Groups, group: str, topic: str) -> _Queues:
     return queues
 
 
-def _remove_queue(table: _Groups, group: str, topic: str, queue_id: int) -> None:
-    topics = table[group]
-    queues = topics[topic]
+def _remove_queue(table: _Offsets, group: str, topic: str, queue_id: int) -> None:
+    queues = table[group][topic]
     del queues[queue_id]
     if not queues:
-        del topics[topic]
-    if not topics:
+        _remove_line(table, group, topic)
+
+
+def _remove_topic(table: dict[str, dict[str, T]], topic: str) -> bool:
+    groups = [group for group, topics in table.items() if topic in topics]
+    for group in groups:
+        _remove_line(table, group, topic)
+    return bool(groups)
+
+
+def _remove_line(table: dict[str, dict[str, T]], group: str, topic: str) -> None:
+    del table[group][topic]
+    if not table[group]:
         del table[group]

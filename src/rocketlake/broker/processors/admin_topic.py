@@ -9,7 +9,6 @@ Source: docs/internals/wire.md, "Admin requests to a broker".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError, UsageError
@@ -46,7 +45,6 @@ __all__ = ["AdminTopic"]
 _QUEUES_MAX = 65_536
 _PAGE_MAX = 2000
 """splitMetadataSize: most topics in one page of GET_ALL_TOPIC_CONFIG."""
-_BLANK = re.compile(r"\s*")
 
 
 class AdminTopic:
@@ -110,7 +108,7 @@ class AdminTopic:
     def delete(self, request: Request) -> Reply | Held:
         """DELETE_TOPIC_IN_BROKER: the topic, the offsets of its groups, its queues."""
         name = request.header(DeleteTopicHeader).topic
-        if _BLANK.fullmatch(name):
+        if not name.strip():
             raise _invalid("The specified topic is blank.")
         self._refuse_system(name)
         known = self._topics.get(name)

@@ -89,15 +89,12 @@ class Client:
         return Reply()
 
     def _note_consumer(self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry) -> bool:
-        """True if the broker knew other subscriptions of the group than those the short heartbeat stands for."""
+        """True if the full subscriptions are wanted: the broker knew others than this heartbeat stands for, or none."""
         if self._reject_pull_consumers and consumer.consume_type == CONSUME_ACTIVELY:
             return False
         group = self._groups.find_or_create(consumer.group_name)
         if group is None:
             return False
-        differs = heartbeat.fingerprint != 0 and self._consumers.take_fingerprint(
-            consumer.group_name, heartbeat.fingerprint
-        )
         self._make_retry_topic(consumer, group.retry_queues)
         subscriptions = None if heartbeat.without_sub else [entry.to_model() for entry in consumer.subscriptions]
         self._consumers.register(
@@ -112,7 +109,9 @@ class Client:
             request.command.version,
             notify=group.notify_consumer_ids_changed_enable,
         )
-        return differs
+        if heartbeat.fingerprint == 0:
+            return False
+        return self._consumers.take_fingerprint(consumer.group_name, heartbeat.fingerprint)
 
     def _make_retry_topic(self, consumer: ConsumerEntry, queues: int) -> None:
         name = retry_topic(consumer.group_name)

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import MemoryFiles
+from rocketlake.base.java_pretty import to_pretty_text
 from rocketlake.broker.offsets.table import OffsetTable
 
 GOLDEN = Path(__file__).parents[3] / "golden/stores/apache-5.3.3-clean/config/consumerOffset.json"
@@ -124,3 +127,26 @@ def test_quoted_queue_ids_of_other_writers_are_read() -> None:
 def test_a_file_that_is_json_but_no_offset_table_says_so() -> None:
     with pytest.raises(StoreError, match=r"consumer offsets cannot be read.*consumerOffset\.json"):
         make_table(with_text(b'{"offsetTable":{"T@g":[1,2]}}')).load()
+
+
+names = st.sampled_from(["T", "%RETRY%g", "g", 'quote"', "Grüße"])
+commits = st.tuples(names, names, st.integers(0, 3), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(st.lists(st.lists(commits, max_size=5), max_size=4), names)
+def test_the_text_is_the_pretty_form_of_the_table_after_any_commits_and_removals(
+    rounds: list[list[tuple[str, str, int, int]]], gone: str
+) -> None:
+    table = make_table()
+    for number, commits_of_round in enumerate(rounds):
+        for group, topic, queue_id, offset in commits_of_round:
+            table.commit(group, topic, queue_id, offset)
+        if number == 2:
+            table.remove_topic(gone)
+        offsets = {f"{topic}@{group}": queues for group, topic, queues in table.all()}
+        topics: dict[str, set[str]] = {}
+        for group, topic, _ in table.all():
+            topics.setdefault(group, set()).add(topic)
+        version = {"counter": 0, "stateVersion": 0, "timestamp": table.data_version.timestamp}
+        wanted = {"dataVersion": version, "groupTopicMap": topics, "offsetTable": offsets}
+        assert table.to_text() == to_pretty_text(wanted)
