@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.scenarios.broker_world import BrokerWorld
 
 FOLDER = Path(__file__).parent
