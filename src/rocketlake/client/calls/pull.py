@@ -1,4 +1,4 @@
-"""PULL_MESSAGE and LITE_PULL_MESSAGE, QUERY_MESSAGE, VIEW_MESSAGE_BY_ID: messages out of a broker.
+"""PULL_MESSAGE, QUERY_MESSAGE, VIEW_MESSAGE_BY_ID: messages out of a broker.
 
 Owns        the flags of a pull, the meaning of its codes, taking inner batches apart.
 Must not know   positions, flow control.
@@ -23,7 +23,6 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
-    PULL_LITE,
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     PullHeader,
@@ -82,7 +81,7 @@ async def pull(
     """
     flags = PULL_COMMIT_OFFSET if commit > 0 else 0
     flags |= PULL_SUSPEND if hold_ms > 0 else 0
-    flags |= PULL_SUBSCRIPTION | PULL_LITE if lite else 0
+    flags |= PULL_SUBSCRIPTION if lite else 0
     header = PullHeader(
         consumer_group=group,
         topic=queue.topic,
@@ -99,8 +98,8 @@ async def pull(
         max_msg_bytes=max_bytes,
         target_broker=queue.broker_name,
     )
-    code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
-    answer = await ask(net, address, Command.request(code, header), timeout_ms, accept=PULL_CODES)
+    # Not LITE_PULL_MESSAGE: brokers of 4.9 do not serve it, and newer ones answer both alike.
+    answer = await ask(net, address, Command.request(RequestCode.PULL_MESSAGE, header), timeout_ms, accept=PULL_CODES)
     reply = answer.header(PullReplyHeader)
     result = PullAnswer(
         PullStatus(ResponseCode(answer.code)),

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, is_wanted
@@ -51,6 +51,7 @@ class Fetch:
         self._arrived = arrived
         self._unregistered = unregistered
         self._line_broke = line_broke
+        self._warnings = RareWarnings(log, clock=clock)
         self._config = config
         self._clock = clock
         self._spawn = spawn
@@ -105,7 +106,7 @@ class Fetch:
                 self._unregistered()
         elif isinstance(error, LinkError):
             self._line_broke()
-        log.warning("pull of %s failed: %s", self.queue, error)
+        self._warnings.warn("failed", "pull of %s failed: %s", self.queue, error)
         return self._config.error_pause_ms / 1000
 
     def _take_in(self, answer: PullAnswer) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.offset_store import OffsetStore
@@ -61,6 +61,7 @@ class PullLoop:
         self._plan = plan
         self._held = held
         self.next_offset = first_offset
+        self._warnings = RareWarnings(log, clock=plan.clock)
 
     async def run(self) -> None:
         """Pull, hand over, again."""
@@ -100,10 +101,10 @@ class PullLoop:
             if error.code in UNREGISTERED:
                 # A broker that restarted does not know the group until the next heartbeat.
                 plan.unregistered()
-            log.warning("pull of %s was refused: %s", held.queue, error)
+            self._warnings.warn("refused", "pull of %s was refused: %s", held.queue, error)
             return plan.config.error_pause_ms / 1000
         except RocketLakeError as error:
-            log.warning("pull of %s failed: %s", held.queue, error)
+            self._warnings.warn("failed", "pull of %s failed: %s", held.queue, error)
             if isinstance(error, LinkError):
                 plan.line_broke()
             return plan.config.error_pause_ms / 1000
