@@ -322,9 +322,7 @@ async def test_lag_is_what_was_sent_minus_what_was_consumed(world: World) -> Non
     assert (second.broker_offset, second.consumer_offset, second.last_timestamp) == (0, 0, 0)
     span = await asker.good(Code.QUERY_CONSUME_TIME_SPAN, admin_group.ConsumeTimeSpanHeader(topic="orders", group="g"))
     assert stats.ConsumeTimeSpans.decode(span.body_bytes).spans[0].delay_time >= 0
-    all_groups = await asker.good(
-        Code.GET_BROKER_CONSUME_STATS, admin_group.BrokerConsumeStatsHeader(is_order=False)
-    )
+    all_groups = await asker.good(Code.GET_BROKER_CONSUME_STATS, admin_group.BrokerConsumeStatsHeader(is_order=False))
     assert b'"totalDiff":1' in all_groups.body_bytes
     topics = await asker.good(Code.QUERY_TOPICS_BY_CONSUMER, admin_group.TopicsOfConsumerHeader(group="g"))
     assert stats.TopicList.decode(topics.body_bytes).topics == ["orders"]
@@ -344,9 +342,7 @@ async def test_a_reset_moves_the_group_and_keeps_older_commits_out(world: World)
     }
     await asker.commit("g", "orders", 0, 3)
     assert await asker.committed("g", "orders", 0) == 0
-    one = client_headers.ResetOffsetHeader(
-        topic="orders", group="g", timestamp=-1, is_force=True, queue_id=0, offset=2
-    )
+    one = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True, queue_id=0, offset=2)
     await asker.good(Code.INVOKE_BROKER_TO_RESET_OFFSET, one)
     assert await asker.committed("g", "orders", 0) == 2
     far = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True, queue_id=0, offset=9)

@@ -48,15 +48,18 @@ class Asker:
 
     async def register(
         self, *topics: str, broker_id: int = 0, address: str = BROKER, counter: int = 1, compressed: bool = False,
-        old: bool = False, crc: int | None = None,
+        old: bool = False, crc: int | None = None, name: str = "b", zone: str | None = None,
+        sys_flags: tuple[int, ...] = (0,) * 9,
     ) -> Command:  # fmt: skip
         version = DataVersion(counter=counter, timestamp=1)
-        table = TopicTable.from_model(version, [TopicConfig(name, 4, 8) for name in topics])
+        configs = [TopicConfig(topic, 4, 8, sys_flag=flag) for topic, flag in zip(topics, sys_flags, strict=False)]
+        table = TopicTable.from_model(version, configs)
         register = RegisterBrokerBody(topics=table)
         body = table.encode() if old else register.encode_compressed() if compressed else register.encode()
         header = headers.RegisterBrokerHeader(
-            broker_name="b", broker_addr=address, cluster_name=CLUSTER, ha_server_addr=address + "2",
+            broker_name=name, broker_addr=address, cluster_name=CLUSTER, ha_server_addr=address + "2",
             broker_id=broker_id, compressed=compressed, body_crc32=register_crc(body) if crc is None else crc,
+            zone_name=zone,
         )  # fmt: skip
         return await self.ask(Code.REGISTER_BROKER, header, body, version=30 if old else V5_3_3)
 
@@ -177,6 +180,29 @@ async def test_topic_lists(asker: Asker) -> None:
     assert of_cluster.topics == ["T", "U"]
     system = TopicList.decode((await asker.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS)).body_bytes)
     assert (system.topics, system.broker_addr) == ([CLUSTER, "b"], BROKER)
+
+
+async def test_unit_topic_lists(asker: Asker) -> None:
+    async def listed(code: int) -> list[str]:
+        return TopicList.decode((await asker.ask(code)).body_bytes).topics
+
+    await asker.register("plain", "unit", "sub", "both", sys_flags=(0, 1, 2, 3))
+    assert await listed(Code.GET_UNIT_TOPIC_LIST) == ["unit", "both"]
+    assert await listed(Code.GET_HAS_UNIT_SUB_TOPIC_LIST) == ["sub", "both"]
+    assert await listed(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST) == ["sub"]
+
+
+async def test_a_client_that_stays_in_its_zone_sees_the_brokers_there(asker: Asker) -> None:
+    async def seen(**fields: str) -> list[str]:
+        route = RouteBody.decode((await asker.route("T", **fields)).body_bytes)
+        assert {queues.broker_name for queues in route.queue_datas} == {b.broker_name for b in route.broker_datas}
+        return sorted(broker.broker_name for broker in route.broker_datas)
+
+    await asker.register("T", "U", name="here", zone="East", address="127.0.0.1:1")
+    await asker.register("T", "U", name="there", zone="West", address="127.0.0.1:2")
+    assert await seen() == ["here", "there"]
+    assert await seen(__ZONE_MODE="true", __ZONE_NAME="east") == ["here"]
+    assert await seen(__ZONE_MODE="false", __ZONE_NAME="east") == ["here", "there"]
 
 
 async def test_a_wiped_write_permission_shows_in_routes_until_it_is_added_again(asker: Asker) -> None:

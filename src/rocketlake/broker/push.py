@@ -3,7 +3,7 @@
 Owns        the commands sent to clients, the questions of admins that are passed on to a client.
 Must not know   who is in which group, what a client does with a command.
 
-Source: docs/internals/wire.md, "Requests from the broker to a client".
+Source: docs/internals/clients.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns        the names of the figures, which settings a request may change and how a refusal reads.
 Must not know   what a setting does, how a figure comes about.
 
-Source: docs/internals/wire.md, "Admin requests to a broker". Why there is a list of allowed keys and not of forbidden
+Source: docs/internals/admin.md. Why there is a list of allowed keys and not of forbidden
 ones: docs/decisions/0005-admin-requests-from-this-machine.md.
 """
 

@@ -3,7 +3,7 @@
 Owns        the checks of a group's settings, the answers about connections.
 Must not know   offsets beyond forgetting them, how settings are saved.
 
-Source: docs/internals/wire.md, "Admin requests to a broker".
+Source: docs/internals/admin.md.
 """
 
 from __future__ import annotations

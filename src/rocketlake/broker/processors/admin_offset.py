@@ -3,7 +3,7 @@
 Owns        what administrators are told and may do about group offsets.
 Must not know   how offsets are kept, how messages lie in a queue.
 
-Source: docs/internals/wire.md, "Admin requests to a broker"; resets are served on the broker's side as in RocketMQ 5
+Source: docs/internals/admin.md; resets are served on the broker's side as in RocketMQ 5
 (useServerSideResetOffset): the group's next pull is sent to the new offset.
 """
 

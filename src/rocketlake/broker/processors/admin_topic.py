@@ -4,7 +4,7 @@ Owns        the checks of a topic's settings, the answers.
 Must not know   how topics are saved and made known, only who does it.
 
 A change is answered when it is on disk and was offered to the name servers, so that a client finds the topic at once.
-Source: docs/internals/wire.md, "Admin requests to a broker".
+Source: docs/internals/admin.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Must not know   how a route is found, what a client does with its share.
 
 A consumer of RocketMQ 5 may leave the sharing of queues to the broker (QUERY_ASSIGNMENT) instead of doing it itself.
 Queues are handed out for pulling; handing out for popping comes with pop consumption.
-Source: docs/internals/wire.md, "Assignment".
+Source: docs/internals/clients.md.
 """
 
 from __future__ import annotations

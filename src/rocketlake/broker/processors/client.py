@@ -3,7 +3,7 @@
 Owns        what a heartbeat makes the broker do, the answers about members.
 Must not know   how a member is told of a change, where offsets are.
 
-Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/internals/wire.md, "Heartbeat".
+Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/internals/clients.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketlake.model.names import retry_topic
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.client import GroupMembers
-from rocketlake.protocol.bodies.heartbeat import CONSUME_ACTIVELY, ClientConfigCheck, ConsumerEntry, Heartbeat
+from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, ConsumerEntry, Heartbeat
 from rocketlake.protocol.headers.client import GroupMembersHeader, HeartbeatReplyHeader, UnregisterClientHeader
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -35,16 +35,12 @@ class Client:
         groups: GroupTable,
         topics: TopicTable,
         auto_create: AutoCreate,
-        *,
-        reject_pull_consumers: bool = False,
     ) -> None:
-        """`reject_pull_consumers`: rejectPullConsumerEnable, consumers that only pull are not registered."""
         self._consumers = consumers
         self._producers = producers
         self._groups = groups
         self._topics = topics
         self._auto_create = auto_create
-        self._reject_pull_consumers = reject_pull_consumers
 
     def heartbeat(self, request: Request) -> Reply:
         """Note the client in all its groups; the answer says whether its full subscriptions are wanted."""
@@ -90,8 +86,6 @@ class Client:
 
     def _note_consumer(self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry) -> bool:
         """True if the full subscriptions are wanted: the broker knew others than this heartbeat stands for, or none."""
-        if self._reject_pull_consumers and consumer.consume_type == CONSUME_ACTIVELY:
-            return False
         group = self._groups.find_or_create(consumer.group_name)
         if group is None:
             return False

@@ -3,7 +3,7 @@
 Owns        how many queues one request may name.
 Must not know   how long a lock lives.
 
-Source: docs/internals/wire.md, "Locks".
+Source: docs/internals/clients.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns        reading a registration, new and old form; the checks on its body.
 Must not know   what the route table makes of it.
 
-Source: docs/internals/wire.md, "Name server".
+Source: docs/internals/name_server.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns        which JSON flavour an asker gets, encoded routes kept until the table changes.
 Must not know   how brokers register.
 
-Source: docs/internals/wire.md, "Name server".
+Source: docs/internals/name_server.md.
 """
 
 from __future__ import annotations
