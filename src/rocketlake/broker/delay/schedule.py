@@ -9,7 +9,8 @@ sleeps until then, or until a message comes into an empty queue. Levels do not w
 Rules (RocketMQ's ScheduleMessageService): the time of delivery is the tag code of the queue entry; one that is further
 away than the level's delay (the wall clock was set back) is due now; a message that cannot be stored is tried again
 after 100 ms, at the same place; a record that is gone is skipped; the half topic is never a target. The delivered
-record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
+record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too. A message that no store would ever
+take is skipped as well (Apache tries it for ever, and the level with it).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import asyncio
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
@@ -27,6 +28,7 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -38,6 +40,7 @@ _log = get_logger(__name__)
 _BATCH = 32
 """Deliveries of one level before other work gets a turn."""
 _RETRY_MS = 100
+_HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
 _LONGEST_SLEEP_MS = 60_000
 """The wall clock may be set while we sleep by the other one: look at least this often."""
 
@@ -61,6 +64,7 @@ class DelaySchedule(Service):
         self._levels = levels
         self._progress = progress
         self._clock = clock
+        self._warnings = RareWarnings(_log, clock=clock)
         self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
 
     async def start(self) -> None:
@@ -96,15 +100,11 @@ class DelaySchedule(Service):
 
     def deliver_due(self, level: int) -> _Pause:
         """Deliver up to a batch of messages that are due; how long to rest then."""
-        queue_id = level - 1
         offset = self._first_offset(level)
-        entries = [
-            (physical_offset, tag_code)
-            for physical_offset, _size, tag_code in self._store.queue_entries(DELAY_TOPIC, queue_id, offset, _BATCH)
-        ]
+        entries = self._store.queue_entries(DELAY_TOPIC, level - 1, offset, _BATCH)
         if not entries:
             return _Pause(None)
-        for physical_offset, due_ms in entries:
+        for physical_offset, _size, due_ms in entries:
             wait_ms = due_ms - self._clock.now_ms()
             if 0 < wait_ms <= self._levels.delay_ms(level):
                 return _Pause(wait_ms)
@@ -128,45 +128,52 @@ class DelaySchedule(Service):
 
     def _deliver(self, physical_offset: int, queue_offset: int) -> int | None:
         """Store the copy; the log offset behind it, 0 if there is nothing to deliver, None if to be tried again."""
-        record = self._store.read_record(physical_offset)
-        if record is None:
+        parked = self._read(physical_offset, queue_offset)
+        if parked is None:
             return 0
-        try:
-            parked = decode_record(record, check_crc=False, decompress=False)
-        except RecordError as error:
-            _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
-            return 0
-        if parked.topic != DELAY_TOPIC or parked.queue_offset != queue_offset:
-            return 0  # the entry fills a gap that a recovery left
         target = real_target(parked.properties)
         if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
             return 0
-        result = self._store.put(
-            PutMessage(
-                target[0],
-                target[1],
-                parked.body,
-                property_text.encode(parked.properties),
-                flag=parked.flag,
-                sys_flag=parked.sys_flag,
-                born_ms=parked.born_ms,
-                born_host=encode_host(*parked.born_host),
-                store_host=encode_host(*parked.store_host),
-                reconsume_times=parked.reconsume_times,
+        result = self._store.put(_copy(parked, *target))
+        if result.status in _HOPELESS:
+            _log.error(
+                "delayed message at %d can never be delivered, it is skipped: %s", physical_offset, result.reason
             )
-        )
+            return 0
         if result.status is not PutStatus.OK:
-            _log.warning(
-                "delayed message at %d is not delivered yet: %s %s",
-                physical_offset,
-                result.status.name,
-                result.reason,
-            )
+            self._warnings.warn("put", "delayed messages wait: %s %s", result.status.name, result.reason)
             return None
         # Nobody waits for this copy; but with SYNC_FLUSH it can be read only after a sync, so one must come.
         self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset
+
+    def _read(self, physical_offset: int, queue_offset: int) -> StoredMessage | None:
+        """The parked message; None if it is gone, cannot be read, or the entry only fills a gap a recovery left."""
+        record = self._store.read_record(physical_offset)
+        if record is None:
+            return None
+        try:
+            parked = decode_record(record, check_crc=False, decompress=False)
+        except RecordError as error:
+            _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
+            return None
+        return parked if parked.topic == DELAY_TOPIC and parked.queue_offset == queue_offset else None
+
+
+def _copy(parked: StoredMessage, topic: str, queue_id: int) -> PutMessage:
+    return PutMessage(
+        topic,
+        queue_id,
+        parked.body,
+        property_text.encode(parked.properties),
+        flag=parked.flag,
+        sys_flag=parked.sys_flag,
+        born_ms=parked.born_ms,
+        born_host=encode_host(*parked.born_host),
+        store_host=encode_host(*parked.store_host),
+        reconsume_times=parked.reconsume_times,
+    )
 
 
 def _nobody_waits(_status: PutStatus) -> None:

@@ -93,9 +93,14 @@ class Send:
         self._check_broker(header)
         _check_name(header.topic)
         topic = self._topics.get(header.topic) or self._create(header)
-        is_batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
-        store = self._store_batch if is_batch else self._store_one
-        return self._auto_create.once_saved(topic.name, request, lambda request: store(request, header, topic))
+        if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+            return self._auto_create.once_saved(
+                topic.name, request, lambda request: self._store_batch(request, header, topic)
+            )
+        target = self._dead_letters_if_spent(request, header) if is_retry_topic(topic.name) else None
+        return self._auto_create.once_saved(
+            (target or topic).name, request, lambda request: self._store_one(request, header, topic, target)
+        )
 
     def _check_broker(self, header: SendHeader) -> None:
         config = self._config.now
@@ -126,15 +131,36 @@ class Send:
             )
         return topic
 
-    def _store_one(self, request: Request, header: SendHeader, topic: TopicConfig) -> Reply | Held:
+    def _dead_letters_if_spent(self, request: Request, header: SendHeader) -> TopicConfig | None:
+        """The dead-letter topic for a retry that was tried too often, or belongs to an ordered group; else None."""
+        group_name = group_of_retry_topic(header.topic)
+        group = self._groups.find_or_create(group_name)
+        if group is None:
+            raise RemoteError(
+                f"subscription group not exist, {group_name}",
+                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                hint="create the group, or set autoCreateSubscriptionGroup=true",
+            )
+        times_max = group.retry_max_times
+        if header.max_reconsume_times is not None and request.command.version >= MAX_RECONSUME_SINCE:
+            times_max = header.max_reconsume_times
+        if (header.reconsume_times or 0) <= times_max and not self._queue_locks.any_held(group_name):
+            return None
+        return self._auto_create.for_group(dead_letter_topic(group_name), 1)
+
+    def _store_one(
+        self, request: Request, header: SendHeader, topic: TopicConfig, dead_letters: TopicConfig | None
+    ) -> Reply | Held:
         message, properties = self._read_message(request, header, topic)
         queue_id = message.queue_id
-        if is_retry_topic(header.topic):
-            # What is left of a finished transaction's marks means nothing on the way back to a consumer.
+        if is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0):
+            # A consumer brings it back; what is left of its transaction's marks means nothing any more.
             message.sys_flag &= ~sys_flag.TRANSACTION_MASK
-            topic = self._redirect_spent(request, header, message, properties, topic)
-        elif not (message.reconsume_times > 0 and delay_level(properties) > 0):
+        else:
             _refuse_half(message, properties)
+        if dead_letters is not None:
+            message.topic, message.queue_id = dead_letters.name, 0
+            properties[names.DELAY] = "-1"
         if topic.cleanup_policy == "COMPACTION" and not properties.get(names.KEYS, "").strip():
             raise RemoteError("Required message key is missing", code=ResponseCode.MESSAGE_ILLEGAL)
         unique_key = properties.get(names.UNIQUE_KEY)
@@ -175,33 +201,6 @@ class Send:
         if topic.filter_type is TopicFilterType.MULTI_TAG:
             message.sys_flag |= sys_flag.MULTI_TAGS
         return message, property_text.decode((header.properties or "").encode())
-
-    def _redirect_spent(
-        self,
-        request: Request,
-        header: SendHeader,
-        message: PutMessage,
-        properties: dict[str, str],
-        topic: TopicConfig,
-    ) -> TopicConfig:
-        """A retry that was tried too often, or belongs to an ordered group, goes to the dead letters."""
-        group_name = group_of_retry_topic(header.topic)
-        group = self._groups.find_or_create(group_name)
-        if group is None:
-            raise RemoteError(
-                f"subscription group not exist, {group_name}",
-                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                hint="create the group, or set autoCreateSubscriptionGroup=true",
-            )
-        times_max = group.retry_max_times
-        if header.max_reconsume_times is not None and request.command.version >= MAX_RECONSUME_SINCE:
-            times_max = header.max_reconsume_times
-        if message.reconsume_times <= times_max and not self._queue_locks.any_held(group_name):
-            return topic
-        properties[names.DELAY] = "-1"
-        dead = self._auto_create.for_group(dead_letter_topic(group_name), 1)
-        message.topic, message.queue_id = dead.name, 0
-        return dead
 
     def _add_properties(self, properties: dict[str, str]) -> None:
         config = self._config.now
