@@ -1,8 +1,7 @@
 """Compiled twins: which modules are compiled, and how.
 
 A twin is an ordinary `.py` with a `.pxd` of the same name beside it that adds C types. The `.py` is the truth: it runs
-without a compiler. To add one: write the `.pxd`, append the module to COMPILED, add cases to tests/parity/, show 2x in
-bench/micro. Rules: ARCHITECTURE.md, "Compiled files that stay Python".
+without a compiler. How to add one, and what the measured ones gain: docs/internals/compiled_twins.md.
 
 ROCKETLAKE_PURE=1       compile nothing
 ROCKETLAKE_COMPILED=1   fail if one module does not compile (else pip warns and installs the Python form)
@@ -17,8 +16,6 @@ from typing import Any
 COMPILED = (
     "rocketlake.base.java_compat",
     "rocketlake.codec.property_text",
-    "rocketlake.codec.record",
-    "rocketlake.codec.record_batch",
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
     "rocketlake.store.dispatch_scan",

@@ -82,5 +82,5 @@ def built_file(name: str) -> Path | None:
 
 @pytest.fixture
 def twin() -> Callable[[str], Twin]:
-    """`twin("rocketlake.codec.record").same("decode_record", data)`; skips by name if it is not compiled."""
+    """`twin("rocketlake.codec.property_text").same("decode", data)`; skips by name if it is not compiled."""
     return Twin

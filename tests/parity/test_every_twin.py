@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from build_ext import COMPILED
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 def loaded_file(folder, pure):
-    program = "import rocketlake.codec.record as record; print(record.__file__)"
+    program = "import rocketlake.codec.property_text as module; print(module.__file__)"
     environment = os.environ | {"PYTHONPATH": str(folder), "ROCKETLAKE_PURE": "1" if pure else "0"}
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
     return run.stdout.strip()
@@ -20,7 +20,7 @@ def loaded_file(folder, pure):
 def test_pure_means_the_python_file_although_a_compiled_twin_lies_beside_it(tmp_path):
     package = tmp_path / "rocketlake"
     package.symlink_to(SOURCE / "rocketlake")
-    assert loaded_file(tmp_path, pure=True) == str(package / "codec" / "record.py")
+    assert loaded_file(tmp_path, pure=True) == str(package / "codec" / "property_text.py")
 
 
 def test_a_folder_without_python_form_is_left_to_the_ordinary_finder(monkeypatch):

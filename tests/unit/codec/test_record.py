@@ -166,6 +166,22 @@ def test_no_cut_of_a_record_is_a_record():
             decode_record(memoryview(record), len(record) - end)
 
 
+@pytest.mark.parametrize("topic", [b"T", b"T" * 128])
+def test_no_changed_length_anywhere_gives_anything_but_a_record_or_an_error(topic):
+    whole = bytes(write(topic=topic, properties=b"a\x01b\x02"))
+    read = 0
+    for position in range(len(whole) - 3):
+        for number in (-1, 0, 1, 90, 127, 128, 32767, 2**31 - 1, -(2**31)):
+            broken = bytearray(whole)
+            struct.pack_into(">i", broken, position, number)
+            for check_crc in (True, False):
+                try:
+                    read += decode_record(broken, check_crc=check_crc).store_size == len(whole)
+                except RecordError:
+                    continue
+    assert read > 100  # numbers without a rule of their own: queue id, offsets, times
+
+
 def test_a_record_with_long_hosts_needs_more_room():
     record = write(topic=b"", body=b"", born_host=V6, store_host=V6)
     assert len(record) == 115

@@ -1,0 +1,76 @@
+"""What is measured: functions of twins, and of modules that earned none, on what Apache RocketMQ wrote."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from rocketlake.base import java_compat
+from rocketlake.codec import property_text, record, record_batch
+from rocketlake.model.message import Message
+from rocketlake.protocol import frame
+
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
+LOG = GOLDEN / "stores" / "apache-5.3.3-clean" / "commitlog" / "00000000000000000000"
+
+Case = tuple[str, Callable[[], object], int]
+"""(name, call, operations in one call)."""
+
+
+def cases() -> list[Case]:
+    """All rows."""
+    return [*text_cases(), *record_cases(), *frame_cases()]
+
+
+def text_cases() -> list[Case]:
+    message = record.decode_record(LOG.read_bytes())
+    block = property_text.encode(message.properties)
+    key = f"{message.topic}#{message.unique_key}"
+    return [
+        ("java_compat.string_hash, a tag", lambda: java_compat.string_hash("TagA"), 1),
+        (f"java_compat.string_hash, {len(key)} characters", lambda: java_compat.string_hash(key), 1),
+        (f"property_text.encode, {len(message.properties)} pairs", lambda: property_text.encode(message.properties), 1),
+        (f"property_text.decode, {len(message.properties)} pairs", lambda: property_text.decode(block), 1),
+        ("property_text.find", lambda: property_text.find(block, b"KEYS"), 1),
+    ]
+
+
+def record_cases() -> list[Case]:
+    log = LOG.read_bytes()
+    message = record.decode_record(log)
+    block = property_text.encode(message.properties)
+    host = record.encode_host("10.0.0.1", 10911)
+    body = bytes(1024)
+    crc = zlib.crc32(body) & 0x7FFFFFFF
+    batch = [Message("T", bytes(100), tags="A", keys="k") for _ in range(100)]
+    packed = record_batch.encode_batch(batch)
+
+    def encode() -> object:
+        return record.encode_record(
+            b"TopicTest", body, block, queue_id=1, flag=0, queue_offset=3, physical_offset=4, sys_flag=0, born_ms=5,
+            born_host=host, store_ms=6, store_host=host, reconsume_times=0, prepared_transaction_offset=0, body_crc=crc,
+        )  # fmt: skip
+
+    return [
+        ("record.encode_record, 1 KiB", encode, 1),
+        ("record.decode_records, per record", lambda: record.decode_records(log), len(record.decode_records(log))),
+        ("record_batch.encode_batch, per message", lambda: record_batch.encode_batch(batch), len(batch)),
+        ("record_batch.decode_batch, per message", lambda: record_batch.decode_batch(packed), len(batch)),
+    ]
+
+
+def frame_cases() -> list[Case]:
+    return [*frame_cases_of(frame.Codec.JSON), *frame_cases_of(frame.Codec.ROCKETMQ)]
+
+
+def frame_cases_of(codec: frame.Codec) -> list[Case]:
+    name = codec.name.lower()
+    stream = (GOLDEN / "frames" / name / "broker_requests.bin").read_bytes()
+    frames = frame.FrameReader().feed(stream)
+    commands = [frame.decode_frame(one) for one in frames]
+    return [
+        (f"frame.feed {name}, per frame", lambda: frame.FrameReader().feed(stream), len(frames)),
+        (f"frame.decode_frame {name}", lambda: [frame.decode_frame(one) for one in frames], len(frames)),
+        (f"frame.encode_command {name}", lambda: [frame.encode_command(one, codec) for one in commands], len(frames)),
+    ]
