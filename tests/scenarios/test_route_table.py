@@ -53,8 +53,8 @@ class RouteWorld:
             return ["refused"]
         return [f"ok master={done.master_address} ha={done.ha_address}" if done.master_address else "ok"]
 
-    def unregister(self, name: str, broker_id: str, address: str) -> None:
-        self.routes.unregister(CLUSTER, address, name, int(broker_id))
+    def unregister(self, name: str, address: str) -> None:
+        self.routes.unregister(CLUSTER, address, name)
 
     def close(self, address: str) -> None:
         self.routes.close_link(self.links[address])

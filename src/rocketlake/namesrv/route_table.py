@@ -89,7 +89,6 @@ class _Live:
     link: Link
     ha_address: str
     broker_name: str
-    broker_id: int
 
 
 _Address = tuple[str, str]  # cluster, "ip:port"
@@ -135,19 +134,19 @@ class RouteTable:
         self._take_topics(new, group, first)
         timeout_ms = SILENT_MS_MAX if new.timeout_ms is None else new.timeout_ms
         self._live[address] = _Live(
-            self._clock.monotonic(), timeout_ms / 1000, new.data_version, link, new.ha_address, new.name, new.broker_id
+            self._clock.monotonic(), timeout_ms / 1000, new.data_version, link, new.ha_address, new.name
         )
         self._take_filter_servers(address, new.filter_servers)
         return self._where_the_master_is(new, group)
 
-    def unregister(self, cluster: str, address: str, name: str, broker_id: int) -> None:
+    def unregister(self, cluster: str, address: str, name: str) -> None:
         """Drop one broker; its topics go with the last broker of its name."""
         self._live.pop((cluster, address), None)
         self._filter_servers.pop((cluster, address), None)
         group = self._brokers.get(name)
         if group is None:
             return
-        # The id alone is not proof: the place may have been taken by a broker at another address.
+        # By address, not by id: the place may have been taken by a broker at another address.
         for known_id in [i for i, a in group.addresses.items() if a == address]:
             del group.addresses[known_id]
         self.version += 1
@@ -179,7 +178,7 @@ class RouteTable:
     # --- what clients ask ---------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> Route | None:
-        """QueueInfo and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
+        """Queues and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
         by_broker = self._topics.get(topic)
         if not by_broker:
             return None
@@ -323,7 +322,7 @@ class RouteTable:
         dropped = []
         for cluster, address in addresses:
             live = self._live[cluster, address]
-            self.unregister(cluster, address, live.broker_name, live.broker_id)
+            self.unregister(cluster, address, live.broker_name)
             dropped.append(Dropped(live.broker_name, address, live.link))
         return dropped
 

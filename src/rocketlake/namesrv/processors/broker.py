@@ -82,7 +82,7 @@ class Brokers:
     def unregister(self, request: Request) -> Reply:
         """Forget a broker that says goodbye."""
         header = request.header(UnregisterBrokerHeader)
-        self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name, header.broker_id)
+        self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name)
         _log.info("broker %s (%s, id %d) left", header.broker_name, header.broker_addr, header.broker_id)
         return Reply()
 
