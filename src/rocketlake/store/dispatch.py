@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
-from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry, scan
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.mapped_file import MappedFile
@@ -30,7 +30,9 @@ Arrival = Callable[[str, int, int, int, int], None]
 
 _log = get_logger(__name__)
 
-_SLICE_BYTES = 256 * 1024
+# What one slice may take of a turn: some milliseconds.
+_SLICE_BYTES = 64 * 1024
+_SLICE_RECORDS = 256
 _APPENDED_MAX = 10_000
 
 
@@ -69,8 +71,8 @@ class Dispatch:
 
     # -- the work ------------------------------------------------------------------------------------------------------
 
-    def run(self, limit: int, *, slices: int = 1) -> bool:
-        """Dispatch up to physical offset `limit`, at most `slices` slices of the log; True when there is more to do.
+    def run(self, limit: int, *, slices: int = 2) -> bool:
+        """Dispatch up to physical offset `limit` in at most so many slices; True when there is more to do.
 
         A disk that refuses is no exception here: `error` says why, and the next run tries again.
         """
@@ -78,10 +80,9 @@ class Dispatch:
         self.error = ""
         try:
             while slices > 0 and self.position < limit:
-                self._dispatch_appended(limit)
-                if self.position < limit and not self._scan_slice(limit):
-                    return False
                 slices -= 1
+                if not self._dispatch_appended(limit) and not self._scan_slice(limit):
+                    return False
         except (OSError, StoreError) as error:
             self.error = str(error)
             self._warnings.warn("disk", "cannot dispatch the record at %d: %s", self.position, error)
@@ -94,17 +95,21 @@ class Dispatch:
             if self.error:
                 raise StoreError(f"cannot dispatch: {self.error}", path=str(self._table.folder), offset=self.position)
 
-    def _dispatch_appended(self, limit: int) -> None:
+    def _dispatch_appended(self, limit: int) -> bool:
+        """Dispatch a slice of remembered records; False when the one at `position` is not remembered."""
         appended = self._appended
-        while appended:
+        done = 0
+        while appended and done < _SLICE_RECORDS:
             entry = appended[0]
             if entry.physical_offset < self.position:
                 appended.popleft()
             elif entry.physical_offset == self.position and entry.physical_offset + entry.size <= limit:
                 self._dispatch(entry)
                 appended.popleft()
+                done += 1
             else:
-                return
+                break
+        return done > 0
 
     def _scan_slice(self, limit: int) -> bool:
         """Dispatch one slice of the log; False when nothing whole starts at `position` yet."""
@@ -116,14 +121,14 @@ class Dispatch:
         start = self.position - mapped.start
         end = min(readable, start + _SLICE_BYTES)
         entries, taken, status = self._scan(mapped, start, end)
-        if status == END and taken == 0 and end < readable:
-            entries, taken, status = self._scan(mapped, start, readable)  # one record longer than a slice
+        if status == END and taken == 0 and end < readable:  # one record longer than a slice
+            size = int.from_bytes(mapped.view[start : start + 4], "big")
+            entries, taken, status = self._scan(mapped, start, min(readable, start + size))
         for entry in entries:
             self._dispatch(entry)
         if status == END and (taken > 0 or readable < mapped.size):
             return taken > 0
-        if status != END or self.position + taken < mapped.end:
-            self._pass_by(mapped, start + taken, readable, status)
+        self._pass_by(mapped, start + taken, readable, status)
         return True
 
     def _scan(self, mapped: MappedFile, start: int, end: int) -> tuple[list[DispatchEntry], int, int]:
@@ -158,9 +163,12 @@ class Dispatch:
 
     def _build(self, entry: DispatchEntry) -> None:
         if entry.is_queued():
-            self._table.append(
-                entry.topic, entry.queue_id, entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code
-            )
+            try:
+                self._table.append(
+                    entry.topic, entry.queue_id, entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code
+                )
+            except BadQueueName as error:  # a log from elsewhere; one such record must not stop all that follow
+                self._warnings.warn("name", "the record at %d is in no queue: %s", entry.physical_offset, error)
         if self._index is not None and entry.is_indexed():
             self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
         self.last_store_ms = entry.store_ms

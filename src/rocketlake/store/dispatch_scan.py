@@ -35,7 +35,7 @@ BROKEN = 2
 BAD_LENGTH = 3
 """A record whose parts do not add up to its total size; a reader may skip it by that size."""
 
-# Private copies: a twin may not share constants (docs/internals/compiled.md).
+# Private copies: a twin may not share constants (docs/internals/compiled_twins.md).
 _MAGIC_V1 = 0xDAA320A7
 _MAGIC_V2 = 0xDAA320AB
 _MAGIC_BLANK = 0xCBD43194

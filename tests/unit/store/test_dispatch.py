@@ -175,6 +175,24 @@ def test_a_turn_does_a_bounded_piece_of_work() -> None:
     assert store.table.max_offset("T", 0) == 300
 
 
+def test_remembered_records_are_dispatched_in_bounded_pieces_too() -> None:
+    store = Store(MemoryFiles(), log_file=4_000_000)
+    for _ in range(2000):
+        store.append(remember=True)
+    assert store.run()
+    assert 0 < store.table.max_offset("T", 0) < 1000
+    while store.run():
+        pass
+    assert store.table.max_offset("T", 0) == 2000
+
+
+def test_the_first_record_of_a_new_file_is_dispatched_in_the_same_turn() -> None:
+    store = Store(MemoryFiles())
+    while len(store.log.files) < 3:
+        store.append(remember=True)
+        assert not store.run()
+
+
 def test_a_record_longer_than_a_slice_is_dispatched() -> None:
     store = Store(MemoryFiles(), log_file=4_000_000)
     store.append()
@@ -237,6 +255,15 @@ def test_damage_without_a_size_costs_the_rest_of_the_file() -> None:
     assert queue is not None
     assert queue.max_offset == 40
     assert queue.min_offset(0) > 0
+
+
+def test_a_record_whose_topic_can_have_no_queue_stops_nothing() -> None:
+    store = Store(MemoryFiles())
+    strange = appended_entry("../up", 0, 0, 0, 200, 7000, 0, 0, encode({"KEYS": "k"}), ())
+    good = appended_entry("T", 0, 0, 200, 200, 7000, 0, 0, b"", ())
+    store.dispatch.rebuild([strange, good])
+    assert store.table.topics() == ["T"]
+    assert store.index.find("../up#k", 9, 0, FOREVER) == [0]
 
 
 def test_rebuilding_tells_nobody() -> None:

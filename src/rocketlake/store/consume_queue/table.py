@@ -21,12 +21,17 @@ from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
 
-__all__ = ["ConsumeQueueTable"]
+__all__ = ["BadQueueName", "ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
 _OPEN_FILES_MAX = 512
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
+_NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
+
+
+class BadQueueName(StoreError):
+    """A topic name that cannot be a folder."""
 
 
 class ConsumeQueueTable:
@@ -83,8 +88,8 @@ class ConsumeQueueTable:
         if queue is not None:
             return queue
         # Names are checked where they come in; a record in a strange log must not lead out of the folder either.
-        if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or queue_id < 0:
-            raise StoreError(f"no queue can be named {topic!r} {queue_id}", path=str(self.folder))
+        if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or len(topic.encode()) > _NAME_BYTES_MAX:
+            raise BadQueueName(f"no queue can have the topic {topic!r}", path=str(self.folder))
         queue = ConsumeQueue(topic, queue_id, self._file_list(self.folder / topic / str(queue_id)))
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
