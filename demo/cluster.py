@@ -48,6 +48,7 @@ def _serve(root: Path) -> None:
     import asyncio
 
     import uvloop
+
     from rocketlake.standalone import Standalone
 
     async def serve() -> None:

@@ -76,8 +76,8 @@ def stream_to_table(spark: SparkSession, namesrv: str, folder: Path) -> Streamin
     )
 
 
-def stream_to_report(spark: SparkSession, table: StreamingQuery, folder: Path) -> StreamingQuery:
-    """Departure delays per hour and airport, kept up to date while the table grows."""
+def stream_to_report(spark: SparkSession, folder: Path, *, finish: bool = False) -> StreamingQuery:
+    """Departure delays per hour and airport, kept up to date while the table grows; or brought up to date once."""
     (folder / "table").mkdir(exist_ok=True)
     flights = spark.readStream.schema(_table_schema()).parquet(str(folder / "table"))
     hours = flights.groupBy("time_hour", "origin").agg(
@@ -94,14 +94,13 @@ def stream_to_report(spark: SparkSession, table: StreamingQuery, folder: Path) -
     def replace(report: DataFrame, _: int) -> None:
         report.coalesce(1).sort("time_hour", "origin").write.mode("overwrite").parquet(str(folder / "report"))
 
-    return (
+    writer = (
         named.writeStream.queryName("report")
         .outputMode("complete")
         .option("checkpointLocation", str(folder / "checkpoints" / "report"))
-        .trigger(processingTime="10 seconds")
         .foreachBatch(replace)
-        .start()
     )
+    return (writer.trigger(availableNow=True) if finish else writer.trigger(processingTime="10 seconds")).start()
 
 
 def rows_written(query: StreamingQuery) -> int:

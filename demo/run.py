@@ -36,6 +36,7 @@ _LOOKS_PER_LINE = 4
 _WAIT_SECONDS = 150.0
 
 console = Console(highlight=False, soft_wrap=True)
+console.width = max(console.width, 110)
 
 
 @dataclass
@@ -92,13 +93,13 @@ async def _job(cluster: ClusterProcess, folder: Path, progress: Progress) -> int
     spark = await starting
     try:
         table = await asyncio.to_thread(lake.stream_to_table, spark, cluster.namesrv, folder)
-        report = await asyncio.to_thread(lake.stream_to_report, spark, table, folder)
+        report = await asyncio.to_thread(lake.stream_to_report, spark, folder)
         progress.say("Spark is up: the topic streams into a Parquet table, the table into an hourly report")
         async with LiveCount(cluster.namesrv) as count:
             rates = await _replay(Replay(cluster.namesrv, queues), flights, count, table, progress, answers)
         progress.say("all flights went through; finishing the report")
-        await asyncio.to_thread(_finish, table, report)
-        log = await asyncio.to_thread(log_facts, cluster.store, TOPIC)
+        finishing = asyncio.to_thread(_finish, spark, table, report, folder)
+        _, log = await asyncio.gather(finishing, asyncio.to_thread(log_facts, cluster.store, TOPIC))
         agrees = await asyncio.to_thread(_check, spark, folder, answers, log, count)
         await asyncio.to_thread(_show, spark, folder, progress)
     finally:
@@ -144,11 +145,13 @@ def _raise_if_failed(query: StreamingQuery) -> None:
         raise SystemExit(f"the Spark stream failed: {problem}")
 
 
-def _finish(table: StreamingQuery, report: StreamingQuery) -> None:
-    table.processAllAvailable()
-    report.processAllAvailable()
+def _finish(spark: SparkSession, table: StreamingQuery, report: StreamingQuery, folder: Path) -> None:
+    """Stop both streams; then the report goes on from its checkpoint to the end of the finished table."""
+    from demo.lake import stream_to_report
+
     for query in (table, report):
         query.stop()
+    stream_to_report(spark, folder, finish=True).awaitTermination()
 
 
 def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, count: LiveCount) -> bool:
