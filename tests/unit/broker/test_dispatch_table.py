@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.dispatch_table import Row, Use, rows
+from rocketlake.broker.flow_control import Lane
+from rocketlake.protocol.request_code import RequestCode as Code
+from rocketlake.store.config import StoreConfig
+
+WHAT_CLIENTS_CALL = {
+    Code.SEND_MESSAGE,
+    Code.SEND_MESSAGE_V2,
+    Code.SEND_BATCH_MESSAGE,
+    Code.CONSUMER_SEND_MSG_BACK,
+    Code.PULL_MESSAGE,
+    Code.LITE_PULL_MESSAGE,
+    Code.QUERY_MESSAGE,
+    Code.VIEW_MESSAGE_BY_ID,
+    Code.QUERY_CONSUMER_OFFSET,
+    Code.UPDATE_CONSUMER_OFFSET,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP,
+    Code.GET_MAX_OFFSET,
+    Code.GET_MIN_OFFSET,
+    Code.GET_EARLIEST_MSG_STORETIME,
+    Code.HEART_BEAT,
+    Code.UNREGISTER_CLIENT,
+    Code.GET_CONSUMER_LIST_BY_GROUP,
+    Code.CHECK_CLIENT_CONFIG,
+    Code.LOCK_BATCH_MQ,
+    Code.UNLOCK_BATCH_MQ,
+    Code.UPDATE_AND_CREATE_TOPIC,
+}
+
+
+@pytest.fixture
+async def table() -> dict[Code, Row]:
+    broker = Broker(
+        BrokerConfig(broker_name="b", listen_port=0, store_root=Path("/s")),
+        StoreConfig(),
+        files=MemoryFiles(),
+        clock=ManualClock(),
+        workers=InlineWorker,
+    )
+    listed = list(rows(broker._processors()))
+    assert len(listed) == len({row.code for row in listed})
+    return {row.code: row for row in listed}
+
+
+async def test_everything_that_producers_and_push_consumers_call_is_served(table: dict[Code, Row]) -> None:
+    assert WHAT_CLIENTS_CALL - table.keys() == set()
+
+
+async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) -> None:
+    """The list of docs/decisions/0005."""
+    assert {code for code, row in table.items() if row.use is Use.CHANGE} == {
+        Code.UPDATE_BROKER_CONFIG,
+        Code.DELETE_TOPIC_IN_BROKER,
+        Code.DELETE_SUBSCRIPTIONGROUP,
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.CLONE_GROUP_OFFSET,
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    }
+
+
+async def test_sends_and_pulls_are_in_the_lanes_that_limit_them(table: dict[Code, Row]) -> None:
+    assert {code for code, row in table.items() if row.lane is Lane.SEND} == {
+        Code.SEND_MESSAGE,
+        Code.SEND_MESSAGE_V2,
+        Code.SEND_BATCH_MESSAGE,
+        Code.CONSUMER_SEND_MSG_BACK,
+    }
+    assert {code for code, row in table.items() if row.lane is Lane.PULL} == {
+        Code.PULL_MESSAGE,
+        Code.LITE_PULL_MESSAGE,
+    }
