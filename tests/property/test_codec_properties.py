@@ -19,7 +19,6 @@ from rocketlake.codec.record import (
     decode_record,
     decode_records,
     encode_record,
-    patch_positions,
     record_size,
 )
 from rocketlake.codec.record_batch import decode_batch, encode_batch
@@ -85,14 +84,6 @@ def test_records_back_to_back_with_anything_behind(many, tail):
     found = decode_records(data + tail)
     assert len(found) >= len(many)
     assert [message.body for message in found[: len(many)]] == [record[1] for record in many]
-
-
-@given(records(), int64, int64, int64)
-def test_patching_changes_three_fields_only(record, queue_offset, physical_offset, store_ms):
-    fields = {"queue_offset": queue_offset, "physical_offset": physical_offset, "store_ms": store_ms}
-    patched = write(record)
-    patch_positions(patched, queue_offset, physical_offset, store_ms)
-    assert patched == write((*record[:4], record[4] | fields))
 
 
 @given(records(), st.data())

@@ -6,7 +6,3 @@ import cython
     sign=cython.longlong,
 )
 cpdef string_hash(text)
-
-cpdef to_int32(value)
-
-cpdef to_int64(value)

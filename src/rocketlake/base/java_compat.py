@@ -1,12 +1,12 @@
 """Rules of the Java language that show in files and on the wire.
 
-Owns        String.hashCode, the wrap-around of int and long.
+Owns        String.hashCode.
 Must not know   what is hashed.
 """
 
 from __future__ import annotations
 
-__all__ = ["string_hash", "to_int32", "to_int64"]
+__all__ = ["string_hash"]
 
 
 def string_hash(text: str) -> int:
@@ -23,15 +23,3 @@ def string_hash(text: str) -> int:
             unit = 0xDC00 | (unit & 0x3FF)
         value = (value * 31 + unit) & mask
     return (value ^ sign) - sign
-
-
-def to_int32(value: int) -> int:
-    """The int that Java would hold: the low 32 bits, signed."""
-    value &= 0xFFFFFFFF
-    return value - 0x100000000 if value > 0x7FFFFFFF else value
-
-
-def to_int64(value: int) -> int:
-    """The long that Java would hold: the low 64 bits, signed."""
-    value &= 0xFFFFFFFFFFFFFFFF
-    return value - 0x10000000000000000 if value > 0x7FFFFFFFFFFFFFFF else value

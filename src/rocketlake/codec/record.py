@@ -1,6 +1,6 @@
 """The commit log record: one message as it lies on disk and in the body of a pull answer.
 
-Owns        size, writing, reading, patching of records, v1 and v2 (topics longer than 127 bytes).
+Owns        size, writing and reading of records, v1 and v2 (topics longer than 127 bytes).
 Must not know   files, queues, frames.
 
 Bytes: docs/internals/record.md.  Golden samples: tests/golden/stores/.
@@ -71,7 +71,6 @@ __all__ = [
     "encode_host",
     "encode_record",
     "iter_records",
-    "patch_positions",
     "record_size",
 ]
 
@@ -90,9 +89,7 @@ _HEADS = (
 _INT = struct.Struct(">i")
 _BYTE = struct.Struct(">B")
 _SHORT = struct.Struct(">h")
-_LONG = struct.Struct(">q")
 _TWO_INTS = struct.Struct(">ii")
-_TWO_LONGS = struct.Struct(">qq")
 
 
 def record_size(
@@ -154,15 +151,6 @@ def encode_record(
 def encode_blank(size: int) -> bytes:
     """The 8 bytes that say: the rest of this file, `size` bytes from here, is empty."""
     return _TWO_INTS.pack(size, MAGIC_BLANK)
-
-
-def patch_positions(
-    record: bytearray | memoryview, queue_offset: int, physical_offset: int, store_ms: int, position: int = 0
-) -> None:
-    """Write what is known only when the record gets its place, into the record at `position`."""
-    _TWO_LONGS.pack_into(record, position + QUEUE_OFFSET_AT, queue_offset, physical_offset)
-    is_v6 = record[position + SYS_FLAG_AT + 3] & BORN_HOST_V6
-    _LONG.pack_into(record, position + (STORE_MS_AT + 12 if is_v6 else STORE_MS_AT), store_ms)
 
 
 def decode_record(

@@ -10,7 +10,7 @@ size i4, magic i4, crc i4 (both ignored), flag i4, body length i4, body, propert
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rocketlake.codec.property_text import decode as decode_properties
 from rocketlake.codec.property_text import encode as encode_properties
@@ -18,7 +18,7 @@ from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYT
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 
-__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "iter_batch", "unwrap_batch"]
+__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "unwrap_batch"]
 
 Buffer = bytes | bytearray | memoryview
 BatchEntry = tuple[int, bytes, bytes]
@@ -70,11 +70,6 @@ def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEn
             )
         )
     return entries
-
-
-def iter_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> Iterator[BatchEntry]:
-    """decode_batch, as an iterator; a broken batch is refused before the first entry is given."""
-    return iter(decode_batch(body, messages_max))
 
 
 def unwrap_batch(outer: StoredMessage) -> list[StoredMessage]:

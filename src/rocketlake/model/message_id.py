@@ -15,7 +15,7 @@ from datetime import datetime, tzinfo
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["UniqueKeyMaker", "offset_message_id", "parse_offset_message_id", "unique_key_made_ms"]
+__all__ = ["UniqueKeyMaker", "offset_message_id", "parse_offset_message_id"]
 
 
 class UniqueKeyMaker:
@@ -49,19 +49,6 @@ class UniqueKeyMaker:
         after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
         self._month_starts = round(first.timestamp() * 1000)
         self._month_ends = round(after.timestamp() * 1000)
-
-
-def unique_key_made_ms(key: str, now_ms: int, zone: tzinfo | None = None) -> int:
-    """When a unique key was made, epoch ms; the month is that of `now_ms` or the one before. UsageError if broken."""
-    data = _from_hex(key)
-    since = int.from_bytes(data[-6:-2], "big")
-    now = datetime.fromtimestamp(now_ms / 1000, zone)
-    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    made = round(first.timestamp() * 1000) + since
-    if made <= now_ms:
-        return made
-    before = first.replace(year=first.year - (first.month == 1), month=(first.month - 2) % 12 + 1)
-    return round(before.timestamp() * 1000) + since
 
 
 def offset_message_id(host: str, port: int, physical_offset: int) -> str:

@@ -24,11 +24,9 @@ __all__ = [
     "TRANSACTION_ROLLBACK",
     "ZLIB",
     "ZSTD",
-    "clear_compressed",
     "compression_type",
     "mark_compressed",
     "transaction_type",
-    "with_transaction_type",
 ]
 
 COMPRESSED = 1
@@ -59,16 +57,6 @@ def mark_compressed(flag: int, kind: int) -> int:
     return flag & ~COMPRESSION_MASK | COMPRESSED | kind << 8
 
 
-def clear_compressed(flag: int) -> int:
-    """The flag of the same message with its body as it was before."""
-    return flag & ~(COMPRESSION_MASK | COMPRESSED)
-
-
 def transaction_type(flag: int) -> int:
     """TRANSACTION_NONE, _PREPARED, _COMMIT or _ROLLBACK."""
     return flag & TRANSACTION_MASK
-
-
-def with_transaction_type(flag: int, kind: int) -> int:
-    """The flag with another transaction type."""
-    return flag & ~TRANSACTION_MASK | kind

@@ -82,19 +82,9 @@ class TopicConfig:
         return Perm.is_writeable(self.perm)
 
     @property
-    def queue_type(self) -> str:
-        """SimpleCQ or BatchCQ."""
-        return self.attributes.get("queue.type", "SimpleCQ")
-
-    @property
     def cleanup_policy(self) -> str:
         """DELETE or COMPACTION."""
         return self.attributes.get("cleanup.policy", "DELETE")
-
-    @property
-    def message_type(self) -> str:
-        """NORMAL, FIFO, DELAY, TRANSACTION, MIXED or UNSPECIFIED."""
-        return self.attributes.get("message.type", "UNSPECIFIED")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -124,7 +114,6 @@ TRANSACTION_CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 REVIVE_LOG_PREFIX = "rmq_sys_REVIVE_LOG_"
 SYNC_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 REPLY_TOPIC_ENDING = "REPLY_TOPIC"

@@ -17,7 +17,6 @@ from rocketlake.codec.record import (
     encode_blank,
     encode_record,
     iter_records,
-    patch_positions,
     record_size,
 )
 from rocketlake.model.message import StoredMessage
@@ -71,20 +70,6 @@ def test_the_system_flag_tells_the_sizes_of_the_hosts(born, store, flag):
         "10.0.0.1" if h is V4 else "::1" for h in (born, store)
     )
     assert len(record) == record_size(1, 5, 0, len(born), len(store))
-
-
-@pytest.mark.parametrize("born", [V4, V6])
-def test_positions_are_patched_in_place(born):
-    records = bytearray(b"xx") + write(born_host=born) + write()
-    before = decode_record(records, 2)
-    patch_positions(records, 100, 200, 300, 2)
-    after = decode_record(records, 2)
-    assert (after.queue_offset, after.physical_offset, after.store_ms) == (100, 200, 300)
-    after.queue_offset, after.physical_offset, after.store_ms = 3, 4, 6
-    assert after == before
-    view = memoryview(records)
-    patch_positions(view[2:], 1, 2, 3)
-    assert decode_record(view, 2).store_ms == 3
 
 
 def test_a_wrong_checksum_is_noticed_unless_not_asked_for():

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id, parse_offset_message_id, unique_key_made_ms
+from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id, parse_offset_message_id
 
 UTC = UTC
 
@@ -46,16 +46,6 @@ def test_a_new_month_begins_at_zero_in_its_zone(zone):
     assert int(maker.make()[20:28], 16) == 0
     clock["ms"] -= 5000  # the clock was set back into the old month
     assert int(maker.make()[20:28], 16) == (31 * 86400 - 5) * 1000
-
-
-def test_the_time_a_key_was_made_is_found_again_also_from_the_month_before():
-    made = at(2026, 2, 27, 12)
-    key = UniqueKeyMaker("127.0.0.1", 1, lambda: made, zone=UTC).make()
-    assert unique_key_made_ms(key, made + 1000, UTC) == made
-    assert unique_key_made_ms(key, at(2026, 3, 2), UTC) == made
-    january = at(2025, 12, 30)
-    key = UniqueKeyMaker("127.0.0.1", 1, lambda: january, zone=UTC).make()
-    assert unique_key_made_ms(key, at(2026, 1, 2), UTC) == january
 
 
 @pytest.mark.parametrize(("host", "length"), [("170.187.204.221", 32), ("2001:db8::1", 56)])

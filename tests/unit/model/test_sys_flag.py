@@ -13,13 +13,7 @@ def test_compression_type_and_what_old_peers_leave_out(flag, kind):
 def test_a_java_producer_marks_zlib_with_769():
     assert sys_flag.mark_compressed(0, sys_flag.ZLIB) == 769
     assert sys_flag.mark_compressed(0x201 | 16, sys_flag.LZ4) == 0x101 | 16
-    assert sys_flag.clear_compressed(769 | 16) == 16
-
-
-def test_transaction_bits():
-    flag = sys_flag.with_transaction_type(16 | sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK)
-    assert flag == 16 | 12
-    assert sys_flag.transaction_type(flag) == sys_flag.TRANSACTION_ROLLBACK
+    assert sys_flag.transaction_type(16 | 12) == sys_flag.TRANSACTION_ROLLBACK
 
 
 def test_property_names_are_all_different():

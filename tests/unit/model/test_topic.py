@@ -10,7 +10,7 @@ def test_defaults_are_those_of_rocketmq():
     assert (topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag, topic.order) == (16, 16, 6, 0, False)
     assert topic.filter_type is TopicFilterType.SINGLE_TAG
     assert topic.attributes == {}
-    assert (topic.queue_type, topic.cleanup_policy, topic.message_type) == ("SimpleCQ", "DELETE", "UNSPECIFIED")
+    assert topic.cleanup_policy == "DELETE"
     assert topic.is_readable
     assert topic.is_writeable
 
