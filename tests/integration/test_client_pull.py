@@ -221,6 +221,15 @@ def test_the_blocking_twin_says_when_it_is_not_running() -> None:
         producer.send(Message("T", b"x"))
 
 
+def test_a_client_made_before_fork_says_so(embedded: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sync.Producer("senders", namesrv=embedded.namesrv) as producer:
+        producer.send(Message("Forked", b"x"))
+        with monkeypatch.context() as child:
+            child.setattr("os.getpid", lambda: 1)
+            with pytest.raises(UsageError, match=r"fork\(\)"):
+                producer.send(Message("Forked", b"x"))
+
+
 def test_a_start_that_fails_leaves_no_thread_behind() -> None:
     consumer = sync.Consumer("twins", "Blocking", namesrv="127.0.0.1:1")
     with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 
 __all__ = [
+    "BatchFailed",
     "LinkError",
     "NoRoute",
     "NotRunning",
@@ -61,6 +62,16 @@ class SendFailed(RocketLakeError):
             what += f" within {timeout_ms} ms"
         hint = "raise timeout_ms, or look at the broker" if timed_out else "look at the brokers named here"
         super().__init__(f"{what} ({tried})", hint=hint)
+
+
+class BatchFailed(RocketLakeError):
+    """A part of a batch was not sent: `sent` are the results of the messages before it, the cause is in __cause__."""
+
+    def __init__(self, topic: str, sent: Sequence[object], total: int, error: RocketLakeError) -> None:
+        self.topic = topic
+        self.sent = tuple(sent)
+        what = f"of {total} messages to topic {topic!r} the first {len(sent)} were sent, then: {error}"
+        super().__init__(what, hint="send the rest again: messages[len(error.sent):]")
 
 
 class TooManySends(UsageError):

@@ -25,7 +25,7 @@ from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.member import ConsumerMember
-from rocketlake.client.routes import MASTER, PublishView, RouteCache
+from rocketlake.client.routes import MASTER, RouteCache
 from rocketlake.client.served import Served
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROUP, INNER_PRODUCER_GROUP
@@ -131,20 +131,22 @@ class ClientInstance(Service):
 
     # routes
 
-    async def queues_to_publish(self, topic: str, *, template: str = "TBW102", new_queues: int = 4) -> PublishView:
+    async def queues_to_publish(
+        self, topic: str, *, template: str = "TBW102", new_queues: int = 4
+    ) -> tuple[MessageQueue, ...]:
         """Queues to send to; for an unknown topic the template's, so that the broker can create it. Raises NoRoute."""
-        view = self.routes.to_publish(topic)
-        if view is None or not view.queues:
+        queues = self.routes.to_publish(topic)
+        if not queues:
             self._published[topic] = (template, new_queues)
             async with self._route_lock:
-                view = self.routes.to_publish(topic)
-                if view is None or not view.queues:
+                queues = self.routes.to_publish(topic)
+                if not queues:
                     await self._ask_publish_route(topic)
-                    view = self.routes.to_publish(topic)
-        if view is None or not view.queues:
+                    queues = self.routes.to_publish(topic)
+        if not queues:
             raise NoRoute(topic, self.name_servers.addresses)
         self._published.setdefault(topic, (template, new_queues))
-        return view
+        return queues
 
     async def _ask_publish_route(self, topic: str) -> None:
         if await self._ask_route(topic) or topic not in self._published:

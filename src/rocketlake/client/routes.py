@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.route import Route
@@ -20,24 +20,16 @@ from rocketlake.model.topic import Perm
 MASTER = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PublishView:
-    """Queues a message of this topic may go to; `is_ordered` when the list comes from an order configuration."""
-
-    queues: tuple[MessageQueue, ...]
-    is_ordered: bool = False
-
-
-def publish_view(topic: str, route: Route) -> PublishView:
+def publish_view(topic: str, route: Route) -> tuple[MessageQueue, ...]:
     """Queues to send to, broker by broker, ids rising."""
     if route.order_config:
-        return PublishView(tuple(_ordered_queues(topic, route.order_config)), is_ordered=True)
+        return tuple(_ordered_queues(topic, route.order_config))
     masters = {broker.name for broker in route.brokers if MASTER in broker.addresses}
     queues: list[MessageQueue] = []
     for entry in sorted(route.queues, key=lambda entry: entry.broker_name):
         if entry.perm & Perm.WRITE and entry.broker_name in masters:
             queues += (MessageQueue(topic, entry.broker_name, number) for number in range(entry.write_queues))
-    return PublishView(tuple(queues))
+    return tuple(queues)
 
 
 def subscribe_view(topic: str, route: Route) -> tuple[MessageQueue, ...]:
@@ -65,7 +57,7 @@ class RouteCache:
 
     def __init__(self) -> None:
         self._routes: dict[str, Route] = {}
-        self._publish: dict[str, PublishView] = {}
+        self._publish: dict[str, tuple[MessageQueue, ...]] = {}
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
 
@@ -91,7 +83,7 @@ class RouteCache:
         queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
         self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
 
-    def to_publish(self, topic: str) -> PublishView | None:
+    def to_publish(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Queues to send to; None while the route is unknown."""
         return self._publish.get(topic)
 

@@ -31,14 +31,15 @@ class Brokers:
         self.offsets[queue] = offset
 
 
-async def test_memory_wins_over_the_broker_unless_the_stored_offset_is_asked() -> None:
+async def test_memory_wins_over_the_broker_until_it_is_forgotten() -> None:
     brokers = Brokers()
     brokers.offsets[Q0] = 5
     store = RemoteOffsets(brokers.query, brokers.save)
     assert await store.read(Q0) == 5
     store.update(Q0, 9, increase_only=True)
     assert await store.read(Q0) == 9
-    assert await store.read(Q0, stored=True) == 5
+    store.forget(Q0)
+    assert await store.read(Q0) == 5
 
 
 @pytest.mark.parametrize(("increase_only", "expected"), [(True, 9), (False, 3)])

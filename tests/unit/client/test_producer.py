@@ -12,7 +12,7 @@ import pytest
 from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls.send import SendResult, SendStatus
 from rocketlake.client.config import ProducerConfig
-from rocketlake.client.errors import NoRoute, NotRunning, SendFailed, TooManySends
+from rocketlake.client.errors import BatchFailed, NoRoute, NotRunning, SendFailed, TooManySends
 from rocketlake.client.producer.producer import Producer
 from rocketlake.codec import compression, property_text
 from rocketlake.codec.record_batch import decode_batch
@@ -267,10 +267,10 @@ async def test_a_batch_that_fails_half_way_tells_what_was_stored(brokers: Any, s
     a, _ = brokers
     a.answer_send = lambda request: a.accept(request) if len(a.sent) < 3 else _late_refusal()
     producer = await start(batch_bytes_max=200)
-    with pytest.raises(RemoteError) as caught:
+    with pytest.raises(BatchFailed, match="MESSAGE_ILLEGAL") as caught:
         await producer.send_batch([Message("T", b"x" * 60) for _ in range(8)], queue=MessageQueue("T", "a", 0))
     stored = sum(len(decode_batch(body)) for _, body in a.sent[:2])
-    assert len(caught.value.sent) == stored  # type: ignore[attr-defined]
+    assert len(caught.value.sent) == stored
 
 
 def _late_refusal() -> Reply:

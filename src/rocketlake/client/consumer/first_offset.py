@@ -27,9 +27,9 @@ class StartPolicy:
     end_of: Callable[[MessageQueue], Awaitable[int]]
     by_time: Callable[[MessageQueue, int], Awaitable[int]]
 
-    async def first_offset(self, offsets: OffsetStore, queue: MessageQueue, *, stored: bool = False) -> int:
+    async def first_offset(self, offsets: OffsetStore, queue: MessageQueue) -> int:
         """The offset to pull first; raises when the committed offset cannot be read."""
-        committed = await offsets.read(queue, stored=stored)
+        committed = await offsets.read(queue)
         if committed >= 0:
             return committed
         is_retry = queue.topic.startswith(RETRY_PREFIX)

@@ -33,8 +33,8 @@ class OffsetStore(Protocol):
     def memory(self, queue: MessageQueue) -> int:
         """The offset known here, -1 if none."""
 
-    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
-        """The offset known here, else (or with `stored`) the saved one; -1 if none. Raises when it cannot be read."""
+    async def read(self, queue: MessageQueue) -> int:
+        """The offset known here, else the saved one; -1 if none. Raises when it cannot be read."""
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
         """Note an offset; it is saved later."""
@@ -76,12 +76,10 @@ class RemoteOffsets(_Memory):
     async def load(self) -> None:
         """Nothing is kept locally."""
 
-    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
+    async def read(self, queue: MessageQueue) -> int:
         """From memory, else from the broker."""
         known = self._offsets.get(queue, NONE)
-        if known >= 0 and not stored:
-            return known
-        return await self._query(queue)
+        return known if known >= 0 else await self._query(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Save at the brokers."""
@@ -111,9 +109,9 @@ class LocalOffsets(_Memory):
             self._saved = ResetOffsets.decode(text.encode()).offsets
             self._offsets.update(self._saved)
 
-    async def read(self, queue: MessageQueue, *, stored: bool = False) -> int:
+    async def read(self, queue: MessageQueue) -> int:
         """From memory, else from the file."""
-        return (self._saved if stored else self._offsets).get(queue, self._saved.get(queue, NONE))
+        return self._offsets.get(queue, self._saved.get(queue, NONE))
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Write the file: these queues' offsets on top of what it held."""

@@ -26,7 +26,6 @@ class ProcessQueue:
         "_taken",
         "dropped",
         "is_busy",
-        "last_consume",
         "last_lock",
         "last_pull",
         "locked",
@@ -44,7 +43,6 @@ class ProcessQueue:
         self.running = False
         self.size = 0
         self.last_pull = now
-        self.last_consume = now
         self.last_lock = now
         self.started: dict[int, float] = {}
         self._messages: dict[int, StoredMessage] = {}
@@ -56,11 +54,6 @@ class ProcessQueue:
     def count(self) -> int:
         """Messages in hand, waiting or taken."""
         return len(self._messages) + len(self._taken)
-
-    @property
-    def waiting(self) -> int:
-        """Messages that nobody took yet (orderly use)."""
-        return len(self._messages)
 
     @property
     def span(self) -> int:
@@ -113,7 +106,6 @@ class ProcessQueue:
 
     def start(self, messages: Iterable[StoredMessage], now: float) -> None:
         """Note when the listener got these (for the consume timeout)."""
-        self.last_consume = now
         for message in messages:
             self.started[message.queue_offset] = now
 

@@ -55,11 +55,11 @@ class SendBack:
         # Made ready once; its unique key stays that of the message, so that it can be followed by its id.
         copy = calls.prepare(retry_copy(message, self._group, limit), message.message_id)
         try:
-            view = await self._instance.queues_to_publish(copy.topic)
+            queues = await self._instance.queues_to_publish(copy.topic)
         except RocketLakeError as error:
             log.warning("message %s stays here, its retry topic has no route: %s", message.message_id, error)
             return False
-        for queue in view.queues:
+        for queue in queues:
             try:
                 address = await self._instance.master(queue.broker_name, copy.topic)
                 await calls.send(

@@ -25,7 +25,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, SendResult, SendStatus
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.errors import NotRunning, SendFailed, TooManySends
+from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooManySends
 from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.producer.batch import check_batch, split
@@ -155,8 +155,8 @@ class Producer(Service):
         self._check(message)
         target = await self._fixed_queue(message, queue, selector, key)
         if target is None:
-            view = await self._queues(message.topic)
-            target = self._choice.choose(message.topic, view, now=self._clock.monotonic())
+            queues = await self._queues(message.topic)
+            target = self._choice.choose(message.topic, queues, now=self._clock.monotonic())
         address = await self.instance.master(target.broker_name, message.topic)
         await calls.send_oneway(
             self.instance.net,
@@ -212,8 +212,8 @@ class Producer(Service):
     ) -> list[SendResult]:
         """Send messages of one topic in few requests, in order; one result per message.
 
-        Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. SendFailed and
-        RemoteError carry in `sent` the results of the parts that were stored before the error.
+        Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. Raises BatchFailed:
+        its `sent` holds the results of the parts that were stored before the error.
         """
         check_batch(messages)
         for message in messages:
@@ -225,8 +225,7 @@ class Producer(Service):
             try:
                 first = await self._send(part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)])
             except RocketLakeError as error:
-                error.sent = tuple(results)  # type: ignore[attr-defined]
-                raise
+                raise BatchFailed(messages[0].topic, results, len(messages), error) from error
             results += _one_each(first, part.message_ids)
         return results
 
@@ -278,10 +277,9 @@ class Producer(Service):
 
     async def _queues(self, topic: str) -> tuple[MessageQueue, ...]:
         config = self.config
-        view = await self.instance.queues_to_publish(
+        return await self.instance.queues_to_publish(
             topic, template=config.template_topic, new_queues=config.new_topic_queues
         )
-        return view.queues
 
     async def _fixed_queue(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
