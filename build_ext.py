@@ -19,7 +19,6 @@ COMPILED = (
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
     "rocketlake.store.dispatch_scan",
-    "rocketlake.store.key_index.layout",
 )
 
 SOURCE = Path("src")

@@ -10,6 +10,8 @@ from rocketlake.base import java_compat
 from rocketlake.codec import property_text, record, record_batch
 from rocketlake.model.message import Message
 from rocketlake.protocol import frame
+from rocketlake.store import dispatch_scan
+from rocketlake.store.key_index import layout
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 LOG = GOLDEN / "stores" / "apache-5.3.3-clean" / "commitlog" / "00000000000000000000"
@@ -20,7 +22,7 @@ Case = tuple[str, Callable[[], object], int]
 
 def cases() -> list[Case]:
     """All rows."""
-    return [*text_cases(), *record_cases(), *frame_cases()]
+    return [*text_cases(), *record_cases(), *frame_cases(), *store_cases()]
 
 
 def text_cases() -> list[Case]:
@@ -73,4 +75,20 @@ def frame_cases_of(codec: frame.Codec) -> list[Case]:
         (f"frame.feed {name}, per frame", lambda: frame.FrameReader().feed(stream), len(frames)),
         (f"frame.decode_frame {name}", lambda: [frame.decode_frame(one) for one in frames], len(frames)),
         (f"frame.encode_command {name}", lambda: [frame.encode_command(one, codec) for one in commands], len(frames)),
+    ]
+
+
+def store_cases() -> list[Case]:
+    log = memoryview(LOG.read_bytes())
+    found, _taken, _status = dispatch_scan.scan(log, 0, True, ())
+    properties = property_text.encode(record.decode_record(log).properties)
+    key = found[0].index_keys()[0]
+    return [
+        ("dispatch_scan.scan, a record", lambda: dispatch_scan.scan(log, 0, True, ()), len(found)),
+        (
+            "dispatch_scan.appended_entry",
+            lambda: dispatch_scan.appended_entry("T", 0, 1, 2, 3, 4, 0, 0, properties, ()),
+            1,
+        ),
+        ("key_index.layout.key_hash", lambda: layout.key_hash(key), 1),
     ]

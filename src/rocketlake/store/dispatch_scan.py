@@ -41,24 +41,25 @@ _MAGIC_V2 = 0xDAA320AB
 _MAGIC_BLANK = 0xCBD43194
 _TRANSACTION_MASK = 12
 _TRANSACTION_PREPARED = 4
-_TRANSACTION_COMMIT = 8
 _TRANSACTION_ROLLBACK = 12
-_BORN_HOST_V6 = 16
-_STORE_HOST_V6 = 32
 _QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20  # its entry's byte position must be a long
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _UNKNOWN_LEVEL_MS = 1000
 _LEVEL_DIGITS_MAX = 9
 
-_HEAD = struct.Struct(">iIiiiqqi")  # size, magic, body crc, queue id, flag, queue offset, physical offset, sys flag
-_LONG = struct.Struct(">q")
-_INT = struct.Struct(">i")
-_UINT = struct.Struct(">I")
-_SHORT = struct.Struct(">h")
-_BORN_HOST = 48
-_HOSTS_V4 = 8
-_V6_EXTRA = 12
+_SYS_FLAG_LOW = 39  # the byte that tells how long the hosts are
+_HOST_BITS = 0x30
 _LEAST_RECORD = 91
+# Size, magic, body crc, queue id, queue offset, physical offset, system flag, stored, prepared offset, body length:
+# one layout for each pair of host sizes, IPv4 (8 bytes) or IPv6 (20), in the order of the two bits.
+_LAYOUTS = (
+    struct.Struct(">iIii4xqqi8x8xq8x4xqi"),
+    struct.Struct(">iIii4xqqi8x20xq8x4xqi"),
+    struct.Struct(">iIii4xqqi8x8xq20x4xqi"),
+    struct.Struct(">iIii4xqqi8x20xq20x4xqi"),
+)
+_SIZE_AND_MAGIC = struct.Struct(">iI")
+_SIZE_AND_MAGIC_BYTES = 8
 
 
 class DispatchEntry:
@@ -159,10 +160,11 @@ def scan(
 
     `delays_ms[k - 1]` is the delay of level k. Returns (entries, bytes taken, END | BLANK | BROKEN | BAD_LENGTH).
     """
+    data = bytes(view)  # slices of bytes are cheaper than slices of a view, by more than this copy costs
     entries: list[DispatchEntry] = []
     position = 0
     while True:
-        status, entry = _read(view, position, base_offset, check_crc, delays_ms)
+        status, entry = _read(data, position, base_offset, check_crc, delays_ms)
         if entry is None:
             return entries, position, status
         entries.append(entry)
@@ -170,90 +172,83 @@ def scan(
 
 
 def _read(
-    view: memoryview, position: int, base_offset: int, check_crc: bool, delays_ms: Sequence[int]
+    data: bytes, position: int, base_offset: int, check_crc: bool, delays_ms: Sequence[int]
 ) -> tuple[int, DispatchEntry | None]:
-    left = len(view) - position
-    if left < 8:
+    left = len(data) - position
+    if left < _SIZE_AND_MAGIC_BYTES:
         return END, None
-    size = _INT.unpack_from(view, position)[0]
-    magic = _UINT.unpack_from(view, position + 4)[0]
+    size, magic = _SIZE_AND_MAGIC.unpack_from(data, position)
     if magic == _MAGIC_BLANK:
         return BLANK, None
     if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < _LEAST_RECORD:
         return BROKEN, None
     if left < size:
         return END, None
-    return _take_apart(view[position : position + size], base_offset + position, magic, check_crc, delays_ms)
+    return _take_apart(data, position, position + size, base_offset + position, check_crc, delays_ms)
 
 
 def _take_apart(
-    record: memoryview, own_offset: int, magic: int, check_crc: bool, delays_ms: Sequence[int]
+    data: bytes, start: int, end: int, own_offset: int, check_crc: bool, delays_ms: Sequence[int]
 ) -> tuple[int, DispatchEntry | None]:
-    """`record` is as long as its total size says; every length inside is checked before it is used."""
-    size = len(record)
-    _, _, body_crc, queue_id, _, queue_offset, physical_offset, sys_flag = _HEAD.unpack_from(record, 0)
+    """The record lies from `start` to `end`; every length inside is checked before it is used."""
+    hosts = (data[start + _SYS_FLAG_LOW] & _HOST_BITS) >> 4
+    layout = _LAYOUTS[hosts]
+    body = start + layout.size
+    if body + 3 > end:
+        return BAD_LENGTH, None
+    fields = layout.unpack_from(data, start)
+    _, magic, body_crc, queue_id, queue_offset, physical_offset, sys_flag, store_ms, prepared_offset, body_size = fields
     # A record that names another place is an old one, left in a file that was used before.
     if physical_offset != own_offset or not 0 <= queue_offset <= _QUEUE_OFFSET_MAX or queue_id < 0:
         return BROKEN, None
-    store_time = _BORN_HOST + (_HOSTS_V4 + _V6_EXTRA if sys_flag & _BORN_HOST_V6 else _HOSTS_V4)
-    prepared = store_time + 12 + (_HOSTS_V4 + _V6_EXTRA if sys_flag & _STORE_HOST_V6 else _HOSTS_V4)
-    body = prepared + 12
-    topic_length = 2 if magic == _MAGIC_V2 else 1
-    if body + topic_length + 2 > size:
+    topic = body + body_size + (1 if magic == _MAGIC_V1 else 2)
+    if body_size < 0 or topic + 2 > end:
         return BAD_LENGTH, None
-    body_size = _INT.unpack_from(record, body - 4)[0]
-    topic = body + body_size + topic_length
-    if body_size < 0 or topic + 2 > size:
-        return BAD_LENGTH, None
-    topic_size = _SHORT.unpack_from(record, topic - 2)[0] if topic_length == 2 else record[topic - 1]
+    topic_size = data[topic - 1] if magic == _MAGIC_V1 else data[topic - 2] << 8 | data[topic - 1]
     properties = topic + topic_size + 2
-    if topic_size <= 0 or properties > size or (topic_length == 1 and topic_size > 127):
+    if topic_size == 0 or topic_size > (127 if magic == _MAGIC_V1 else 32767) or properties > end:
         return BAD_LENGTH, None
-    properties_size = _SHORT.unpack_from(record, properties - 2)[0]
-    if properties_size < 0 or properties + properties_size != size:
+    properties_size = data[properties - 2] << 8 | data[properties - 1]
+    if properties_size > 32767 or properties + properties_size != end:
         return BAD_LENGTH, None
-    if check_crc and body_size > 0 and zlib.crc32(record[body : body + body_size]) & 0x7FFFFFFF != body_crc:
+    if check_crc and body_size > 0 and zlib.crc32(data[body : body + body_size]) & 0x7FFFFFFF != body_crc:
         return BROKEN, None
-    entry = DispatchEntry(
-        str(record[topic : topic + topic_size], "utf-8", "replace"),
-        queue_id,
-        queue_offset,
-        physical_offset,
-        size,
-        _LONG.unpack_from(record, store_time)[0],
-        sys_flag,
-    )
-    entry.prepared_offset = _LONG.unpack_from(record, prepared)[0]
-    _take_properties(entry, bytes(record[properties:]), delays_ms)
+    name = str(data[topic : topic + topic_size], "utf-8", "replace")
+    entry = DispatchEntry(name, queue_id, queue_offset, physical_offset, end - start, store_ms, sys_flag)
+    entry.prepared_offset = prepared_offset
+    _take_properties(entry, data[properties:end], delays_ms)
     return END, entry
 
 
 def _take_properties(entry: DispatchEntry, properties: bytes, delays_ms: Sequence[int]) -> None:
-    """Tag code, keys and unique key out of a property text; of equal names the last counts, as in a Java map."""
-    tags = b""
-    keys = b""
-    unique_key = b""
-    level = b""
-    for piece in properties.split(b"\x02"):
-        name, separator, value = piece.partition(b"\x01")
-        if not separator or not value:
-            continue
-        if name == b"TAGS":
-            tags = value
-        elif name == b"KEYS":
-            keys = value
-        elif name == b"UNIQ_KEY":
-            unique_key = value
-        elif name == b"DELAY":
-            level = value
-    delay_ms = _delay_ms(level, delays_ms) if level and entry.topic == _SCHEDULE_TOPIC else 0
+    """Tag code, keys and unique key out of a property text."""
+    text = b"\x02" + properties
+    level = _value(text, b"\x02DELAY\x01") if entry.topic == _SCHEDULE_TOPIC else b""
+    delay_ms = _delay_ms(level, delays_ms) if level else 0
     if delay_ms:
         entry.tag_code = entry.store_ms + delay_ms
-    elif tags:
-        entry.tag_code = string_hash(str(tags, "utf-8", "replace"))
+    else:
+        tags = _value(text, b"\x02TAGS\x01")
+        if tags:
+            entry.tag_code = string_hash(str(tags, "utf-8", "replace"))
+    keys = _value(text, b"\x02KEYS\x01")
     if keys:
         entry.keys = [word for word in str(keys, "utf-8", "replace").split(" ") if word]
-    entry.unique_key = str(unique_key, "utf-8", "replace")
+    entry.unique_key = str(_value(text, b"\x02UNIQ_KEY\x01"), "utf-8", "replace")
+
+
+def _value(text: bytes, name: bytes) -> bytes:
+    """The value of a name, both with their separators. Of equal names the last counts; an empty value is none."""
+    start = text.rfind(name)
+    while start >= 0:
+        begin = start + len(name)
+        end = text.find(b"\x02", begin)
+        if end < 0:
+            end = len(text)
+        if end > begin:
+            return text[begin:end]
+        start = text.rfind(name, 0, start)
+    return b""
 
 
 def _delay_ms(level_text: bytes, delays_ms: Sequence[int]) -> int:

@@ -3,7 +3,7 @@
 Owns        sizes and positions, the hash of a key, which entries hold together after a crash.
 Must not know   files, when anything is written.
 
-Bytes: docs/internals/store_layout.md, "Key index". Twin: layout.pxd.
+Bytes: docs/internals/store_layout.md, "Key index".
 """
 
 from __future__ import annotations
