@@ -12,6 +12,7 @@ import ipaddress
 import itertools
 from collections.abc import Callable
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from rocketlake.base.errors import UsageError
 
@@ -53,8 +54,13 @@ class UniqueKeyMaker:
 
 def offset_message_id(host: str, port: int, physical_offset: int) -> str:
     """The id that says where a message is stored: "0A00000100002A9F0000000000000010"."""
-    address = ipaddress.ip_address(host).packed
-    return f"{address.hex().upper()}{port & 0xFFFFFFFF:08X}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+    return f"{_address_part(host, port)}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+@lru_cache(maxsize=1024)
+def _address_part(host: str, port: int) -> str:
+    # A broker makes an id for each message it stores, always with its own address.
+    return f"{ipaddress.ip_address(host).packed.hex().upper()}{port & 0xFFFFFFFF:08X}"
 
 
 def parse_offset_message_id(text: str) -> tuple[str, int, int]:
