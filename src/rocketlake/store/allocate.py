@@ -26,7 +26,7 @@ def make_file(files: Files, path: Path, size: int) -> File:
     """Make a zero-filled file of `size` bytes and its folder. Blocking. Raises OSError."""
     files.make_dirs(path.parent)
     file = files.open(path, size=size, create=True)
-    # Its length first, then its name: a power cut must leave no file of another length, nor take one with synced content.
+    # Its length first, then its name: a power cut must neither leave a file of another length nor take a synced one.
     file.sync()
     files.sync_dir(path.parent)
     return file

@@ -167,6 +167,8 @@ class CommitLog:
         return self._roll()
 
     def _roll(self) -> MappedFile:
+        if self.pool is not None and not self.pool.free:
+            self._free_buffers()
         try:
             mapped = self.list.file_for_append()
         except (OSError, StoreError) as error:
@@ -175,10 +177,17 @@ class CommitLog:
                 f"cannot make the next commit log file: {error}",
                 path=str(self.list.folder),
             ) from error
-        if self.pool is not None and (buffer := self.pool.borrow()) is not None:
-            mapped.lend_buffer(buffer)
+        if self.pool is not None:
+            mapped.lend_buffer(self.pool.borrow())
         self.allocate.prepare(self.list.folder / offset_file_name(mapped.end))
         return mapped
+
+    def _free_buffers(self) -> None:
+        """Have a buffer for the next file: all files so far are full, so a commit sets theirs free."""
+        try:
+            self.commit()
+        except OSError as error:
+            raise self._refused(self.list.files[-1], error) from error
 
     def _write(self, mapped: MappedFile, data: Bytes, *, closes: bool = False) -> None:
         try:

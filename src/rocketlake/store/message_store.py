@@ -27,7 +27,7 @@ from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
-from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
@@ -264,7 +264,10 @@ class MessageStore(Service):
         topic, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
         numbered = sys_flag & TRANSACTION_MASK in _NUMBERED
         store_ms = self._clock.now_ms()
-        queue_offset = self.queues.assign(topic, queue_id) if numbered else 0
+        try:
+            queue_offset = self.queues.assign(topic, queue_id) if numbered else 0
+        except BadQueueName as error:
+            return illegal(str(error))
         try:
             offset, size = self.log.append(message, queue_offset, store_ms)
         except (AppendFailed, RecordError) as error:
@@ -298,7 +301,10 @@ class MessageStore(Service):
             return items
         topic, queue_id = message.topic, message.queue_id
         store_ms = self._clock.now_ms()
-        queue_offset = self.queues.assign(topic, queue_id, len(items))
+        try:
+            queue_offset = self.queues.assign(topic, queue_id, len(items))
+        except BadQueueName as error:
+            return illegal(str(error))
         try:
             offsets, size = self.log.append_batch(message, items, queue_offset, store_ms)
         except (AppendFailed, RecordError) as error:
@@ -364,12 +370,12 @@ class MessageStore(Service):
     def _commit_pool(self, least_pages: int = 0) -> None:
         """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
         try:
-            moved = self.log.commit(least_pages)
+            self.log.commit(least_pages)
         except OSError as error:
             self._commit_failure = f"the write pool cannot be committed: {error}"
             raise
         self._commit_failure = ""
-        if moved and not self._waits_for_sync:
+        if not self._waits_for_sync:
             self._dispatch_readable()
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:

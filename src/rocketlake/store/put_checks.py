@@ -26,11 +26,11 @@ BatchItem = tuple[int, bytes, bytes]
 def refuse(message: PutMessage, body_bytes_max: int) -> PutResult | None:
     """The answer for a message that no store would take, None for a good one."""
     topic = message.topic
-    if len(topic) > _TOPIC_BYTES_MAX // 4:  # a character has at most 4 bytes: short topics need no look
-        topic_bytes = len(topic.encode())
-        limit = _RETRY_TOPIC_BYTES_MAX if topic.startswith(_RETRY_PREFIX) else _TOPIC_BYTES_MAX
-        if topic_bytes > limit:
-            return illegal(f"the topic has {topic_bytes} bytes, at most {limit} are allowed")
+    # A record without a topic, or of a negative queue, would count as damage when the log is read again.
+    if not topic or message.queue_id < 0:
+        return illegal(f"no queue is named {topic!r} {message.queue_id}")
+    if (len(topic) > _TOPIC_BYTES_MAX or not topic.isascii()) and (fault := _topic_fault(topic)):
+        return illegal(fault)
     if len(message.body) > body_bytes_max:
         return illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {body_bytes_max}")
     if len(message.properties) > PROPERTIES_BYTES_MAX:
@@ -39,6 +39,16 @@ def refuse(message: PutMessage, body_bytes_max: int) -> PutResult | None:
             reason=f"the properties have {len(message.properties)} bytes, at most {PROPERTIES_BYTES_MAX} are allowed",
         )
     return None
+
+
+def _topic_fault(topic: str) -> str:
+    """Why this topic cannot be written, "" if it can."""
+    try:
+        topic_bytes = len(topic.encode())
+    except UnicodeEncodeError as error:
+        return f"the topic is no text: {error}"
+    limit = _RETRY_TOPIC_BYTES_MAX if topic.startswith(_RETRY_PREFIX) else _TOPIC_BYTES_MAX
+    return f"the topic has {topic_bytes} bytes, at most {limit} are allowed" if topic_bytes > limit else ""
 
 
 def illegal(reason: str) -> PutResult:

@@ -24,9 +24,9 @@ class WritePool:
         """Buffers that can be borrowed now."""
         return len(self._free)
 
-    def borrow(self) -> memoryview | None:
-        """A buffer with old content in it, None when all are lent."""
-        return self._free.pop() if self._free else None
+    def borrow(self) -> memoryview:
+        """A buffer with old content in it; only while some are `free`."""
+        return self._free.pop()
 
     def give_back(self, buffer: memoryview) -> None:
         """Return a borrowed buffer; the most recently used one is lent first, its pages are still in memory."""

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.worker import HandWorker
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, TimedFlush
+from rocketlake.store.mapped_file import PAGE
+from rocketlake.store.mapped_file_list import MappedFileList
+
+
+class Parts:
+    """A log with a sync that ends when told."""
+
+    def __init__(self) -> None:
+        self.files = FaultyFiles(MemoryFiles())
+        self.log = MappedFileList(Path("/log"), 64 * PAGE, self.files)
+        self.worker = HandWorker()
+        self.clock = ManualClock()
+        self.store_ms = 0
+        self.sync = LogSync(self.log, self.worker, lambda: self.store_ms)
+        self.told: list[tuple[str, bool]] = []
+
+    def append(self, size: int, store_ms: int = 1) -> int:
+        self.log.append(bytes(size))
+        self.store_ms = store_ms
+        return self.log.wrote_offset
+
+    def tell(self, name: str):  # type: ignore[no-untyped-def]
+        return lambda reached: self.told.append((name, reached))
+
+    @property
+    def syncs(self) -> int:
+        return sum(1 for call, path in self.files.plan.calls if call == "sync" and path.parent == Path("/log"))
+
+
+@pytest.fixture
+def parts() -> Parts:
+    parts = Parts()
+    parts.append(PAGE)
+    parts.sync.start()
+    parts.worker.run_all()
+    parts.files.plan.calls.clear()
+    return parts
+
+
+# -- one sync at a time ------------------------------------------------------------------------------------------------
+
+
+def test_a_position_counts_as_flushed_only_after_its_sync(parts: Parts) -> None:
+    parts.append(100)
+    parts.sync.start()
+    assert parts.log.flushed_offset == PAGE
+    parts.worker.run_all()
+    assert parts.log.flushed_offset == PAGE + 100
+
+
+def test_only_one_sync_is_under_way(parts: Parts) -> None:
+    parts.append(100)
+    parts.sync.start()
+    parts.append(100)
+    parts.sync.start()
+    assert len(parts.worker.pending) == 1
+    parts.worker.run_all()
+    assert parts.log.flushed_offset == PAGE + 100
+
+
+def test_the_safe_store_time_is_that_of_a_sync_that_left_nothing_behind(parts: Parts) -> None:
+    assert parts.sync.safe_store_ms == 1
+    parts.append(100, store_ms=500)
+    parts.sync.start()
+    parts.append(100, store_ms=900)
+    parts.worker.run_all()
+    assert parts.sync.safe_store_ms == 500
+
+
+def test_readers_find_a_message_before_its_sender_is_told(parts: Parts) -> None:
+    parts.sync.on_flushed = lambda: parts.told.append(("dispatch", True))
+    end = parts.append(100)
+    parts.sync.flushed.wait(end, parts.tell("sender"), 1e9)
+    parts.sync.start()
+    parts.worker.run_all()
+    assert parts.told == [("dispatch", True), ("sender", True)]
+
+
+def test_a_failed_sync_tells_all_waiters_and_is_never_repeated(parts: Parts) -> None:
+    reasons: list[str] = []
+    parts.sync.on_failure = reasons.append
+    end = parts.append(100)
+    parts.sync.flushed.wait(end, parts.tell("a"), 1e9)
+    parts.files.plan.add(Fault("sync", times=1, error=errno.EIO))
+    parts.sync.start()
+    parts.worker.run_all()
+    assert parts.told == [("a", False)]
+    assert parts.log.flushed_offset == PAGE
+    assert "sync of /log/00000000000000000000 failed" in parts.sync.failure
+    assert reasons == [parts.sync.failure]
+    parts.append(100)
+    parts.sync.start()
+    assert not parts.worker.pending
+    assert parts.syncs == 1
+
+
+# -- group commit ------------------------------------------------------------------------------------------------------
+
+
+async def test_all_senders_of_one_turn_share_a_sync(parts: Parts) -> None:
+    group = GroupCommit(parts.sync, parts.clock)
+    await group.start()
+    for name in "abc":
+        group.wait(parts.append(10), parts.tell(name), 5000)
+    await parts.clock.settle()
+    assert len(parts.worker.pending) == 1
+    parts.worker.run_all()
+    assert parts.told == [("a", True), ("b", True), ("c", True)]
+    assert parts.syncs == 1
+    await group.stop()
+
+
+async def test_senders_that_come_during_a_sync_share_the_next(parts: Parts) -> None:
+    group = GroupCommit(parts.sync, parts.clock)
+    await group.start()
+    group.wait(parts.append(10), parts.tell("a"), 5000)
+    await parts.clock.settle()
+    group.wait(parts.append(10), parts.tell("b"), 5000)
+    group.wait(parts.append(10), parts.tell("c"), 5000)
+    await parts.clock.settle()
+    parts.worker.run_one()
+    assert parts.told == [("a", True)]
+    parts.worker.run_one()
+    assert parts.told == [("a", True), ("b", True), ("c", True)]
+    assert parts.syncs == 2
+    await group.stop()
+
+
+async def test_a_slow_sync_times_out_at_five_seconds_and_later_senders_wait_on(parts: Parts) -> None:
+    group = GroupCommit(parts.sync, parts.clock)
+    await group.start()
+    group.wait(parts.append(10), parts.tell("a"), 5000)
+    await parts.clock.run_for(1000)
+    group.wait(parts.append(10), parts.tell("b"), 5000)
+    await parts.clock.run_for(3999)
+    assert parts.told == []
+    await parts.clock.run_for(1)
+    assert parts.told == [("a", False)]
+    parts.worker.run_all()
+    assert parts.told == [("a", False), ("b", True)]
+    await group.stop()
+
+
+async def test_after_a_failed_sync_a_sender_is_told_at_once(parts: Parts) -> None:
+    group = GroupCommit(parts.sync, parts.clock)
+    parts.append(10)
+    parts.files.plan.add(Fault("sync"))
+    parts.sync.start()
+    parts.worker.run_all()
+    group.wait(parts.append(10), parts.tell("late"), 5000)
+    assert parts.told == [("late", False)]
+
+
+# -- timed flush -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_timed_flush_waits_for_its_pages_and_is_thorough_now_and_then(parts: Parts) -> None:
+    config = StoreConfig(flush_interval_ms=500, flush_least_pages=4, flush_thorough_interval_ms=10_000)
+    flush = TimedFlush(parts.sync, config, parts.clock)
+    await flush.start()
+    parts.append(PAGE)
+    await parts.clock.run_for(9500)
+    assert not parts.worker.pending
+    await parts.clock.run_for(500)
+    parts.worker.run_all()
+    assert parts.log.flushed_offset == 2 * PAGE
+    parts.append(4 * PAGE)
+    await parts.clock.run_for(499)
+    assert not parts.worker.pending
+    await parts.clock.run_for(1)
+    assert len(parts.worker.pending) == 1
+    await flush.stop()
+
+
+@pytest.mark.parametrize(("timed", "pending"), [(True, 0), (False, 1)])
+async def test_a_wake_counts_only_for_the_real_time_flush(parts: Parts, timed: bool, pending: int) -> None:
+    flush = TimedFlush(parts.sync, StoreConfig(flush_timed=timed, flush_least_pages=1), parts.clock)
+    await flush.start()
+    parts.append(PAGE)
+    flush.wake()
+    await parts.clock.settle()
+    assert len(parts.worker.pending) == pending
+    await flush.stop()
+
+
+# -- write pool --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_pool_is_committed_by_pages_thoroughly_and_when_woken(parts: Parts) -> None:
+    asked: list[int] = []
+    config = StoreConfig(commit_interval_ms=200, commit_least_pages=4, commit_thorough_interval_ms=400)
+    commit = PoolCommit(asked.append, config, parts.clock)
+    await commit.start()
+    await parts.clock.run_for(800)
+    assert asked == [4, 0, 4, 0]
+    commit.wake()
+    commit.wake()
+    await parts.clock.settle()
+    assert asked == [4, 0, 4, 0, 4]
+    await commit.stop()
+
+
+async def test_a_commit_that_fails_is_tried_again(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    results = [OSError(errno.ENOSPC, "full"), None]
+
+    def commit_once(_pages: int) -> None:
+        error = results.pop(0)
+        if error is not None:
+            raise error
+
+    commit = PoolCommit(commit_once, StoreConfig(commit_interval_ms=200), parts.clock)
+    await commit.start()
+    await parts.clock.run_for(400)
+    assert results == []
+    assert "tried again" in caplog.text
+    await commit.stop()

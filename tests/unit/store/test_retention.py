@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rocketlake.base.files import Fault
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutStatus
+from tests.unit.store.store_world import World, bodies_of, message, put_ok
+
+HOUR = 3_600_000
+GIB = 1 << 30
+
+
+async def aged_store(world: World, **settings: object) -> MessageStore:
+    """Five full files, all flushed, at a local hour that is not 04."""
+    world.disk.capacity = 100 * GIB
+    world.clock.jump_wall((12 - time.localtime(world.clock.now_ms() / 1000).tm_hour) * HOUR)
+    store = await world.started(clean_interval_ms=10_000, **settings)
+    for number in range(20):
+        put_ok(store, b"x" * 900 + bytes([number]))
+        await world.clock.run_for(600)
+    store.log.list.flush()
+    assert len(store.log.list.files) >= 5
+    return store
+
+
+def percent_used(world: World, percent: float) -> None:
+    world.files.plan.free_bytes = round(world.disk.capacity * (1 - percent / 100))
+
+
+async def looked(world: World) -> None:
+    await world.clock.run_for(10_000)
+
+
+async def test_young_files_stay_whatever_the_hour(world: World) -> None:
+    store = await aged_store(world)
+    world.clock.jump_wall(16 * HOUR)  # 04 h
+    percent_used(world, 50)
+    await looked(world)
+    assert store.min_physical_offset == 0
+
+
+async def test_expired_files_go_at_four_o_clock_and_the_last_file_stays(world: World) -> None:
+    store = await aged_store(world)
+    percent_used(world, 50)
+    world.clock.jump_wall(72 * HOUR)
+    await looked(world)
+    assert store.min_physical_offset == 0  # it is noon
+    world.clock.jump_wall(16 * HOUR)
+    await looked(world)
+    last = store.log.list.files[-1]
+    assert store.min_physical_offset == last.start
+    assert world.disk.exists(last.path)
+    assert not world.disk.exists(last.path.with_name("0" * 20))
+
+
+async def test_the_hours_of_deletion_are_a_setting(world: World) -> None:
+    store = await aged_store(world, delete_when="03;12")
+    percent_used(world, 50)
+    world.clock.jump_wall(72 * HOUR)
+    await looked(world)
+    assert store.min_physical_offset > 0
+
+
+async def test_a_crowded_disk_deletes_expired_files_at_any_hour(world: World) -> None:
+    store = await aged_store(world)
+    world.clock.jump_wall(72 * HOUR)
+    percent_used(world, 75)
+    await looked(world)
+    assert store.min_physical_offset == 0
+    percent_used(world, 75.1)
+    await looked(world)
+    assert store.min_physical_offset > 0
+
+
+async def test_an_administrator_may_ask_for_it(world: World) -> None:
+    store = await aged_store(world)
+    percent_used(world, 50)
+    world.clock.jump_wall(72 * HOUR)
+    store.retention.ask()
+    await looked(world)
+    assert store.min_physical_offset > 0
+
+
+async def test_above_the_forcible_level_age_does_not_count(world: World) -> None:
+    store = await aged_store(world, delete_batch_max=2)
+    percent_used(world, 86)
+    await looked(world)
+    assert store.min_physical_offset == store.config.commit_log_file_bytes * 2
+    assert store.writable
+
+
+async def test_forcible_deletion_can_be_switched_off(world: World) -> None:
+    store = await aged_store(world, clean_forcibly=False)
+    percent_used(world, 86)
+    await looked(world)
+    assert store.min_physical_offset == 0
+
+
+async def test_above_the_warning_level_puts_are_refused_and_reads_go_on(world: World) -> None:
+    store = await aged_store(world, clean_forcibly=False)
+    percent_used(world, 90.5)
+    await looked(world)
+    result = store.put(message())
+    assert result.status is PutStatus.DISK_FULL
+    assert "90.5 % of the disk" in result.reason
+    assert "diskSpaceWarningLevelRatio is 90" in result.reason
+    assert len(bodies_of(store)) == 20
+
+
+async def test_puts_are_taken_again_at_the_forcible_level_not_before(world: World) -> None:
+    store = await aged_store(world, clean_forcibly=False)
+    percent_used(world, 91)
+    await looked(world)
+    percent_used(world, 86)
+    await looked(world)
+    assert not store.writable
+    percent_used(world, 85)
+    await looked(world)
+    assert store.put(message()).status is PutStatus.OK
+
+
+async def test_a_full_disk_refuses_puts_from_the_start(world: World) -> None:
+    percent_used(world, 95)
+    store = await world.started()
+    assert store.put(message()).status is PutStatus.DISK_FULL
+
+
+async def test_queues_start_where_the_log_starts_and_offsets_stay(world: World) -> None:
+    store = await aged_store(world)
+    percent_used(world, 50)
+    world.clock.jump_wall((72 + 16) * HOUR)
+    await looked(world)
+    low = store.min_offset("T", 0)
+    assert 0 < low < 20
+    assert store.max_offset("T", 0) == 20
+    assert bodies_of(store) == [b"x" * 900 + bytes([number]) for number in range(low, 20)]
+    assert store.put(message()).queue_offset == 20
+
+
+async def test_a_reader_keeps_what_it_holds_while_the_file_goes(world: World) -> None:
+    store = await aged_store(world)
+    held = store.get("T", 0, 0, 4, 1 << 20).slices
+    before = [bytes(record) for record in held]
+    percent_used(world, 86)
+    await looked(world)
+    assert store.read_record(0) is None
+    assert [bytes(record) for record in held] == before
+
+
+async def test_a_file_that_cannot_be_deleted_is_named_and_the_others_go_on(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await aged_store(world)
+    world.files.plan.add(Fault("remove", "commitlog", times=1))
+    percent_used(world, 86)
+    await looked(world)
+    assert "cannot delete /store/commitlog/00000000000000000000" in caplog.text
+    assert not world.disk.exists(store.log.list.folder / f"{4096:020d}")
+
+
+async def test_files_that_are_not_synced_are_not_deleted(world: World) -> None:
+    store = await world.started(hold_sync=True, clean_interval_ms=1000)
+    for _ in range(10):
+        put_ok(store, b"x" * 900)
+    percent_used(world, 86)
+    await world.clock.run_for(1000)
+    assert store.min_physical_offset == 0
+    world.sync.run_all()
+    await world.clock.run_for(1000)
+    assert store.min_physical_offset > 0
