@@ -87,7 +87,9 @@ def same_width_ports(cluster: ApacheCluster) -> list[int]:
 
 def record_store(cluster: ApacheCluster, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(cluster.store, target, ignore=shutil.ignore_patterns("lock", "timer*", "rocksdb*", "compaction", "*.bak"))
+    shutil.copytree(
+        cluster.store, target, ignore=shutil.ignore_patterns("lock", "timer*", "rocksdb*", "compaction", "*.bak")
+    )
     about = {"settings": {key: str(value) for key, value in cluster.settings.items() if key in STORE_SETTINGS}}
     (target / "about.json").write_text(json.dumps(about, indent=2) + "\n")
 

@@ -16,9 +16,10 @@ SYNCS = "fdatasync,fsync,msync,sync_file_range"
 
 
 def strace_works() -> bool:
-    return bool(shutil.which("strace")) and subprocess.run(
-        ["strace", "-o", "/dev/null", "true"], capture_output=True, timeout=30
-    ).returncode == 0
+    return (
+        bool(shutil.which("strace"))
+        and subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, timeout=30).returncode == 0
+    )
 
 
 @pytest.mark.crash

@@ -6,7 +6,6 @@ import asyncio
 import random
 import struct
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -109,9 +108,7 @@ async def test_random_bytes(broker: BrokerProcess, net: NetClient) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 9, 99, 1234, 32767, 200_050, -5])
-async def test_an_unknown_code_is_answered_and_the_link_stays(
-    broker: BrokerProcess, net: NetClient, code: int
-) -> None:
+async def test_an_unknown_code_is_answered_and_the_link_stays(broker: BrokerProcess, net: NetClient, code: int) -> None:
     answer = await net.invoke(broker.address, Command.request(code), 5000)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert str(code) in (answer.remark or "")

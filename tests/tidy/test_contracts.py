@@ -63,9 +63,7 @@ def test_each_module_has_a_docstring() -> None:
 def test_documents_name_files_that_exist(document: Path) -> None:
     """Every `path/file.py` and `docs/page.md` in a document is a real file, from the root or inside the package."""
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|md|pxd|toml))`", document.read_text()))
-    named |= {
-        link for link in re.findall(r"\]\(([^)#:]+\.md)\)", document.read_text()) if not link.startswith("http")
-    }
+    named |= {link for link in re.findall(r"\]\(([^)#:]+\.md)\)", document.read_text()) if not link.startswith("http")}
     places = (ROOT, SOURCE / "rocketlake", document.parent)
     missing = [name for name in sorted(named) if not any((place / name).exists() for place in places)]
     assert missing == []
