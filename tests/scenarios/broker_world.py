@@ -188,6 +188,7 @@ class BrokerWorld:
         count: str = "32",
         commit: str = "",
         expression_type: str = "TAG",
+        lite: str = "no",
         client: str = "c1",
     ) -> list[str]:
         """Pull; `subscribed=yes` uses the subscription of the heartbeat instead of `tags`."""
@@ -207,7 +208,8 @@ class BrokerWorld:
             subscription=tags.replace("|", " || "),
             expression_type=expression_type,
         )
-        command = Command.request(RequestCode.PULL_MESSAGE, header)
+        code = RequestCode.LITE_PULL_MESSAGE if lite == "yes" else RequestCode.PULL_MESSAGE
+        command = Command.request(code, header)
         held_before, began = len(self._broker.hold), self._clock.now_ms()
         task = self._loop.create_task(self._hear_pull(name, command, client, began))
         self._waiting.add(task)
