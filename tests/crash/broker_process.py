@@ -1,4 +1,4 @@
-"""Owns a real broker process and a load on it whose answers are remembered, so that a crash can be judged afterwards."""
+"""Owns a real broker process and a load on it whose answers are remembered, so that a crash can be judged later."""
 
 from __future__ import annotations
 

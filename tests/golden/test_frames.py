@@ -1,4 +1,4 @@
-"""Frames recorded between Apache's client and servers: we cut them, read them, and write the binary ones byte for byte."""
+"""Frames recorded between Apache's client and servers: we cut, read, and write the binary ones byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache's Java clients, 5.3.3 and 4.9.8, on our name server and broker: 10,000 messages, by tag, both orders, retries."""
+"""Apache's Java clients, 5.3.3 and 4.9.8, on our cluster: 10,000 messages, by tag, both orders, retries."""
 
 from __future__ import annotations
 

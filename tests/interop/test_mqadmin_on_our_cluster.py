@@ -20,7 +20,7 @@ def mqadmin(our_namesrv: str, tmp_path: Path) -> Callable[..., str]:
         command = ["java", "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", compiled_drivers("server")]
         command += ["org.apache.rocketmq.tools.command.MQAdminStartup", *arguments, "-n", our_namesrv]
         environment = {**os.environ, "ROCKETMQ_HOME": str(tmp_path)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr[-2000:]
         assert "Exception" not in done.stdout + done.stderr, (done.stdout + done.stderr)[-3000:]
         return done.stdout
