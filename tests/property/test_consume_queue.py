@@ -78,6 +78,7 @@ class ConsumeQueues(RuleBasedStateMachine):
         """What was flushed stays; the rest is dispatched again from there, as recovery does."""
         self.disk = self.disk.power_cut(random.Random(seed))
         self.table = self.opened(clean=False)
+        self.table.truncate_after(self.log_end)
         for queue, entries in self.model.items():
             kept = self.table.max_offset(*queue)
             assert kept >= sum(1 for entry in entries if entry[0] < self.flushed_end)

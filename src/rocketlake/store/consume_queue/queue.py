@@ -131,11 +131,18 @@ class ConsumeQueue:
             if offset < expected:
                 return False
             self._fill(offset)
+        self._keep_old_files_flushed()
         self._list.append(pack_entry(physical_offset, size, tag_code))
         self.max_physical_offset = physical_offset + size
         if offset >= self.next_offset:
             self.next_offset = offset + 1
         return True
+
+    def _keep_old_files_flushed(self) -> None:
+        """Before a new file is begun, all but the files that recovery reads must be safe; the flush is rarely so late."""
+        files = self._list.files
+        if len(files) >= _RECOVER_FILES and files[-1].is_full and files[-_RECOVER_FILES].flushed < self._list.file_size:
+            self.flush()
 
     def _fill(self, offset: int) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
@@ -176,7 +183,7 @@ class ConsumeQueue:
                 end = mapped.start + count * ENTRY_SIZE
                 if end < mapped.end:
                     break
-            self._list.truncate(end)
+            self._cut(end, safe=not all_flushed)
         self._drop_fillers()
         self._tail_moved()
 
@@ -189,7 +196,7 @@ class ConsumeQueue:
                 break
             end -= 1
         if end < self.max_offset:
-            self._list.truncate(end * ENTRY_SIZE)
+            self._cut(end * ENTRY_SIZE)
             self._drop_fillers()
         self._tail_moved()
 
@@ -201,7 +208,18 @@ class ConsumeQueue:
         while kept > start and (entry := self.entry(kept - 1)) is not None and is_filler(entry[0], entry[1]):
             kept -= 1
         if kept < end:
-            self._list.truncate(kept * ENTRY_SIZE)
+            self._cut(kept * ENTRY_SIZE)
+
+    def _cut(self, position: int, *, safe: bool = True) -> None:
+        """Forget what lies behind `position`. `safe`: on disk, too, else a power cut could bring it back behind newer
+        entries."""
+        count = len(self._list.files)
+        self._list.truncate(position)
+        last = self._list.last
+        if safe and last is not None:
+            last.file.sync()
+            if len(self._list.files) < count:
+                last.files.sync_dir(last.path.parent)
 
     def _tail_moved(self) -> None:
         last = self.entry(self.max_offset - 1)
