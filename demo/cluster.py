@@ -6,6 +6,7 @@ Must not know   flights, Spark.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,8 @@ def _serve(root: Path) -> None:
         finally:
             await standalone.stop()
 
+    # Ctrl-C reaches every process of the terminal; the demo must stop its clients first and then us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(serve())
 
 

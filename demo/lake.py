@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from demo.check import TableFacts
 from demo.flights import TOPIC, read
 
 EVENT = (
@@ -113,16 +113,17 @@ def read_table(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.read.parquet(str(folder / "table"))
 
 
-def table_facts(table: DataFrame) -> Any:
-    """Count, checksum over (queue, offset, body), distinct positions, and sums to compare; one Row."""
+def table_facts(table: DataFrame) -> TableFacts:
+    """Count, checksum over (queue, offset, body), distinct positions, and sums to compare."""
     mark = F.crc32(F.concat(F.concat_ws(":", "queueId", "queueOffset").cast("binary"), "body"))
-    return table.agg(
-        F.count("*").alias("rows"),
-        F.sum(mark).alias("checksum"),
-        F.count_distinct("brokerName", "queueId", "queueOffset").alias("positions"),
-        F.sum("dep_delay").alias("delay_minutes"),
-        F.count(F.when(F.col("tags") == F.col("carrier"), 1)).alias("tags_right"),
+    row = table.agg(
+        F.count("*"),
+        F.sum(mark),
+        F.count_distinct("brokerName", "queueId", "queueOffset"),
+        F.sum("dep_delay"),
+        F.count(F.when(F.col("tags") == F.col("carrier"), 1)),
     ).first()
+    return TableFacts(*(row or ()))
 
 
 def _table_schema() -> str:
