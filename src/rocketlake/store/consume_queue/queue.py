@@ -141,8 +141,10 @@ class ConsumeQueue:
     def _keep_old_files_flushed(self) -> None:
         """Before a new file is begun, all but the files that recovery reads must be safe; the flush is rarely so late."""
         files = self._list.files
-        if len(files) >= _RECOVER_FILES and files[-1].is_full and files[-_RECOVER_FILES].flushed < self._list.file_size:
-            self.flush()
+        if len(files) >= _RECOVER_FILES and files[-1].is_full:
+            oldest = files[-_RECOVER_FILES]
+            if oldest.flushed < oldest.size:
+                self.flush()
 
     def _fill(self, offset: int) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""

@@ -17,7 +17,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.store.key_index.file import KeyIndexFile
-from rocketlake.store.key_index.layout import key_hash
+from rocketlake.store.key_index.layout import file_size, key_hash
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
 
@@ -81,12 +81,24 @@ class KeyIndex:
 
         Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
         """
-        self.files = [self._open(name) for name in index_names(self.folder, self._disk)]
+        names = index_names(self.folder, self._disk)
+        if not last_exit_ok:
+            names = self._without_unfinished(names)
+        self.files = [self._open(name) for name in names]
         self.safe_ms = index_ms
         if not last_exit_ok:
             # The last one always: its header may be older than its slots.
             first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)
+
+    def _without_unfinished(self, names: list[str]) -> list[str]:
+        """The names without the newest file, if a crash left it shorter than it was made; it was never safe then."""
+        if names and self._disk.size(self.folder / names[-1]) < file_size(self._slots, self._entries_max):
+            first_is_whole = self._disk.size(self.folder / names[0]) == file_size(self._slots, self._entries_max)
+            if first_is_whole or len(names) == 1:  # else other sizes are set than the index was made with
+                self._disk.remove(self.folder / names[-1])
+                return names[:-1]
+        return names
 
     def _open(self, name: str) -> KeyIndexFile:
         return KeyIndexFile(self._disk, self.folder / name, slots=self._slots, entries_max=self._entries_max)

@@ -192,6 +192,30 @@ def test_a_cut_at_the_end_changes_nothing() -> None:
     assert [disk.read_bytes(FOLDER / name) for name in disk.list_dir(FOLDER)] == before
 
 
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_file_that_a_crash_left_short_is_given_up(count: int) -> None:
+    disk = MemoryFiles()
+    filled(disk, count).close()
+    newest = FOLDER / disk.list_dir(FOLDER)[-1]
+    disk.write_bytes(newest, disk.read_bytes(newest)[:100])
+    with pytest.raises(StoreError, match=newest.name):
+        reopened(disk)
+    index = reopened(disk, clean=False)
+    assert newest.name not in disk.list_dir(FOLDER)
+    for number in range(count):
+        put(index, number)
+    assert found(index, count) == list(range(count))
+
+
+def test_after_a_crash_files_of_other_settings_are_still_an_error() -> None:
+    disk = MemoryFiles()
+    filled(disk, 12).close()
+    index = new_index(disk, entries=20)
+    with pytest.raises(StoreError, match="settings"):
+        index.load(last_exit_ok=False, index_ms=0)
+    assert len(disk.list_dir(FOLDER)) == 2
+
+
 def test_strange_files_are_passed_over() -> None:
     disk = MemoryFiles()
     disk.make_dirs(FOLDER)
