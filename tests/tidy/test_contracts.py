@@ -17,7 +17,7 @@ MODULES = sorted(
     for path in SOURCE.rglob("*.py")
     if path.name != "__main__.py"
 )
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_import_contracts_are_kept() -> None:
