@@ -35,9 +35,9 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._opened)
 
-    def existing(self, path: Path, size: int) -> QueueFile:
-        """A file that lies on disk with this size; it is not opened yet."""
-        return QueueFile(self, path, size, is_new=False)
+    def existing(self, path: Path, size: int, *, is_safe: bool = True) -> QueueFile:
+        """A file that lies on disk with this size; it is not opened yet. `is_safe`: its name survives a power cut."""
+        return QueueFile(self, path, size, is_new=not is_safe)
 
     def make(self, path: Path, size: int) -> QueueFile:
         """Make a zero-filled file and its folders; they are safe after the first sync. Raises OSError, StoreError."""

@@ -61,7 +61,10 @@ class ConsumeQueueTable:
         """Find all queues on disk and the end of each. Raises StoreError for files that do not fit together."""
         for topic, queue_id, folder in queue_folders(self.folder, self._disk):
             mapped = self._file_list(folder)
-            mapped.load(lambda path: self._open.existing(path, self.file_size), cut_at_damage=not last_exit_ok)
+            mapped.load(
+                lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
+                cut_at_damage=not last_exit_ok,
+            )
             queue = ConsumeQueue(topic, queue_id, mapped)
             queue.recover(all_flushed=last_exit_ok)
             self._topics.setdefault(topic, {})[queue_id] = queue

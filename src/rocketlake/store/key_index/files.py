@@ -87,6 +87,7 @@ class KeyIndex:
         self.files = [self._open(name) for name in names]
         self.safe_ms = index_ms
         if not last_exit_ok:
+            self._new_names = True  # whoever was killed may not have come to making them safe
             # The last one always: its header may be older than its slots.
             first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)

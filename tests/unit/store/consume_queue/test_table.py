@@ -114,6 +114,16 @@ def test_what_was_flushed_survives_a_power_cut() -> None:
     assert [reopened(disk.power_cut(), clean=False).max_offset("A", queue) for queue in (0, 1)] == [6, 6]
 
 
+def test_what_was_flushed_after_a_kill_survives_a_power_cut() -> None:
+    """The killed process had made files whose names were not safe yet."""
+    disk = MemoryFiles()
+    put(new_table(disk), "A", 0, 0)
+    again = reopened(disk, clean=False)
+    put(again, "A", 0, 100)
+    again.flush()
+    assert reopened(disk.power_cut(), clean=False).max_offset("A", 0) == 2
+
+
 def test_only_queues_with_new_entries_are_synced() -> None:
     disk = MemoryFiles()
     table = new_table(disk)

@@ -136,6 +136,15 @@ def test_what_was_flushed_survives_any_crash() -> None:
         assert found(again, 40) == list(range(40)), seed
 
 
+def test_what_was_flushed_after_a_kill_survives_a_power_cut() -> None:
+    disk = MemoryFiles()
+    filled(disk, 3).files[-1].write_out()
+    again = reopened(disk, clean=False)
+    put(again, 3)
+    again.flush()
+    assert found(reopened(disk.power_cut(), clean=False, index_ms=again.safe_ms), 4) == [0, 1, 2, 3]
+
+
 def test_a_flush_covers_what_was_put_before_it_began() -> None:
     index = filled(MemoryFiles(), 12)
     (job,) = index.to_flush()
