@@ -153,6 +153,26 @@ def test_a_stream_outlives_a_restart_of_the_broker(spark: SparkSession, tmp_path
         assert query.bodies() == [f"{n:02d}" for n in range(20)]
 
 
+def test_a_running_stream_outlives_restarts_of_the_broker_and_writes_each_message_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        cluster.send("live", [b"0000"])
+        options = {"startingOffsets": "earliest", "fetchOffset.numRetries": 40, "fetchOffset.retryIntervalMs": 250}
+        stream = Query(spark, cluster, "live", tmp_path, **options)
+        writer = stream.messages.writeStream.format("parquet").option("path", str(tmp_path / "table"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            for part in range(3):
+                cluster.send("live", (b"%04d" % n for n in range(1 + part * 200, 1 + (part + 1) * 200)))
+                cluster.stop()
+                cluster.start()
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        assert stream.bodies() == [f"{n:04d}" for n in range(601)]
+
+
 def test_a_topic_made_anew_stops_the_stream_with_what_is_wanted_and_what_there_is(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:

@@ -1,0 +1,81 @@
+"""A cluster in one process, and the fixtures that hand one to any project's tests."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from rocketlake import Message, Producer, PullConsumer
+from rocketlake.base.errors import RocketLakeError, StoreError, UsageError
+from rocketlake.standalone import Standalone
+from rocketlake.testing import plugin
+from rocketlake.testing.cluster import EmbeddedCluster
+
+# An installed RocketLake brings them by its entry point; here they come from the source tree, whether installed or not.
+rocketlake_standalone = plugin.rocketlake_standalone
+rocketlake_cluster = plugin.rocketlake_cluster
+
+
+async def bodies(namesrv: str, topic: str) -> list[bytes]:
+    async with PullConsumer("readers", namesrv=namesrv, auto_commit=False) as consumer:
+        consumer.assign(await consumer.fetch_queues(topic))
+        await consumer.seek_to_begin()
+        found: list[bytes] = []
+        while messages := await consumer.poll(timeout_ms=300):
+            found += [message.body for message in messages]
+    return sorted(found)
+
+
+async def test_messages_outlive_a_stop_and_a_start(tmp_path: Path) -> None:
+    for body in (b"1", b"2"):
+        async with Standalone(tmp_path) as cluster, Producer("senders", namesrv=cluster.namesrv_address) as producer:
+            await producer.send(Message("T", body))
+    async with Standalone(tmp_path) as cluster:
+        assert await bodies(cluster.namesrv_address, "T") == [b"1", b"2"]
+
+
+async def test_two_clusters_stand_beside_each_other(tmp_path: Path) -> None:
+    async with Standalone(tmp_path / "a") as one, Standalone(tmp_path / "b") as two:
+        async with Producer("senders", namesrv=one.namesrv_address) as producer:
+            await producer.send(Message("T", b"one"))
+        async with Producer("senders", namesrv=two.namesrv_address) as producer:
+            await producer.send(Message("T", b"two"))
+        assert await bodies(one.namesrv_address, "T") == [b"one"]
+        assert await bodies(two.namesrv_address, "T") == [b"two"]
+
+
+async def test_settings_are_those_of_a_broker_conf(tmp_path: Path) -> None:
+    async with Standalone(tmp_path, settings={"brokerName": "other", "flushDiskType": "SYNC_FLUSH"}) as cluster:
+        assert cluster.broker.config.now.broker_name == "other"
+    with pytest.raises(UsageError, match="flushDiskTyp"):
+        await Standalone(tmp_path / "x", settings={"flushDiskTyp": "SYNC_FLUSH"}).start()
+
+
+async def test_a_start_that_fails_leaves_no_port_and_no_lock_behind(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        failed = Standalone(tmp_path, broker_port=port)
+        with pytest.raises(RocketLakeError, match=str(port)):
+            await failed.start()
+    namesrv_port = int(failed.namesrv_address.rpartition(":")[2])
+    async with Standalone(tmp_path, namesrv_port=namesrv_port, broker_port=port) as cluster:
+        assert cluster.broker_address == f"127.0.0.1:{port}"
+
+
+async def test_one_folder_serves_one_cluster(tmp_path: Path) -> None:
+    async with Standalone(tmp_path):
+        with pytest.raises(StoreError, match=str(tmp_path)):
+            await Standalone(tmp_path).start()
+
+
+async def test_the_async_fixture_is_a_running_cluster(rocketlake_standalone: Standalone) -> None:
+    async with Producer("senders", namesrv=rocketlake_standalone.namesrv_address) as producer:
+        await producer.send(Message("T", b"x"))
+    assert await bodies(rocketlake_standalone.namesrv_address, "T") == [b"x"]
+
+
+def test_the_threaded_fixture_is_a_running_cluster(rocketlake_cluster: EmbeddedCluster) -> None:
+    rocketlake_cluster.send("T", [b"a", b"b"], queue=0)
+    assert rocketlake_cluster.run(bodies(rocketlake_cluster.namesrv, "T")) == [b"a", b"b"]
