@@ -139,7 +139,7 @@ class ConsumeQueue:
         return True
 
     def _keep_old_files_flushed(self) -> None:
-        """Before a new file is begun, all but the files that recovery reads must be safe. The flush is rarely so late."""
+        """Before a new file is begun, all but the files that recovery reads must be safe. They nearly always are."""
         files = self._list.files
         if len(files) >= _RECOVER_FILES and files[-1].is_full:
             oldest = files[-_RECOVER_FILES]
