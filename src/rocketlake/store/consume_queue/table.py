@@ -189,7 +189,12 @@ class ConsumeQueueTable:
                 _log.warning("the folder %s of a deleted topic stays: %s", folder, error)
 
     def destroy_all(self) -> None:
-        """Remove every queue: there is no commit log to point into. Raises OSError."""
+        """Remove every queue, for good: there is no commit log to point into. Raises OSError."""
+        for queue in self:
+            queue.destroy()
+            folder = self.folder / queue.topic / str(queue.queue_id)
+            if self._disk.exists(folder):
+                self._disk.sync_dir(folder)  # a power cut must not bring old entries back beside a new log
         self.delete_topics(self.topics())
 
     def close(self) -> None:

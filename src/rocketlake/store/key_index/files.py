@@ -110,8 +110,11 @@ class KeyIndex:
             self._changed(file)
             if not file.is_full:
                 # What later files hold will be dispatched again behind what was lost here: they must not be in its way.
-                for later in self._cut_behind(file):
+                removed = self._cut_behind(file)
+                for later in removed:
                     later.remove()
+                if removed:
+                    self._disk.sync_dir(self.folder)
                 return
 
     def _cut_behind(self, file: KeyIndexFile) -> list[KeyIndexFile]:
@@ -239,10 +242,12 @@ class KeyIndex:
         return dropped
 
     def destroy_all(self) -> None:
-        """Remove every file. Raises OSError."""
+        """Remove every file, for good. Raises OSError."""
         self._not_synced.clear()
-        while self.files:
-            self.files.pop().remove()
+        if self.files:
+            while self.files:
+                self.files.pop().remove()
+            self._disk.sync_dir(self.folder)
 
     def close(self) -> None:
         """Write out and close all files. Raises OSError."""

@@ -208,6 +208,8 @@ def test_without_a_log_all_queues_go() -> None:
     disk = MemoryFiles()
     table = new_table(disk)
     put(table, "A", 0, 0)
+    table.flush()
     table.destroy_all()
     assert disk.list_dir(FOLDER) == []
     assert list(table) == []
+    assert reopened(disk.power_cut(), clean=False).max_physical_offset() == -1
