@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rocketlake.cli.cluster import Cluster
+from rocketlake.testing.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -115,3 +116,22 @@ def test_a_folder_in_use_is_named(start: Start) -> None:
     assert "data/store" in output
     assert "Traceback" not in output
     assert end(first).endswith("stopped\n")
+
+
+def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(start: Start, tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        tail = start("tail", "later", "--count", "2", "--bodies", "-n", cluster.namesrv)
+        read_until(tail, "does not exist yet")
+        cluster.send("later", [b"first", b"second"], queue=0)
+        output, _ = tail.communicate(timeout=30)
+    assert output.splitlines()[-2:] == ["first", "second"]
+    assert tail.returncode == 0
+
+
+def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        cluster.send("T", [b"x"])
+        tail = start("tail", "T", "-n", cluster.namesrv)
+        read_until(tail, "tailing T")
+        assert end(tail) == ""
+        assert tail.returncode == 0

@@ -88,9 +88,9 @@ def tail(
 
     async def work() -> None:
         async with PullConsumer(_GROUP, namesrv=namesrv, auto_commit=False) as consumer:
-            queues = await _wait_for_topic(consumer, topic)
+            queues, is_new = await _wait_for_topic(consumer, topic)
             consumer.assign(queues, tags)
-            await (consumer.seek_to_begin() if from_beginning else consumer.seek_to_end())
+            await (consumer.seek_to_begin() if from_beginning or is_new else consumer.seek_to_end())
             print(f"tailing {topic}: {len(queues)} queues; Ctrl-C stops", file=sys.stderr, flush=True)
             await _print_messages(consumer, count, bodies_only=bodies_only)
 
@@ -100,18 +100,18 @@ def tail(
         raise typer.Exit from None
 
 
-async def _wait_for_topic(consumer: PullConsumer, topic: str) -> list[MessageQueue]:
-    """Its queues; a topic that nobody made yet is waited for, since the first send makes it."""
+async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[MessageQueue], bool]:
+    """Its queues, and whether it was made while we waited: then even its first message came after us."""
     from rocketlake.client.errors import NoRoute
 
-    waiting = False
+    is_new = False
     while True:
         try:
-            return await consumer.fetch_queues(topic)
+            return await consumer.fetch_queues(topic), is_new
         except NoRoute:
-            if not waiting:
+            if not is_new:
                 print(f"topic {topic} does not exist yet; waiting for its first message", file=sys.stderr, flush=True)
-            waiting = True
+            is_new = True
             await asyncio.sleep(0.5)
 
 
