@@ -126,6 +126,19 @@ def test_a_missing_newest_index_file_is_found(disk: MemoryFiles) -> None:
     assert kinds(disk) == {"index-missing"}
 
 
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_store_without_its_index_makes_it_anew(disk: MemoryFiles, clean: bool) -> None:
+    while disk.list_dir(ROOT / "index"):
+        disk.remove(index_path(disk, 0))
+    if not clean:
+        disk.write_bytes(ROOT / "abort", b"1")
+    store = MessageStore(ROOT, CONFIG, files=disk, clock=ManualClock(), workers=InlineWorker)
+    await store.start()
+    assert len(store.query("T", "all", 64, 0, 2**62).slices) == 30
+    await store.stop()
+    assert kinds(disk) == set()
+
+
 def test_a_missing_oldest_index_file_is_no_finding_as_old_files_expire(disk: MemoryFiles) -> None:
     disk.remove(index_path(disk, 0))
     assert kinds(disk) <= {"index-missing"}
