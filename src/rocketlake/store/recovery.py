@@ -136,9 +136,11 @@ class Recovery:
             return
         dispatched = self._table.max_physical_offset()
         safe_end = max(self._checkpoint.confirm_offset, dispatched if clean else 0)
-        start = self._start_index(clean, dispatched)
+        # There was an index once, and its folder is lost: the whole log is there to make it from.
+        lacks_index = self._config.index_enabled and self._checkpoint.index_ms > 0 and self._index.last_ms == 0
+        start = 0 if lacks_index else self._start_index(clean, dispatched)
         first_walked = self._log.list.files[start].start
-        end = self._replay(start, dispatched if clean else -1, safe_end)
+        end = self._replay(start, dispatched if clean and not lacks_index else -1, safe_end)
         if end < safe_end:
             _log.error("the log ends at %d, but it was safe up to %d: messages are lost", end, safe_end)
         self._table.truncate_after(end)
