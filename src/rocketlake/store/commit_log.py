@@ -32,7 +32,7 @@ from rocketlake.store.paths import offset_file_name
 from rocketlake.store.results import PutMessage, PutStatus
 from rocketlake.store.write_pool import WritePool
 
-__all__ = ["AppendFailed", "CommitLog"]
+__all__ = ["AppendFailed", "CommitLog", "is_record"]
 
 _HEAD = struct.Struct(">ii20xq")  # total size, magic, ..., physical offset
 _STORE_MS = struct.Struct(">q")
@@ -243,10 +243,8 @@ class CommitLog:
         head = self.list.view(offset, _HEAD.size)
         if head is None:
             return None
-        size, magic, own_offset = _HEAD.unpack(head)
-        if magic not in (MAGIC_V1, MAGIC_V2) or own_offset != offset:
-            return None
-        return self.list.view(offset, size)
+        record = self.list.view(offset, _HEAD.unpack(head)[0])
+        return record if record is not None and is_record(record, offset) else None
 
     def store_ms_at(self, offset: int) -> int:
         """Store time of the record at `offset`, -1 when it cannot be read."""
@@ -256,3 +254,11 @@ class CommitLog:
         position = STORE_MS_AT + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
         stored = self.list.view(offset + position, _STORE_MS.size)
         return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
+
+
+def is_record(data: memoryview, offset: int) -> bool:
+    """Do these bytes say that they are the record of this length at this physical offset?"""
+    if len(data) < _HEAD.size:
+        return False
+    size, magic, own_offset = _HEAD.unpack_from(data)
+    return bool(size == len(data) and own_offset == offset and magic in (MAGIC_V1, MAGIC_V2))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from rocketlake.store.commit_log import CommitLog
+from rocketlake.store.commit_log import CommitLog, is_record
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
@@ -91,6 +91,8 @@ class Fetch:
                 if not slices:
                     result.status = GetStatus.MESSAGE_WAS_REMOVING
                 continue
+            if not is_record(record, physical_offset):
+                continue  # damaged on disk: one bad record must not spoil the answer
             if match_record is not None and not match_record(record):
                 continue
             slices.append(record)

@@ -100,13 +100,15 @@ class GroupCommit(Service):
         self.spawn("deadlines", self._watch_deadlines())
 
     def wait(self, target: int, waiter: Waiter, timeout_ms: int) -> None:
-        """Call `waiter(True)` when the log is safe up to `target`, `waiter(False)` at the timeout or a failed sync."""
+        """Call `waiter(True)` when the log is safe up to `target`, `waiter(False)` at the timeout or a failed sync.
+
+        The append that led to `target` has called `wake`.
+        """
         if self._sync.failure:
             waiter(False)
             return
         self._sync.flushed.wait(target, waiter, self._clock.monotonic() + timeout_ms / 1000)
         self._somebody_waits.set()
-        self.wake()
 
     def wake(self) -> None:
         """Sync at the end of this loop turn, so that all messages of a chunk of requests share it."""

@@ -22,6 +22,8 @@ from rocketlake.store.paths import offset_file_name
 
 __all__ = ["FlushJob", "MappedFileList"]
 
+_LOOK_CHUNK = 1024 * 1024
+
 OpenFile = Callable[[Path], File]
 """path -> the new, zero-filled file; raises OSError or StoreError."""
 
@@ -77,12 +79,12 @@ class MappedFileList:
     def load(self, open_existing: OpenFile | None = None, *, cut_at_damage: bool = False) -> None:
         """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
 
-        Raises StoreError for a file of another length (except an empty last one, which is removed) and for a gap. With
-        `cut_at_damage` (derived files after a power cut) that file and those behind it are removed instead.
+        A last file that was not made to its end is removed. Raises StoreError for any other file of a wrong length, and
+        for a gap. With `cut_at_damage` (derived files after a power cut) it and those behind it are removed instead.
         """
         open_existing = open_existing or self._disk.open
         names = self._names()
-        if names and self._disk.size(self.folder / names[-1]) == 0:
+        if names and self._is_unfinished(self.folder / names[-1]):
             self._disk.remove(self.folder / names.pop())
         for number, name in enumerate(names):
             path = self.folder / name
@@ -97,6 +99,18 @@ class MappedFileList:
             mapped.wrote = mapped.committed = mapped.flushed = mapped.size
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
+
+    def _is_unfinished(self, path: Path) -> bool:
+        """Is this a file whose making a crash has interrupted: too short, and nothing in it yet?"""
+        size = self._disk.size(path)
+        if size >= self.file_size:
+            return False
+        file = self._disk.open(path)
+        try:
+            chunks = (file.pread(_LOOK_CHUNK, position) for position in range(0, size, _LOOK_CHUNK))
+            return not any(chunk.strip(b"\0") for chunk in chunks)
+        finally:
+            file.close()
 
     def _damage(self, path: Path) -> StoreError | None:
         """Why the file cannot be the next one of this list."""
@@ -266,6 +280,8 @@ class MappedFileList:
                 mapped.rewrite(max(0, offset - mapped.start))
                 mapped.file.sync()
                 mapped.flushed = mapped.committed
+        if self.files:
+            self._disk.sync_dir(self.folder)  # whoever made the last file may not have come to it
         self.flushed_offset = self.wrote_offset
 
     def drop_first(self, count: int) -> list[MappedFile]:

@@ -134,8 +134,8 @@ class MessageStore(Service):
         except OSError as error:
             raise StoreError(f"the store cannot be opened: {error}", path=str(self._paths.root)) from error
         finally:
-            if self._closed and self._lock is not None:
-                self._lock.close()
+            if self._closed:
+                self._release()
         self.dispatch.on_arrival = self._arrived
         await super().start()
         for service in self._services:
@@ -328,14 +328,12 @@ class MessageStore(Service):
                 self._timed.wake()
         elif self.log.pool is not None:
             self._pool_commit.wake()
+        if self.config.sync_flush:
+            self._group.wake()
 
     def when_durable(self, result: PutResult, *, wait: bool, done: Callable[[PutStatus], object]) -> None:
         """Call `done` with the final status: at once, or with SYNC_FLUSH and `wait` after the sync or its timeout."""
-        if not result.status.is_stored or not self.config.sync_flush:
-            done(result.status)
-            return
-        if not wait:
-            self._group.wake()
+        if not (wait and self.config.sync_flush and result.status.is_stored):
             done(result.status)
             return
 
@@ -375,6 +373,7 @@ class MessageStore(Service):
             self._commit_failure = f"the write pool cannot be committed: {error}"
             raise
         self._commit_failure = ""
+        self._timed.wake()
         if not self._waits_for_sync:
             self._dispatch_readable()
 

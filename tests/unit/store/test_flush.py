@@ -114,6 +114,7 @@ async def test_all_senders_of_one_turn_share_a_sync(parts: Parts) -> None:
     await group.start()
     for name in "abc":
         group.wait(parts.append(10), parts.tell(name), 5000)
+        group.wake()
     await parts.clock.settle()
     assert len(parts.worker.pending) == 1
     parts.worker.run_all()
@@ -126,6 +127,7 @@ async def test_senders_that_come_during_a_sync_share_the_next(parts: Parts) -> N
     group = GroupCommit(parts.sync, parts.clock)
     await group.start()
     group.wait(parts.append(10), parts.tell("a"), 5000)
+    group.wake()
     await parts.clock.settle()
     group.wait(parts.append(10), parts.tell("b"), 5000)
     group.wait(parts.append(10), parts.tell("c"), 5000)
@@ -142,6 +144,7 @@ async def test_a_slow_sync_times_out_at_five_seconds_and_later_senders_wait_on(p
     group = GroupCommit(parts.sync, parts.clock)
     await group.start()
     group.wait(parts.append(10), parts.tell("a"), 5000)
+    group.wake()
     await parts.clock.run_for(1000)
     group.wait(parts.append(10), parts.tell("b"), 5000)
     await parts.clock.run_for(3999)

@@ -71,12 +71,21 @@ def test_a_file_of_another_length_is_named() -> None:
         new_list(files, 60)
 
 
-def test_an_empty_last_file_is_removed() -> None:
+@pytest.mark.parametrize("length", [0, 1, 39])
+def test_a_last_file_that_was_not_made_to_its_end_is_removed(length: int) -> None:
     files = MemoryFiles()
     filled(files, 2)
-    files.open(LOG / "00000000000000000040", create=True)
+    files.open(LOG / "00000000000000000040", size=length, create=True)
     assert new_list(files).max_offset == 40
     assert files.list_dir(LOG) == ["00000000000000000000"]
+
+
+def test_a_short_last_file_with_something_in_it_is_named() -> None:
+    files = MemoryFiles()
+    filled(files, 2)
+    files.write_bytes(LOG / "00000000000000000040", bytes(30) + b"x")
+    with pytest.raises(StoreError, match=r"31 bytes long.*00000000000000000040"):
+        new_list(files)
 
 
 def test_a_gap_between_files_is_named() -> None:

@@ -204,6 +204,14 @@ async def test_sync_flush_is_answered_and_readable_after_the_sync(world: World) 
     assert (told, bodies_of(store)) == ([PutStatus.OK], [b"safe"])
 
 
+async def test_with_sync_flush_a_put_is_synced_though_nobody_asks_when(world: World) -> None:
+    store = await world.started(flush_disk_type="SYNC_FLUSH")
+    put_ok(store, b"of the broker itself")
+    await world.clock.settle()
+    assert store.flushed_offset == store.max_physical_offset
+    assert bodies_of(store) == [b"of the broker itself"]
+
+
 async def test_a_slow_sync_is_a_timeout_after_five_seconds(world: World) -> None:
     told: list[PutStatus] = []
     store = await world.started(hold_sync=True, flush_disk_type="SYNC_FLUSH")

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.worker import HandWorker
+from rocketlake.store.checkpoint import Checkpoint
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file import PAGE
+from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
+
+
+class Parts:
+    """Two queues, a checkpoint and a worker that works when told."""
+
+    def __init__(self) -> None:
+        self.files = FaultyFiles(MemoryFiles())
+        self.queues = [MappedFileList(Path(f"/q{number}"), 8 * PAGE, self.files) for number in (0, 1)]
+        self.checkpoint = Checkpoint(self.files, Path("/checkpoint"))
+        self.checkpoint.load()
+        self.dispatched_ms = 0
+        self.clock = ManualClock()
+        self.worker = HandWorker()
+        self.flush = QueueFlush(
+            self.to_flush, lambda: self.dispatched_ms, self.checkpoint, StoreConfig(), self.clock, self.worker
+        )
+
+    def to_flush(self, least_pages: int) -> Sequence[SyncJob]:
+        return [job for queue in self.queues if (job := queue.to_flush(least_pages)) is not None]
+
+    def append(self, queue: int, size: int, store_ms: int) -> None:
+        self.queues[queue].append(bytes(size))
+        self.dispatched_ms = store_ms
+
+
+@pytest.fixture
+def parts() -> Parts:
+    return Parts()
+
+
+def test_a_thorough_round_says_what_was_dispatched_when_it_began(parts: Parts) -> None:
+    parts.append(0, 20, 100)
+    parts.flush.flush(thorough=True)
+    parts.append(1, 20, 900)
+    assert parts.checkpoint.logics_ms == 0
+    parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 100
+    assert parts.queues[0].flushed_offset == 20
+    assert parts.queues[1].flushed_offset == 0
+
+
+def test_a_round_by_pages_promises_nothing(parts: Parts) -> None:
+    parts.append(0, 2 * PAGE, 100)
+    parts.append(1, PAGE, 200)
+    parts.flush.flush(thorough=False)
+    parts.worker.run_all()
+    assert parts.queues[0].flushed_offset == 2 * PAGE
+    assert parts.queues[1].flushed_offset == 0
+    assert parts.checkpoint.logics_ms == 0
+
+
+def test_rounds_do_not_overlap(parts: Parts) -> None:
+    parts.append(0, 20, 100)
+    parts.flush.flush(thorough=True)
+    parts.flush.flush(thorough=True)
+    assert len(parts.worker.pending) == 1
+
+
+def test_a_failed_sync_freezes_the_promise_and_the_other_queues_are_still_synced(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts.append(0, 20, 100)
+    parts.append(1, 20, 200)
+    parts.files.plan.add(Fault("sync", "/q0", times=1))
+    parts.flush.flush(thorough=True)
+    parts.worker.run_all()
+    assert parts.queues[1].flushed_offset == 20
+    parts.append(1, 20, 300)
+    parts.flush.flush(thorough=True)
+    assert not parts.worker.pending
+    assert parts.checkpoint.logics_ms == 0
+    assert "cannot be synced" in caplog.text
+
+
+async def test_rounds_come_every_second_and_are_thorough_every_minute(parts: Parts) -> None:
+    await parts.flush.start()
+    parts.append(0, 20, 100)
+    await parts.clock.run_for(59_000)
+    parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 0
+    for _ in range(2):
+        await parts.clock.run_for(1000)
+        parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 100
+    await parts.flush.stop()
+
+
+async def test_the_checkpoint_is_written_each_second_if_it_changed(parts: Parts) -> None:
+    writer = CheckpointWriter(parts.checkpoint, lambda: None, parts.clock, parts.worker)
+    await writer.start()
+    await parts.clock.run_for(5000)
+    assert not parts.worker.pending
+    parts.checkpoint.physic_ms = 77
+    await parts.clock.run_for(1000)
+    parts.worker.run_all()
+    assert not parts.checkpoint.changed
+    await writer.stop()
+
+
+async def test_a_checkpoint_that_cannot_be_written_is_tried_again(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = CheckpointWriter(parts.checkpoint, lambda: None, parts.clock, parts.worker)
+    parts.checkpoint.physic_ms = 77
+    parts.files.plan.add(Fault("pwrite", "checkpoint", times=1))
+    writer.write()
+    parts.worker.run_all()
+    assert "cannot be written" in caplog.text
+    writer.write()
+    parts.worker.run_all()
+    assert not parts.checkpoint.changed
