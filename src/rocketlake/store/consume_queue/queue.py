@@ -29,7 +29,7 @@ __all__ = ["ConsumeQueue", "Entry", "first_offset"]
 
 _log = get_logger(__name__)
 
-_RECOVER_FILES = 3  # as many as Apache reads: older ones were flushed long ago
+_RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
 Entry = tuple[int, int, int]
@@ -160,7 +160,7 @@ class ConsumeQueue:
                 offset,
             )
             return
-        mapped = self._list.file_for_append(target)
+        self._list.file_for_append(target)
         while (gap := target - self._list.wrote_offset) > 0:
             mapped = self._list.file_for_append()
             mapped.append(FILLER * (min(gap, mapped.room) // ENTRY_SIZE))
@@ -174,7 +174,7 @@ class ConsumeQueue:
         """
         files = self._list.files
         if files:
-            first = max(0, len(files) - _RECOVER_FILES)
+            first = max(0, len(files) - _RECOVER_FILES)  # see _keep_old_files_flushed
             if not all_flushed:
                 for mapped in files[first:]:
                     mapped.flushed = 0
@@ -213,8 +213,7 @@ class ConsumeQueue:
             self._cut(kept * ENTRY_SIZE)
 
     def _cut(self, position: int, *, safe: bool = True) -> None:
-        """Forget what lies behind `position`. `safe`: on disk, too, else a power cut could bring it back behind newer
-        entries."""
+        """Forget what lies behind `position`; `safe` on disk, too: a power cut must not bring it back behind new entries."""
         count = len(self._list.files)
         self._list.truncate(position)
         last = self._list.last

@@ -15,13 +15,10 @@ from pathlib import Path
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
-from rocketlake.base.logs import get_logger
 from rocketlake.store.key_index.file import KeyIndexFile
 from rocketlake.store.key_index.layout import file_size, key_hash
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
-
-_log = get_logger(__name__)
 
 _NO_LIMIT = 2**63 - 1
 
@@ -93,13 +90,18 @@ class KeyIndex:
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)
 
     def _without_unfinished(self, names: list[str]) -> list[str]:
-        """The names without the newest file, if a crash left it shorter than it was made; it was never safe then."""
-        if names and self._disk.size(self.folder / names[-1]) < file_size(self._slots, self._entries_max):
-            first_is_whole = self._disk.size(self.folder / names[0]) == file_size(self._slots, self._entries_max)
-            if first_is_whole or len(names) == 1:  # else other sizes are set than the index was made with
-                self._disk.remove(self.folder / names[-1])
-                return names[:-1]
-        return names
+        """The names before the first file that a crash left shorter than it was made; that one was never safe.
+
+        Several can be short: files are synced by interval, and small ones fill up faster than that.
+        """
+        whole = file_size(self._slots, self._entries_max)
+        sizes = [self._disk.size(self.folder / name) for name in names]
+        keep = next((at for at, size in enumerate(sizes) if size < whole), len(names))
+        if len(names) > 1 and len(set(sizes)) == 1:
+            return names  # all of one length: made with other settings; opening one of them says so
+        for name in names[keep:]:
+            self._disk.remove(self.folder / name)
+        return names[:keep]
 
     def _open(self, name: str) -> KeyIndexFile:
         return KeyIndexFile(self._disk, self.folder / name, slots=self._slots, entries_max=self._entries_max)
