@@ -213,7 +213,7 @@ class ConsumeQueue:
             self._cut(kept * ENTRY_SIZE)
 
     def _cut(self, position: int, *, safe: bool = True) -> None:
-        """Forget what lies behind `position`; `safe` on disk, too: a power cut must not bring it back behind new entries."""
+        """Forget what lies behind `position`. `safe`: on disk, too, so that no power cut brings it back."""
         count = len(self._list.files)
         self._list.truncate(position)
         last = self._list.last
