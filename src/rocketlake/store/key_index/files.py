@@ -8,6 +8,7 @@ Invariant: files are in the order of their names and of their physical offsets.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -150,7 +151,14 @@ class KeyIndex:
         self._disk.make_dirs(self.folder)
         if last is not None:
             last.write_out()
-        file = self._open(self._new_name(last))
+        name = self._new_name(last)
+        try:
+            file = self._open(name)
+        except OSError:
+            # A full disk leaves a name without content, and the next try has another name.
+            with contextlib.suppress(OSError):
+                self._disk.remove(self.folder / name)
+            raise
         self._new_names = True
         if last is not None:
             file.follow(last)
