@@ -9,8 +9,6 @@ Invariant: one save at a time; a change made during a save is saved by the next 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
@@ -18,24 +16,14 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.saved_json import save_text
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.broker.saved_table import SavedTable
 
-__all__ = ["NOT_SAVED", "SavedTable", "TableSaver"]
+__all__ = ["NOT_SAVED", "TableSaver"]
 
 NOT_SAVED = "the change is in force, but could not be saved; see the broker's log"
 """What a requester is told whose change reached memory only."""
 
 _log = get_logger("broker.table_saver")
-
-
-class SavedTable(Protocol):
-    """A table that can say what its file should hold."""
-
-    path: Path
-    changed: bool
-
-    def to_text(self) -> str:
-        """The whole text of the file."""
-        ...
 
 
 class TableSaver(Service):
@@ -60,13 +48,14 @@ class TableSaver(Service):
         self.spawn("tick", self._tick())
 
     async def stop(self) -> None:
-        """Save what is left, then end."""
+        """Save what is left, each table for itself, then end; what the disk refuses is logged."""
         await super().stop()
         await self._worker.close()
         for table in self._tables:
-            if table.changed:
-                table.changed = False
-                save_text(self._files, table.path, table.to_text())
+            try:
+                table.save()
+            except OSError as error:
+                _log.error("%s could not be saved, its last changes are lost: %s", table.path, error)
 
     def when_saved(self, done: Callable[[bool], None]) -> None:
         """Save now; `done(True)` when all changes made so far are on disk, `done(False)` if that failed."""

@@ -14,36 +14,32 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.base.json_text import parse
-from rocketlake.base.saved_json import load_text
-from rocketlake.model.topic import DataVersion
+from rocketlake.broker.saved_table import SavedTable
 
 __all__ = ["DelayProgress"]
 
 
-class DelayProgress:
+class DelayProgress(SavedTable):
     """Next queue offset by delay level."""
+
+    holds = "the table of delay offsets"
+    without_file = "to deliver all delayed messages again"
 
     def __init__(
         self, path: Path, files: Files, clock: Clock, flushed_offset: Callable[[], int], version_step: int = 200
     ) -> None:
         """`flushed_offset`: how much of the commit log is on disk; `version_step`: delayOffsetUpdateVersionStep."""
-        self.path = path
-        self.data_version = DataVersion(timestamp=clock.now_ms())
-        self._files = files
-        self._clock = clock
+        super().__init__(path, files, clock, version_step=version_step)
+        self._moved = False
         self._flushed_offset = flushed_offset
-        self._version_step = version_step
-        self._steps = 0
         self._next: dict[int, int] = {}
         self._safe: dict[int, int] = {}
         self._unsafe: dict[int, deque[tuple[int, int]]] = {}
-        self._moved = False
 
     @property
     def changed(self) -> bool:
@@ -67,47 +63,16 @@ class DelayProgress:
             log_offset = max(log_offset, unsafe[-1][0])
         unsafe.append((log_offset, next_offset))
         self._settle(level)
-        self._moved = True
-        self._steps += 1
-        if self._steps % self._version_step == 0:
-            self.data_version = self.data_version.next(self._clock.now_ms())
+        self._note_change()
 
     def to_text(self) -> str:
         """The text of delayOffset.json as far as it is safe."""
         for level in list(self._unsafe):
             self._settle(level)
-        version = self.data_version
-        return to_pretty_text(
-            {
-                "dataVersion": {
-                    "counter": version.counter,
-                    "stateVersion": version.state_version,
-                    "timestamp": version.timestamp,
-                },
-                "offsetTable": dict(sorted(self._safe.items())),
-            }
-        )
+        return to_pretty_text({"dataVersion": self._version_on_wire(), "offsetTable": dict(sorted(self._safe.items()))})
 
-    def load(self) -> None:
-        """Read delayOffset.json; a missing file starts every level at 0. StoreError if it is not JSON."""
-        text = load_text(self._files, self.path)
-        if text is None:
-            return
-        try:
-            wire = parse(text)
-            version = wire.get("dataVersion") or {}
-            self.data_version = DataVersion(
-                counter=int(version.get("counter", 0)),
-                state_version=int(version.get("stateVersion", 0)),
-                timestamp=int(version.get("timestamp", self.data_version.timestamp)),
-            )
-            self._safe = {int(level): int(offset) for level, offset in (wire.get("offsetTable") or {}).items()}
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise StoreError(
-                f"delay offsets cannot be read: {error}",
-                path=str(self.path),
-                hint=f"restore it from {self.path}.bak, or move it away: delayed messages are then delivered again",
-            ) from error
+    def _take(self, wire: dict[str, Any]) -> None:
+        self._safe = {int(level): int(offset) for level, offset in (wire.get("offsetTable") or {}).items()}
         self._next = dict(self._safe)
 
     def _settle(self, level: int) -> None:

@@ -17,14 +17,12 @@ from typing import Any
 import msgspec
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.base.json_text import parse
-from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.broker.saved_table import SavedTable
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.names import check_group, is_system_group
-from rocketlake.model.topic import DataVersion
 from rocketlake.protocol.bodies.body import convert
 from rocketlake.protocol.bodies.group import GroupEntry
 
@@ -44,16 +42,15 @@ READ_FORBIDDEN = 4
 """The bit of a forbidden topic that a group may not read."""
 
 
-class GroupTable:
+class GroupTable(SavedTable):
     """Group settings by group name."""
+
+    holds = "the table of consumer groups"
+    without_file = "to start with the built-in groups only"
 
     def __init__(self, path: Path, files: Files, clock: Clock, *, auto_create: bool = True) -> None:
         """`auto_create`: autoCreateSubscriptionGroup."""
-        self.path = path
-        self.changed = False
-        self.data_version = DataVersion(timestamp=clock.now_ms())
-        self._files = files
-        self._clock = clock
+        super().__init__(path, files, clock)
         self._auto_create = auto_create
         self._groups = {name: GroupConfig(name) for name in BUILTIN_GROUPS}
         self._forbidden: dict[str, dict[str, int]] = {}
@@ -113,56 +110,21 @@ class GroupTable:
         """All forbidden bits by group and topic (a copy)."""
         return {group: dict(topics) for group, topics in self._forbidden.items()}
 
-    def load(self) -> None:
-        """Read subscriptionGroup.json over the built-in groups. StoreError if neither it nor its copy is JSON."""
-        text = load_text(self._files, self.path)
-        if text is None:
-            return
-        try:
-            self._take(parse(text))
-        except (UsageError, ValueError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"the consumer groups cannot be read: {error}",
-                path=str(self.path),
-                hint=f"restore it from {self.path}.bak, or move it away to start with the built-in groups only",
-            ) from error
-        self.changed = False
-
-    def save(self) -> None:
-        """Write subscriptionGroup.json now, if anything changed."""
-        if self.changed:
-            self.changed = False
-            save_text(self._files, self.path, self.to_text())
-
     def to_text(self) -> str:
         """The text of subscriptionGroup.json."""
         return to_pretty_text(
             {
-                "dataVersion": {
-                    "counter": self.data_version.counter,
-                    "stateVersion": self.data_version.state_version,
-                    "timestamp": self.data_version.timestamp,
-                },
+                "dataVersion": self._version_on_wire(),
                 "forbiddenTable": self._forbidden,
                 "subscriptionGroupTable": {name: _to_wire(group) for name, group in self._groups.items()},
             }
         )
 
     def _take(self, wire: dict[str, Any]) -> None:
-        version = wire.get("dataVersion") or {}
-        self.data_version = DataVersion(
-            counter=int(version.get("counter", 0)),
-            state_version=int(version.get("stateVersion", 0)),
-            timestamp=int(version.get("timestamp", self.data_version.timestamp)),
-        )
         for name, group in (wire.get("subscriptionGroupTable") or {}).items():
             self._groups[name] = convert(GroupEntry, {"groupName": name, **group}).to_model()
         for name, topics in (wire.get("forbiddenTable") or {}).items():
             self._forbidden[name] = {topic: int(bits) for topic, bits in topics.items()}
-
-    def _note_change(self) -> None:
-        self.data_version = self.data_version.next(self._clock.now_ms())
-        self.changed = True
 
 
 def _to_wire(group: GroupConfig) -> dict[str, Any]:

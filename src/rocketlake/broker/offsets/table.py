@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
-from rocketlake.base.json_text import parse, to_text
-from rocketlake.base.saved_json import load_text, save_text
-from rocketlake.model.topic import DataVersion
+from rocketlake.base.json_text import to_text
+from rocketlake.broker.saved_table import SavedTable
 
 __all__ = ["NO_OFFSET", "OffsetTable"]
 
@@ -50,18 +48,15 @@ _Offsets = dict[str, dict[str, dict[int, int]]]
 """By group, topic and queue id."""
 
 
-class OffsetTable:
+class OffsetTable(SavedTable):
     """Committed queue offsets by group, topic and queue id."""
+
+    holds = "the table of consumer offsets"
+    without_file = "to start without offsets"
 
     def __init__(self, path: Path, files: Files, clock: Clock, version_step: int = 500) -> None:
         """`version_step`: commits per step of the data version (consumerOffsetUpdateVersionStep)."""
-        self.path = path
-        self.changed = False
-        self.data_version = DataVersion(timestamp=clock.now_ms())
-        self._files = files
-        self._clock = clock
-        self._version_step = version_step
-        self._commits = 0
+        super().__init__(path, files, clock, version_step=version_step)
         self._committed: dict[str, dict[str, _Line]] = {}
         self._pulled: _Offsets = {}
         self._restart: _Offsets = {}
@@ -81,10 +76,7 @@ class OffsetTable:
         line = self._line(group, topic)
         line.queues[queue_id] = offset
         line.text = None
-        self.changed = True
-        self._commits += 1
-        if self._commits % self._version_step == 0:
-            self.data_version = self.data_version.next(self._clock.now_ms())
+        self._note_change()
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
         """The offset up to which the group has fetched, -1 if unknown."""
@@ -150,27 +142,6 @@ class OffsetTable:
         if _remove_topic(self._committed, topic):
             self.changed = True
 
-    def load(self) -> None:
-        """Read consumerOffset.json; a missing file is an empty table. StoreError if neither it nor its copy is JSON."""
-        text = load_text(self._files, self.path)
-        if text is None:
-            return
-        try:
-            self._take(parse(text))
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise StoreError(
-                f"consumer offsets cannot be read: {error}",
-                path=str(self.path),
-                hint=f"restore it from {self.path}.bak, or move it away to start without offsets",
-            ) from error
-        self.changed = False
-
-    def save(self) -> None:
-        """Write consumerOffset.json now, if anything changed."""
-        if self.changed:
-            self.changed = False
-            save_text(self._files, self.path, self.to_text())
-
     def to_text(self) -> str:
         """The text of consumerOffset.json, laid out as fastjson's pretty form.
 
@@ -190,12 +161,6 @@ class OffsetTable:
         )
 
     def _take(self, wire: dict[str, Any]) -> None:
-        version = wire.get("dataVersion") or {}
-        self.data_version = DataVersion(
-            counter=int(version.get("counter", 0)),
-            state_version=int(version.get("stateVersion", 0)),
-            timestamp=int(version.get("timestamp", self.data_version.timestamp)),
-        )
         self._committed = {}
         for key, queues in (wire.get("offsetTable") or {}).items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.

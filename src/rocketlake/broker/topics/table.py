@@ -16,29 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.base.json_text import parse
-from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.broker.saved_table import SavedTable
 from rocketlake.model.names import is_system_topic
-from rocketlake.model.topic import DataVersion, TopicConfig, TopicFilterType
+from rocketlake.model.topic import TopicConfig, TopicFilterType
 
 __all__ = ["TopicTable"]
 
 
-class TopicTable:
+class TopicTable(SavedTable):
     """Topic settings by topic name."""
+
+    holds = "the topic table"
+    without_file = "to start with the built-in topics only"
 
     def __init__(self, path: Path, files: Files, clock: Clock, builtin: Iterable[TopicConfig] = ()) -> None:
         """`builtin`: topics the broker needs for itself (topics/builtin.py)."""
-        self.path = path
-        self.changed = False
-        self.data_version = DataVersion(timestamp=clock.now_ms())
+        super().__init__(path, files, clock)
         self.on_change: list[Callable[[str], None]] = []
         """Called with the name of a topic that was made, changed or deleted."""
-        self._files = files
-        self._clock = clock
         self._topics = {topic.name: topic for topic in builtin}
         self._builtin = frozenset(self._topics)
 
@@ -49,13 +46,13 @@ class TopicTable:
     def put(self, topic: TopicConfig) -> None:
         """Make or replace a topic."""
         self._topics[topic.name] = topic
-        self._note_change(topic.name)
+        self._tell_change(topic.name)
 
     def delete(self, name: str) -> bool:
         """Forget a topic; True if there was one."""
         if self._topics.pop(name, None) is None:
             return False
-        self._note_change(name)
+        self._tell_change(name)
         return True
 
     def all(self) -> Iterator[TopicConfig]:
@@ -79,56 +76,23 @@ class TopicTable:
 
     def new_version(self) -> None:
         """Make name servers take the whole table again, as after a change of the broker's own permission."""
-        self.data_version = self.data_version.next(self._clock.now_ms())
-        self.changed = True
-
-    def load(self) -> None:
-        """Read topics.json over the built-in topics; a missing file changes nothing. StoreError if it is not JSON."""
-        text = load_text(self._files, self.path)
-        if text is None:
-            return
-        try:
-            self._take(parse(text))
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise StoreError(
-                f"the topic table cannot be read: {error}",
-                path=str(self.path),
-                hint=f"restore it from {self.path}.bak, or move it away to start with the built-in topics only",
-            ) from error
-        self.changed = False
-
-    def save(self) -> None:
-        """Write topics.json now, if anything changed."""
-        if self.changed:
-            self.changed = False
-            save_text(self._files, self.path, self.to_text())
+        self._note_change()
 
     def to_text(self) -> str:
         """The text of topics.json."""
-        version = self.data_version
         return to_pretty_text(
             {
-                "dataVersion": {
-                    "counter": version.counter,
-                    "stateVersion": version.state_version,
-                    "timestamp": version.timestamp,
-                },
+                "dataVersion": self._version_on_wire(),
                 "topicConfigTable": {name: _to_wire(topic) for name, topic in self._topics.items()},
             }
         )
 
     def _take(self, wire: dict[str, Any]) -> None:
-        version = wire.get("dataVersion") or {}
-        self.data_version = DataVersion(
-            counter=int(version.get("counter", 0)),
-            state_version=int(version.get("stateVersion", 0)),
-            timestamp=int(version.get("timestamp", self.data_version.timestamp)),
-        )
         for name, topic in (wire.get("topicConfigTable") or {}).items():
             self._topics[name] = _from_wire(name, topic)
 
-    def _note_change(self, name: str) -> None:
-        self.new_version()
+    def _tell_change(self, name: str) -> None:
+        self._note_change()
         for call in self.on_change:
             call(name)
 
