@@ -111,6 +111,13 @@ class ManualClock:
         self._jump_ms += ms
 
     @property
+    def next_wake(self) -> float | None:
+        """When the next sleeper is due, in monotonic seconds; None without one."""
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)
+        return self._sleepers[0][0] / 1_000_000 if self._sleepers else None
+
+    @property
     def sleeping(self) -> int:
         """How many sleepers wait."""
         return sum(1 for _, _, woken in self._sleepers if not woken.done())

@@ -304,6 +304,11 @@ class _Node:
                 self.safe[start : min(end, size)] = self.data[start : min(end, size)]
             self.dirty.clear()
 
+    def copy(self) -> _Node:
+        twin = _Node(self.modified_ms)
+        twin.data, twin.safe, twin.dirty = bytearray(self.data), bytearray(self.safe), list(self.dirty)
+        return twin
+
     def after_power_cut(self, random: random_numbers.Random | None) -> _Node:
         """What is found at the next start; with `random`, each sector not yet synced may have reached the disk."""
         survivor = _Node(self.modified_ms)
@@ -400,6 +405,18 @@ class MemoryFiles:
     def process_died(self) -> None:
         """The process that used this disk was killed: its locks are gone, everything it wrote is still there."""
         self._locked.clear()
+
+    def killed(self) -> MemoryFiles:
+        """The disk as the next process finds it after a kill: all that was written, synced or not, and no locks.
+
+        It is a copy: what the killed process's objects still do in the simulation happens to the old disk.
+        """
+        after = MemoryFiles(capacity=self.capacity, clock=self._clock)
+        after._folders = set(self._folders)
+        copies = {id(node): node.copy() for node in (*self._nodes.values(), *self._safe_names.values())}
+        after._nodes = {path: copies[id(node)] for path, node in self._nodes.items()}
+        after._safe_names = {path: copies[id(node)] for path, node in self._safe_names.items()}
+        return after
 
     def power_cut(self, random: random_numbers.Random | None = None) -> MemoryFiles:
         """The disk as the next start finds it: what was synced, and with `random` some sectors that were not."""

@@ -1,6 +1,6 @@
 """MemoryNet: links between servers and clients of one process, without sockets, with faults on demand.
 
-Owns        hosts by name, delay, cuts and partitions, all from one seed.
+Owns        hosts by name, delay, cuts, partitions and crashes, all from one seed.
 Must not know   links, commands: it carries the bytes of any asyncio protocol, as TcpNetwork does.
 
 A stream never loses single bytes (TCP does not): "loss" cuts the connection, a partition holds everything back and
@@ -37,14 +37,24 @@ class MemoryNet:
         self.clock = clock or SystemClock()
         self.delay_ms = delay_ms
         self.cut_chance = cut_chance
-        self.listeners: dict[tuple[str, int], MakeLink] = {}
+        self.listeners: dict[tuple[str, int], MemoryListener] = {}
         self._cut: set[frozenset[str]] = set()
         self._held: list[_Pipe] = []
+        self._widows: dict[str, list[MemoryTransport]] = {}
         self._next_port = 40_000
 
     def host(self, name: str) -> MemoryHost:
-        """The network as the host `name` sees it: pass it to Server and NetClient as `network`."""
+        """The network as the host `name` sees it: pass it to Server and NetClient as `network`.
+
+        After MemoryHost.crash the next one of this name is the machine that came back: it resets old connections.
+        """
+        for widow in self._widows.pop(name, ()):
+            widow.lose(ConnectionResetError("the peer restarted"))
         return MemoryHost(self, name)
+
+    def bereave(self, name: str, transport: MemoryTransport) -> None:
+        """Remembers an end whose peer, on host `name`, fell silent."""
+        self._widows.setdefault(name, []).append(transport)
 
     def partition(self, one: str, other: str) -> None:
         """Bytes between two hosts wait from now on; connecting fails."""
@@ -79,14 +89,21 @@ class MemoryNet:
 class MemoryListener:
     """A port of a simulated host."""
 
-    def __init__(self, net: MemoryNet, host: str, port: int) -> None:
+    def __init__(self, net: MemoryNet, owner: MemoryHost, host: str, port: int, make_link: MakeLink) -> None:
         self.port = port
+        self.owner = owner
+        self.make_link = make_link
         self._net = net
         self._host = host
 
     async def close(self) -> None:
         """Accepts no more."""
-        self._net.listeners.pop((self._host, self.port), None)
+        self.shut()
+
+    def shut(self) -> None:
+        """Gives the port back, unless another incarnation of the host has it by now."""
+        if self._net.listeners.get((self._host, self.port)) is self:
+            del self._net.listeners[self._host, self.port]
 
 
 class MemoryHost:
@@ -95,25 +112,38 @@ class MemoryHost:
     def __init__(self, net: MemoryNet, name: str) -> None:
         self._net = net
         self.name = name
+        self.transports: dict[MemoryTransport, None] = {}
+        self._crashed = False
+
+    def crash(self, *, silent: bool = False) -> None:
+        """All connections end, what was on its way from here is lost, and this object reaches nobody any more.
+
+        A killed process's peers hear of it at once; a machine without power is `silent` until it is up again.
+        """
+        self._crashed = True
+        for listener in [each for each in self._net.listeners.values() if each.owner is self]:
+            listener.shut()
+        for transport in tuple(self.transports):
+            transport.vanish(silent=silent)
 
     async def listen(self, make_link: MakeLink, host: str, port: int) -> Listener:
         """See Network.listen; `host` must be this host's name."""
         port = port or self._net.free_port()
-        if (host, port) in self._net.listeners:
+        if self._crashed or (host, port) in self._net.listeners:
             raise UsageError(f"cannot listen on {host}:{port}: in use")
-        self._net.listeners[host, port] = make_link
-        return MemoryListener(self._net, host, port)
+        listener = self._net.listeners[host, port] = MemoryListener(self._net, self, host, port, make_link)
+        return listener
 
     async def connect(self, make_link: MakeLink, host: str, port: int) -> asyncio.Protocol:
         """See Network.connect."""
         await self._net.clock.sleep(self._net.delay_seconds())
-        accept = self._net.listeners.get((host, port))
-        if accept is None or self._net.is_cut(self.name, host):
+        listener = self._net.listeners.get((host, port))
+        if listener is None or self._crashed or self._net.is_cut(self.name, host):
             raise LinkError(f"cannot connect to {host}:{port}")
-        client, server = make_link(), accept()
+        client, server = make_link(), listener.make_link()
         here = (self.name, self._net.free_port())
-        near = MemoryTransport(self._net, client, here=here, there=(host, port))
-        far = MemoryTransport(self._net, server, here=(host, port), there=here)
+        near = MemoryTransport(self._net, self, client, here=here, there=(host, port))
+        far = MemoryTransport(self._net, listener.owner, server, here=(host, port), there=here)
         near.join(far)
         far.join(near)
         server.connection_made(far)
@@ -137,6 +167,11 @@ class _Pipe:
         self._chunks.append((self._net.clock.monotonic() + self._net.delay_seconds(), data))
         self.size += len(data or b"")
         self.wake()
+
+    def drop(self) -> None:
+        """What is on its way is lost."""
+        self._chunks.clear()
+        self.size = 0
 
     def wake(self) -> None:
         """Starts delivering, unless that is going on."""
@@ -173,10 +208,18 @@ class MemoryTransport(asyncio.Transport):
     """One end of a connection."""
 
     def __init__(
-        self, net: MemoryNet, protocol: asyncio.Protocol, *, here: tuple[str, int], there: tuple[str, int]
+        self,
+        net: MemoryNet,
+        owner: MemoryHost,
+        protocol: asyncio.Protocol,
+        *,
+        here: tuple[str, int],
+        there: tuple[str, int],
     ) -> None:
         super().__init__({"peername": there, "sockname": here})
         self.host = here[0]
+        self._owner = owner
+        owner.transports[self] = None
         self.reading = True
         self._net = net
         self._protocol = protocol
@@ -240,6 +283,17 @@ class MemoryTransport(asyncio.Transport):
         loop.call_soon(self.lose, None)
         loop.call_soon(self._peer.lose, ConnectionResetError("connection cut"))
 
+    def vanish(self, *, silent: bool) -> None:
+        """The host of this end crashed."""
+        self._closing = True
+        self._out.drop()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self.lose, ConnectionResetError("this host crashed"))
+        if silent:
+            self._net.bereave(self.host, self._peer)
+        else:
+            loop.call_soon(self._peer.lose, ConnectionResetError("the peer was killed"))
+
     def deliver_soon(self) -> None:
         """The other end reads again."""
         self._out.wake()
@@ -260,4 +314,5 @@ class MemoryTransport(asyncio.Transport):
         if not self._lost:
             self._lost = True
             self._closing = True
+            self._owner.transports.pop(self, None)
             self._protocol.connection_lost(problem)
