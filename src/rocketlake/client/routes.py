@@ -57,6 +57,7 @@ class RouteCache:
 
     def __init__(self) -> None:
         self._routes: dict[str, Route] = {}
+        self._templates: dict[str, Route] = {}
         self._publish: dict[str, tuple[MessageQueue, ...]] = {}
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
@@ -71,6 +72,7 @@ class RouteCache:
         changed = self._routes.get(topic) != route
         if changed:
             self._routes[topic] = route
+            self._templates.pop(topic, None)
             self._publish[topic] = publish_view(topic, route)
             self._subscribe[topic] = subscribe_view(topic, route)
         return changed
@@ -79,6 +81,7 @@ class RouteCache:
         """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker."""
         for broker in route.brokers:
             self._brokers[broker.name] = dict(broker.addresses)
+        self._templates[topic] = route
         # Java takes the smaller of its own number and the template's read queues.
         queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
         self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
@@ -121,10 +124,9 @@ class RouteCache:
         ]
 
     def drop_unrouted_brokers(self) -> None:
-        """Forget addresses that no route names any more."""
-        routed = {
-            (b.name, address) for r in self._routes.values() for b in r.brokers for address in b.addresses.values()
-        }
+        """Forget addresses that no route names any more, nor that of a template whose queues are sent to."""
+        routes = (*self._routes.values(), *self._templates.values())
+        routed = {(b.name, address) for r in routes for b in r.brokers for address in b.addresses.values()}
         for name, table in list(self._brokers.items()):
             kept = {number: address for number, address in table.items() if (name, address) in routed}
             if kept:

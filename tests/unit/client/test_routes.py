@@ -84,3 +84,13 @@ def test_masters_only_leaves_replicas_out() -> None:
     assert cache.addresses(masters_only=True) == [("a", 0, "a0:1")]
     assert cache.broker_of_topic("T") in ("a0:1", "n1:1")
     assert cache.broker_of_topic("U") is None
+
+
+def test_addresses_of_a_template_whose_queues_are_sent_to_are_kept() -> None:
+    cache = RouteCache()
+    cache.put_template("New", route(A, B), queues_max=1)
+    cache.drop_unrouted_brokers()
+    assert cache.master("b") == "b0:1"
+    cache.put("New", route(A))
+    cache.drop_unrouted_brokers()
+    assert cache.master("b") is None
