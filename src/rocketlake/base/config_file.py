@@ -18,7 +18,16 @@ from typing import Any, TypeVar
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files, PosixFiles
 
-__all__ = ["java_name", "load", "load_together", "parse_properties", "read_properties", "setting", "to_properties"]
+__all__ = [
+    "java_name",
+    "load",
+    "load_together",
+    "parse_properties",
+    "read_properties",
+    "setting",
+    "setting_texts",
+    "to_properties",
+]
 
 C = TypeVar("C")
 
@@ -58,6 +67,11 @@ def to_properties(values: Mapping[str, str]) -> str:
     return "".join(f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}\n" for key, value in values.items())
 
 
+def setting_texts(settings: Any) -> dict[str, str]:
+    """Every setting of a settings object by its Java name, as the text a properties file would hold."""
+    return {java_name(field): _to_text(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+
+
 def read_properties(path: Path, files: Files | None = None) -> dict[str, str]:
     """Read a properties file. UsageError if it is not there. UTF-8, or Latin-1 as Java would read it."""
     try:
@@ -82,13 +96,16 @@ def load_together(
     overrides: Mapping[str, Any] | None = None,
     *,
     without_effect: Collection[str] = (),
+    not_supported: Mapping[str, Collection[str]] | None = None,
     files: Files | None = None,
 ) -> tuple[Any, ...]:
     """Several settings objects out of one file, as broker.conf holds those of broker and store.
 
     UsageError names every unknown key (with the nearest known one) and every value out of range. Keys in
-    `without_effect` are known to RocketMQ but mean nothing here: they are accepted.
+    `without_effect` are known to RocketMQ but mean nothing here: they are accepted. Keys in `not_supported` promise
+    something we do not have: they are accepted only with the values given there.
     """
+    not_supported = not_supported or {}
     given: list[tuple[str, Any, str]] = []
     if path is not None:
         given += [(key, value, str(path)) for key, value in read_properties(path, files).items()]
@@ -98,6 +115,9 @@ def load_together(
     chosen: dict[type[Any], dict[str, Any]] = {cls: {} for cls in classes}
     for key, value, source in given:
         if key not in known:
+            if key in not_supported:
+                _check_harmless(key, value, source, not_supported[key])
+                continue
             if key in without_effect:
                 continue
             raise _unknown(key, source, known)
@@ -122,6 +142,15 @@ def _unknown(key: str, source: str, known: Mapping[str, Any]) -> UsageError:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists all settings"
     return UsageError(f"unknown setting {key}", where=source, hint=hint)
+
+
+def _check_harmless(key: str, value: Any, source: str, allowed: Collection[str]) -> None:
+    if str(value).strip() not in allowed:
+        raise UsageError(
+            f"setting {key} = {value}: RocketLake does not have that",
+            where=source,
+            hint=f"remove it, or set it to {' or '.join(allowed)}",
+        )
 
 
 def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: str) -> Any:
@@ -167,6 +196,14 @@ def _type_name(wanted: Any) -> str:
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return "one of " + ", ".join(wanted.__members__)
     return names.get(wanted, str(wanted))
+
+
+def _to_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, enum.Enum):
+        return value.name
+    return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _logical_lines(text: str) -> typing.Iterator[str]:

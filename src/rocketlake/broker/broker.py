@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable
 
 from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.config_file import setting_texts
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.client_sweep import ClientSweep
 from rocketlake.broker.cluster_queues import ClusterQueues
-from rocketlake.broker.config import BrokerConfig, LiveConfig, setting_texts
+from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.dispatch_table import Processors, dispatcher_rows

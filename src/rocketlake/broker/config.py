@@ -9,16 +9,16 @@ broker listens on this machine only until `bindAddress` says otherwise.
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocketlake.base.config_file import java_name, load, load_together, read_properties, setting
+from rocketlake.base.config_file import load_together, setting
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
+from rocketlake.base.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
 from rocketlake.net.admin_access import AdminAccess
@@ -26,7 +26,7 @@ from rocketlake.net.local_address import host_name
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
-__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf", "setting_texts"]
+__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf"]
 
 _NAME = re.compile(r"(?=.{1,100}$)[%|\w-]+(\.[%|\w-]+)*", re.ASCII)
 FAST_PORT_STEP = 2
@@ -179,54 +179,22 @@ UPDATABLE = frozenset(
 """Settings that UPDATE_BROKER_CONFIG may change: none of them names a file, an address or who may do what."""
 
 
-class LiveConfig:
-    """The settings in force now; `now` is replaced as a whole when one changes."""
+class LiveConfig(LiveSettings[BrokerConfig]):
+    """The settings of the broker in force now."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self.now = config
-
-    def update(self, values: Mapping[str, str]) -> None:
-        """Change settings by their Java names. UsageError for an unknown name or a bad value; then nothing changes."""
-        changed = load(BrokerConfig, overrides=values)
-        names = {field.name for field in fields(BrokerConfig) if field.name in values or java_name(field) in values}
-        self.now = replace(self.now, **{name: getattr(changed, name) for name in names})
-
-    def to_values(self) -> dict[str, str]:
-        """Every setting by its Java name, as text."""
-        return setting_texts(self.now)
-
-
-def setting_texts(settings: BrokerConfig | StoreConfig) -> dict[str, str]:
-    """Every setting by its Java name, as the text a properties file would hold."""
-    return {java_name(field): _to_text(getattr(settings, field.name)) for field in fields(settings)}
+    updatable = UPDATABLE
 
 
 def load_broker_conf(
     path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
 ) -> tuple[BrokerConfig, StoreConfig]:
     """The settings in a broker.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
-    given = {} if path is None else read_properties(path, files)
-    for key, value in {**given, **(overrides or {})}.items():
-        allowed = NOT_SUPPORTED.get(key)
-        if allowed is not None and str(value).strip() not in allowed:
-            raise UsageError(
-                f"setting {key} = {value}: this broker does not have that",
-                where="" if path is None else str(path),
-                hint=f"remove it, or set it to {' or '.join(allowed)}",
-            )
     broker, store = load_together(
         [BrokerConfig, StoreConfig],
         path,
         overrides,
-        without_effect=WITHOUT_EFFECT | STORE_KEYS_WITHOUT_EFFECT | NOT_SUPPORTED.keys(),
+        without_effect=WITHOUT_EFFECT | STORE_KEYS_WITHOUT_EFFECT,
+        not_supported=NOT_SUPPORTED,
         files=files,
     )
     return broker, store
-
-
-def _to_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, enum.Enum):
-        return value.name
-    return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)

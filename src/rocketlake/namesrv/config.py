@@ -6,15 +6,14 @@ Must not know   who asks for a change.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocketlake.base.config_file import java_name, load, load_together, read_properties, setting
-from rocketlake.base.errors import UsageError
+from rocketlake.base.config_file import load_together, setting
 from rocketlake.base.files import Files
+from rocketlake.base.live_settings import LiveSettings
 from rocketlake.net.admin_access import AdminAccess
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
@@ -63,37 +62,23 @@ UPDATABLE = frozenset(
 """Settings that UPDATE_NAMESRV_CONFIG may change: none of them names a file, an address or a permission."""
 
 
-class LiveConfig:
-    """The settings in force now; `now` is replaced as a whole when one changes."""
+class LiveConfig(LiveSettings[NameServerConfig]):
+    """The settings of the name server in force now."""
 
-    def __init__(self, config: NameServerConfig) -> None:
-        self.now = config
-
-    def update(self, values: Mapping[str, str]) -> None:
-        """Change settings by their Java names. UsageError for an unknown name or a bad value; then nothing changes."""
-        changed = load(NameServerConfig, overrides=values)
-        names = {field.name for field in fields(NameServerConfig) if field.name in values or java_name(field) in values}
-        self.now = replace(self.now, **{name: getattr(changed, name) for name in names})
-
-    def to_values(self) -> dict[str, str]:
-        """Every setting by its Java name, as text."""
-        return {java_name(field): _to_text(getattr(self.now, field.name)) for field in fields(self.now)}
+    updatable = UPDATABLE
 
 
 def load_namesrv_conf(
     path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
 ) -> NameServerConfig:
     """The settings in a namesrv.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
-    given = {} if path is None else read_properties(path, files)
-    for key, value in {**given, **(overrides or {})}.items():
-        if key in _NOT_SUPPORTED and str(value).strip() != "false":
-            raise UsageError(
-                f"setting {key} = {value}: this name server does not have that",
-                where="" if path is None else str(path),
-                hint="remove it, or set it to false",
-            )
     (config,) = load_together(
-        [NameServerConfig], path, overrides, without_effect=_WITHOUT_EFFECT | _NOT_SUPPORTED, files=files
+        [NameServerConfig],
+        path,
+        overrides,
+        without_effect=_WITHOUT_EFFECT,
+        not_supported=dict.fromkeys(_NOT_SUPPORTED, ("false",)),
+        files=files,
     )
     assert isinstance(config, NameServerConfig)
     return config
@@ -134,9 +119,3 @@ _WITHOUT_EFFECT = frozenset(
     ]
 )
 """Keys of Apache's name server that are accepted and change nothing here: thread pools and buffers we do not have."""
-
-
-def _to_text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.name if isinstance(value, enum.Enum) else str(value)

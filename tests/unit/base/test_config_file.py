@@ -157,3 +157,10 @@ def test_a_latin_1_file_is_read_as_java_would():
 def test_values_written_are_values_read():
     values = {"a b": "c=d", "#x": "=lead", "tab\t": "line\nend", "back": "\\u0041", "e": ""}
     assert parse_properties(to_properties(values)) == values
+
+
+def test_a_key_that_promises_what_there_is_not_is_taken_only_with_a_harmless_value() -> None:
+    not_supported = {"aclEnable": ("false",)}
+    load_together([], None, {"aclEnable": " false "}, not_supported=not_supported)
+    with pytest.raises(UsageError, match=r"aclEnable = true: .*set it to false"):
+        load_together([], None, {"aclEnable": "true"}, not_supported=not_supported)

@@ -1,23 +1,22 @@
 """The broker itself, as administrators see it: figures, settings, delay levels.
 
-Owns        the names of the figures, which settings a request may change and how a refusal reads.
-Must not know   what a setting does, how a figure comes about.
+Owns        the names of the figures, the code of a refused change.
+Must not know   what a setting does and which may change (config.py), how a figure comes about.
 
-Source: docs/internals/admin.md. Why there is a list of allowed keys and not of forbidden
-ones: docs/decisions/0005-admin-requests-from-this-machine.md.
+Source: docs/internals/admin.md.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.config_file import java_name, parse_properties, to_properties
+from rocketlake.base.config_file import parse_properties, to_properties
 from rocketlake.base.errors import RemoteError
+from rocketlake.base.live_settings import NotLive
 from rocketlake.base.logs import get_logger
-from rocketlake.broker.config import UPDATABLE, BrokerConfig, LiveConfig
+from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.registration import Registration
@@ -36,7 +35,6 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["AdminBroker"]
 
 _log = get_logger(__name__)
-_ALLOWED = sorted(java_name(field) for field in fields(BrokerConfig) if field.name in UPDATABLE)
 _NO_RATE = "0.0 0.0 0.0"
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 _TIMER_FIGURES = ("timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps")
@@ -82,15 +80,11 @@ class AdminBroker:
     def update_config(self, request: Request) -> Reply:
         """UPDATE_BROKER_CONFIG: change live settings, all or none; nothing is written to a file."""
         values = parse_properties(request.body.decode("utf-8", "replace"))
-        refused = sorted(values.keys() - set(_ALLOWED))
-        if refused:
-            raise RemoteError(
-                f"Can not update config in black list: {', '.join(refused)[:200]}",
-                code=ResponseCode.NO_PERMISSION,
-                hint=f"these can change while it runs: {', '.join(_ALLOWED)}; for others edit the file and restart",
-            )
         permission = self._config.now.permission
-        self._config.update(values)
+        try:
+            self._config.update(values)
+        except NotLive as error:
+            raise RemoteError(error.what, code=ResponseCode.NO_PERMISSION, hint=error.hint) from error
         _log.info("settings changed by %s: %s", request.address, values)
         if self._config.now.permission != permission:
             self._topics.new_version()
