@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rocketlake.base import java_compat
 from rocketlake.codec import property_text, record, record_batch
+from rocketlake.codec.host import encode_host
 from rocketlake.model.message import Message
 from rocketlake.protocol import frame
 from rocketlake.store import dispatch_scan
@@ -42,7 +43,7 @@ def record_cases() -> list[Case]:
     log = LOG.read_bytes()
     message = record.decode_record(log)
     block = property_text.encode(message.properties)
-    host = record.encode_host("10.0.0.1", 10911)
+    host = encode_host("10.0.0.1", 10911)
     body = bytes(1024)
     crc = zlib.crc32(body) & 0x7FFFFFFF
     batch = [Message("T", bytes(100), tags="A", keys="k") for _ in range(100)]

@@ -8,7 +8,8 @@ import pytest
 
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import MAGIC_BLANK, decode_records, encode_blank, encode_record, record_size
+from rocketlake.codec.record import decode_records, encode_blank, encode_record, record_size
+from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.model.message_id import parse_offset_message_id
 
 LOGS = sorted((Path(__file__).parent / "stores/apache-5.3.3-clean/commitlog").iterdir())

@@ -14,14 +14,9 @@ from rocketlake.base.java_pretty import to_pretty_text
 from rocketlake.codec import property_text
 from rocketlake.codec.compression import compress, decompress
 from rocketlake.codec.host import decode_host, encode_host
-from rocketlake.codec.record import (
-    RecordError,
-    decode_record,
-    decode_records,
-    encode_record,
-    record_size,
-)
+from rocketlake.codec.record import decode_record, decode_records, encode_record, record_size
 from rocketlake.codec.record_batch import decode_batch, encode_batch
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import offset_message_id, parse_offset_message_id
 from rocketlake.model.sys_flag import COMPRESSED, LZ4, ZLIB, ZSTD, mark_compressed

@@ -16,25 +16,14 @@ from collections.abc import Iterator
 
 from rocketlake.codec.compression import DECOMPRESSED_BYTES_MAX
 from rocketlake.codec.compression import decompress as decompress_body
-from rocketlake.codec.host import decode_host, encode_host
+from rocketlake.codec.host import decode_host
 from rocketlake.codec.property_text import decode as decode_properties
 from rocketlake.codec.record_layout import (
-    BLANK_BYTES,
-    BODY_LENGTH_AT,
-    BORN_HOST_AT,
-    BORN_MS_AT,
-    CRC_AT,
-    FLAG_AT,
-    MAGIC_AT,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
-    PHYSICAL_OFFSET_AT,
     PROPERTIES_BYTES_MAX,
-    QUEUE_ID_AT,
-    QUEUE_OFFSET_AT,
     RECORD_BYTES_MIN,
-    STORE_MS_AT,
     SYS_FLAG_AT,
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MAX_V1,
@@ -44,31 +33,9 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.sys_flag import BORN_HOST_V6, COMPRESSED, STORE_HOST_V6
 
 __all__ = [
-    "BLANK_BYTES",
-    "BODY_LENGTH_AT",
-    "BORN_HOST_AT",
-    "BORN_MS_AT",
-    "CRC_AT",
-    "FLAG_AT",
-    "MAGIC_AT",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "PHYSICAL_OFFSET_AT",
-    "PROPERTIES_BYTES_MAX",
-    "QUEUE_ID_AT",
-    "QUEUE_OFFSET_AT",
-    "RECORD_BYTES_MIN",
-    "STORE_MS_AT",
-    "SYS_FLAG_AT",
-    "TOPIC_BYTES_MAX",
-    "TOPIC_BYTES_MAX_V1",
-    "RecordError",
-    "decode_host",
     "decode_record",
     "decode_records",
     "encode_blank",
-    "encode_host",
     "encode_record",
     "iter_records",
     "record_size",

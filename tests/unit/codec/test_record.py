@@ -9,9 +9,6 @@ from rocketlake.codec.compression import compress
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.property_text import encode
 from rocketlake.codec.record import (
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordError,
     decode_record,
     decode_records,
     encode_blank,
@@ -19,6 +16,7 @@ from rocketlake.codec.record import (
     iter_records,
     record_size,
 )
+from rocketlake.codec.record_layout import MAGIC_V1, MAGIC_V2, RecordError
 from rocketlake.model.message import StoredMessage
 
 V4 = encode_host("10.0.0.1", 5000)

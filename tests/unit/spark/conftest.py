@@ -17,7 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from rocketlake.base.crc32 import crc32
 from rocketlake.client.errors import NoRoute
 from rocketlake.codec import property_text
-from rocketlake.codec.record import encode_host, encode_record
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import encode_record
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.brokers import Bounds, Pulled, PullOutcome

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.errors import ProtocolError, UsageError
 from rocketlake.codec.compression import compress
-from rocketlake.codec.record import decode_record, encode_host
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from rocketlake.base.files import Fault, FaultyFiles
-from rocketlake.codec.record import RecordError, decode_record
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.store.message_store import MessageStore
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
