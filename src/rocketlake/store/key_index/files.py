@@ -32,18 +32,15 @@ def index_names(folder: Path, files: Files) -> list[str]:
 class KeyIndexFlush:
     """One sync of index files: `run` on a worker, then `done` or `failed` on the loop, as with a FlushJob."""
 
-    def __init__(self, owner: KeyIndex, files: Sequence[KeyIndexFile], new_names: bool) -> None:
+    def __init__(self, owner: KeyIndex, files: Sequence[KeyIndexFile]) -> None:
         self._owner = owner
         self._files = [(file, file.count) for file in files]
         self._end_ms = owner.last_ms
-        self._new_names = new_names
 
     def run(self) -> None:
         """Sync. Raises OSError."""
         for file, _count in self._files:
             file.file.sync()
-        if self._new_names:
-            self._owner.sync_names()
 
     def done(self) -> None:
         """What had been put when the job was made is safe."""
@@ -70,7 +67,6 @@ class KeyIndex:
         self._slots = slots
         self._entries_max = entries_max
         self._not_synced: list[KeyIndexFile] = []
-        self._new_names = False
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -85,7 +81,8 @@ class KeyIndex:
         self.files = [self._open(name) for name in names]
         self.safe_ms = index_ms
         if not last_exit_ok:
-            self._new_names = True  # whoever was killed may not have come to making them safe
+            if self.files:
+                self._sync_names()  # whoever was killed may not have come to that
             # The last one always: its header may be older than its slots.
             first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)
@@ -154,12 +151,13 @@ class KeyIndex:
         name = self._new_name(last)
         try:
             file = self._open(name)
+            # At once: else a power cut may keep a name and lose one before it, and the gap would not be seen.
+            self._sync_names()
         except OSError:
             # A full disk leaves a name without content, and the next try has another name.
             with contextlib.suppress(OSError):
                 self._disk.remove(self.folder / name)
             raise
-        self._new_names = True
         if last is not None:
             file.follow(last)
         self.files.append(file)
@@ -208,12 +206,9 @@ class KeyIndex:
             return []
         for file in self._not_synced:
             file.write_out()
-        job = KeyIndexFlush(self, self._not_synced, self._new_names)
-        self._new_names = False
-        return [job]
+        return [KeyIndexFlush(self, self._not_synced)]
 
-    def sync_names(self) -> None:
-        """Make the names of new files safe. Raises OSError."""
+    def _sync_names(self) -> None:
         self._disk.sync_dir(self.folder)
         self._disk.sync_dir(self.folder.parent)
 

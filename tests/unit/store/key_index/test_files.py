@@ -226,6 +226,16 @@ def test_after_a_crash_files_of_other_settings_are_still_an_error() -> None:
     assert len(disk.list_dir(FOLDER)) == 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_before_the_first_sync_leaves_no_gap_that_replaying_cannot_fill(seed: int) -> None:
+    disk = MemoryFiles()
+    filled(disk, 40)
+    index = reopened(disk.power_cut(random.Random(seed)), clean=False)
+    for number in range(40):
+        put(index, number)
+    assert found(index, 40) == list(range(40))
+
+
 def test_strange_files_are_passed_over() -> None:
     disk = MemoryFiles()
     disk.make_dirs(FOLDER)
