@@ -57,6 +57,11 @@ class Intake:
         self._count(message.topic, result)
         return result
 
+    @property
+    def acks_at_once(self) -> bool:
+        """True when nobody ever waits for the disk: what `put` returned is final then, `when_durable` is not needed."""
+        return self._store.acks_at_once
+
     def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:
         """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
         self.waiting += 1

@@ -156,13 +156,15 @@ class Dispatch:
             self._build(entry)
 
     def _dispatch(self, entry: DispatchEntry) -> None:
-        self._build(entry)
+        is_queued = self._build(entry)
         self.position = entry.physical_offset + entry.size
-        if self.on_arrival is not None and entry.is_queued():
+        if is_queued and self.on_arrival is not None:
             self.on_arrival(entry.topic, entry.queue_id, entry.queue_offset + 1, entry.tag_code, entry.store_ms)
 
-    def _build(self, entry: DispatchEntry) -> None:
-        if entry.is_queued():
+    def _build(self, entry: DispatchEntry) -> bool:
+        """Put one record into its queue and the index; False if it belongs into no queue."""
+        is_queued = entry.is_queued()
+        if is_queued:
             try:
                 self._table.append(
                     entry.topic, entry.queue_id, entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code
@@ -172,3 +174,4 @@ class Dispatch:
         if self._index is not None and entry.is_indexed():
             self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
         self.last_store_ms = entry.store_ms
+        return is_queued

@@ -331,6 +331,11 @@ class MessageStore(Service):
         if self.config.sync_flush:
             self._group.wake()
 
+    @property
+    def acks_at_once(self) -> bool:
+        """True with ASYNC_FLUSH: nobody waits for the disk, the status of a put is final."""
+        return not self.config.sync_flush
+
     def when_durable(self, result: PutResult, *, wait: bool, done: Callable[[PutStatus], object]) -> None:
         """Call `done` with the final status: at once, or with SYNC_FLUSH and `wait` after the sync or its timeout."""
         if not (wait and self.config.sync_flush and result.status.is_stored):

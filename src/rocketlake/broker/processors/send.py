@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
@@ -195,7 +196,7 @@ class Send:
             sys_flag=header.sys_flag,
             born_ms=header.born_timestamp,
             born_host=encode_host(*request.link.remote),
-            store_host=encode_host(*self._store_address()),
+            store_host=self._store_host,
             reconsume_times=max(0, header.reconsume_times or 0),
         )
         if topic.filter_type is TopicFilterType.MULTI_TAG:
@@ -217,8 +218,8 @@ class Send:
         queue_id: int,
         unique_key: str | None,
     ) -> Reply | Held:
-        if not result.status.is_stored:
-            return _failure(result.status, result)
+        if self._intake.acks_at_once or not result.status.is_stored:
+            return self._answer(result.status, result, queue_id, unique_key)
         self._intake.when_durable(
             result,
             properties,
@@ -231,20 +232,35 @@ class Send:
             return _failure(status, result)
         config = self._config.now
         header = SendReplyHeader(
-            msg_id=self._message_ids(result.offsets or (result.physical_offset,)),
+            msg_id=self._message_ids(result.offsets) if result.offsets else self._message_id(result.physical_offset),
             queue_id=queue_id,
             queue_offset=result.queue_offset,
             transaction_id=unique_key,
             region=config.region_id,
             trace_on=config.trace_on,
         )
-        return Reply(_CODE_OF[status], header, remark=None if status is PutStatus.OK else status.name)
+        if status is PutStatus.OK:
+            return Reply(ResponseCode.SUCCESS, header)
+        return Reply(_CODE_OF[status], header, remark=status.name)
+
+    def _message_id(self, offset: int) -> str:
+        host, port = self._address
+        return offset_message_id(host, port, offset)
 
     def _message_ids(self, offsets: Sequence[int]) -> str:
-        host, port = self._store_address()
-        return ",".join([offset_message_id(host, port, offset) for offset in offsets])
+        return ",".join(map(self._message_id, offsets))
+
+    @cached_property
+    def _address(self) -> tuple[str, int]:
+        """The store address; it is known, and for good, when the first message comes."""
+        return self._store_address()
+
+    @cached_property
+    def _store_host(self) -> bytes:
+        return encode_host(*self._address)
 
 
+@lru_cache(maxsize=4096)  # remembers names that pass; a refusal is worked out every time
 def _check_name(topic: str) -> None:
     try:
         check_topic(topic)
