@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from rocketlake.base.logs import get_logger
 
@@ -20,7 +21,10 @@ log = get_logger(__name__)
 
 
 class Service:
-    """Base of everything with a start and a stop; subclasses call `super().start()` first and `super().stop()` last."""
+    """Base of everything with a start and a stop: `async with` does both.
+
+    Subclasses call `super().start()` first and `super().stop()` last.
+    """
 
     def __init__(self, name: str = "") -> None:
         self.name = name or type(self).__name__
@@ -42,6 +46,15 @@ class Service:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._tasks.difference_update(tasks)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `coroutine` until it ends or the service stops; an error is logged and given to `on_failure`."""

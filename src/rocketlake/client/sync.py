@@ -1,7 +1,8 @@
 """The blocking twin of the client: the same names and arguments, for programs without an event loop.
 
 Owns        one background thread with an event loop, shared by all blocking clients and ended with the last of them.
-Must not know   how anything is sent or consumed: every call runs the async twin and waits.
+Must not know   how anything is sent or consumed: every call runs the async twin and waits. Arguments, types and
+                docstrings are those of the twin's methods; only `instance=` cannot be given.
 
 Use from any thread. A client does not survive `fork()`: make it in the child.
 """
@@ -9,29 +10,24 @@ Use from any thread. A client does not survive `fork()`: make it in the child.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.calls.send import SendResult
-from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset, ProducerConfig
-from rocketlake.client.consumer import consumer as async_consumer
-from rocketlake.client.consumer import pull as async_pull
-from rocketlake.client.consumer import push as async_push
-from rocketlake.client.consumer.allocate import Allocate, averagely
-from rocketlake.client.consumer.listener import Listener
-from rocketlake.client.hooks import Hooks
-from rocketlake.client.producer import producer as async_producer
-from rocketlake.client.producer.producer import Callback
-from rocketlake.client.producer.queue_choice import Selector
-from rocketlake.model.message import Message, StoredMessage
+from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
+from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
+from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
+from rocketlake.client.producer.producer import Producer as AsyncProducer
+from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -90,7 +86,7 @@ class _LoopThread:
             self.loop.close()
 
 
-class _AsyncTwin(Protocol):
+class _AsyncClient(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
@@ -100,7 +96,13 @@ class _AsyncTwin(Protocol):
     ) -> None: ...
 
 
-A = TypeVar("A", bound=_AsyncTwin)
+class _AsyncConsumer(_AsyncClient, Protocol):
+    @property
+    def assignment(self) -> list[MessageQueue]: ...
+
+
+A = TypeVar("A", bound=_AsyncClient)
+C = TypeVar("C", bound=_AsyncConsumer)
 
 
 class _Blocking(Generic[A]):
@@ -177,285 +179,109 @@ class _Blocking(Generic[A]):
         return self._run(call())
 
 
-class Producer(_Blocking[async_producer.Producer]):
-    """Blocking twin of rocketlake.Producer: `with Producer("group", namesrv=...) as producer: producer.send(...)`."""
+def _takes_what(make: Callable[P, A]) -> Callable[[Callable[..., None]], Callable[Concatenate[_Blocking[A], P], None]]:
+    """Makes an `__init__` that takes what the async client takes, and holds the client made of it."""
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        namesrv: str | None = None,
-        config: ProducerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        hooks: Hooks | None = None,
-    ) -> None:
-        super().__init__(
-            async_producer.Producer(group, namesrv=namesrv, config=config, client_config=client_config, hooks=hooks)
-        )
+    def decorate(_: Callable[..., None]) -> Callable[Concatenate[_Blocking[A], P], None]:
+        @functools.wraps(make.__init__)  # for help(): the arguments and their defaults
+        def init(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if kwargs.get("instance") is not None:
+                raise UsageError("a blocking client has an instance of its own", hint="leave instance= away")
+            _Blocking.__init__(self, make(*args, **kwargs))
 
-    def send(
-        self,
-        message: Message,
-        *,
-        timeout_ms: int | None = None,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        key: str | int | None = None,
-    ) -> SendResult:
-        """Send and wait until the broker has it; see the async twin."""
-        return self._run(self._twin.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key))
+        return init
 
-    def send_oneway(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        key: str | int | None = None,
-    ) -> None:
-        """Send without waiting for an answer."""
-        self._run(self._twin.send_oneway(message, queue=queue, selector=selector, key=key))
-
-    def send_nowait(
-        self,
-        message: Message,
-        callback: Callback | None = None,
-        *,
-        timeout_ms: int | None = None,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        key: str | int | None = None,
-    ) -> None:
-        """Send in the background; `callback(result, error)` runs on the client's thread and must not block."""
-        self._call(
-            self._twin.send_nowait,
-            message,
-            callback,
-            timeout_ms=timeout_ms,
-            queue=queue,
-            selector=selector,
-            key=key,
-        )
-
-    def send_batch(
-        self,
-        messages: Sequence[Message],
-        *,
-        timeout_ms: int | None = None,
-        queue: MessageQueue | None = None,
-        key: str | int | None = None,
-    ) -> list[SendResult]:
-        """Send messages of one topic in few requests; one result per message."""
-        return self._run(self._twin.send_batch(messages, timeout_ms=timeout_ms, queue=queue, key=key))
-
-    def flush(self) -> None:
-        """Wait until every `send_nowait` so far has its result."""
-        self._run(self._twin.flush())
-
-    def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The queues a message of this topic may go to."""
-        return self._run(self._twin.queues(topic))
+    return decorate
 
 
-class PushConsumer(_Blocking[async_push.PushConsumer]):
-    """Blocking twin of rocketlake.PushConsumer; plain listeners run on worker threads."""
+def _waiting(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The twin of an async method: runs it on the loop and waits for its result."""
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        namesrv: str | None = None,
-        listener: Listener,
-        orderly: bool = False,
-        broadcasting: bool = False,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        hooks: Hooks | None = None,
-    ) -> None:
-        super().__init__(
-            async_push.PushConsumer(
-                group,
-                namesrv=namesrv,
-                listener=listener,
-                orderly=orderly,
-                broadcasting=broadcasting,
-                from_where=from_where,
-                timestamp_ms=timestamp_ms,
-                allocate=allocate,
-                config=config,
-                client_config=client_config,
-                hooks=hooks,
-            )
-        )
+    @functools.wraps(method)
+    def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(method(self._twin, *args, **kwargs))
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
-        """Read a topic, filtered by tags."""
-        self._call(self._twin.subscribe, topic, expression)
+    return call
 
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic."""
-        self._call(self._twin.unsubscribe, topic)
 
-    def suspend(self) -> None:
-        """Stop pulling for a while."""
-        self._call(self._twin.suspend)
+def _on_loop(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The twin of a plain method: calls it on the loop, where all state of a client is touched."""
 
-    def resume(self) -> None:
-        """Go on after `suspend`."""
-        self._call(self._twin.resume)
+    @functools.wraps(method)
+    def call(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call(method, self._twin, *args, **kwargs)
 
+    return call
+
+
+class _BlockingConsumer(_Blocking[C]):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues this member reads now."""
         return self._call(lambda: self._twin.assignment)
 
 
-class PullConsumer(_Blocking[async_pull.PullConsumer]):
+class Producer(_Blocking[AsyncProducer]):
+    """Blocking twin of rocketlake.Producer: `with Producer("group", namesrv=...) as producer: producer.send(...)`.
+
+    The callback of `send_nowait` runs on the client's thread and must not block.
+    """
+
+    @_takes_what(AsyncProducer)
+    def __init__(self) -> None: ...
+
+    send = _waiting(AsyncProducer.send)
+    send_oneway = _waiting(AsyncProducer.send_oneway)
+    send_nowait = _on_loop(AsyncProducer.send_nowait)
+    send_batch = _waiting(AsyncProducer.send_batch)
+    flush = _waiting(AsyncProducer.flush)
+    queues = _waiting(AsyncProducer.queues)
+
+
+class PushConsumer(_BlockingConsumer[AsyncPushConsumer]):
+    """Blocking twin of rocketlake.PushConsumer; plain listeners run on worker threads."""
+
+    @_takes_what(AsyncPushConsumer)
+    def __init__(self) -> None: ...
+
+    subscribe = _on_loop(AsyncPushConsumer.subscribe)
+    unsubscribe = _on_loop(AsyncPushConsumer.unsubscribe)
+    suspend = _on_loop(AsyncPushConsumer.suspend)
+    resume = _on_loop(AsyncPushConsumer.resume)
+
+
+class PullConsumer(_BlockingConsumer[AsyncPullConsumer]):
     """Blocking twin of rocketlake.PullConsumer."""
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        namesrv: str | None = None,
-        auto_commit: bool = True,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-    ) -> None:
-        super().__init__(
-            async_pull.PullConsumer(
-                group,
-                namesrv=namesrv,
-                auto_commit=auto_commit,
-                from_where=from_where,
-                timestamp_ms=timestamp_ms,
-                allocate=allocate,
-                config=config,
-                client_config=client_config,
-            )
-        )
+    @_takes_what(AsyncPullConsumer)
+    def __init__(self) -> None: ...
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
-        """Share the topic's queues with the other members of the group."""
-        self._call(self._twin.subscribe, topic, expression)
-
-    def unsubscribe(self, topic: str) -> None:
-        """Stop reading a topic."""
-        self._call(self._twin.unsubscribe, topic)
-
-    def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
-        """Read exactly these queues, whatever other members do."""
-        self._call(self._twin.assign, queues, expression)
-
-    def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of the topic that can be read."""
-        return self._run(self._twin.fetch_queues(topic))
-
-    @property
-    def assignment(self) -> list[MessageQueue]:
-        """The queues read now."""
-        return self._call(lambda: self._twin.assignment)
-
-    def poll(self, timeout_ms: float = async_pull.POLL_TIMEOUT_MS, max_messages: int = 32) -> list[StoredMessage]:
-        """The next messages, [] when none came in time."""
-        return self._run(self._twin.poll(timeout_ms, max_messages))
-
-    def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that poll hands out of this queue."""
-        return self._run(self._twin.position(queue))
-
-    def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at this offset."""
-        self._run(self._twin.seek(queue, offset))
-
-    def seek_to_begin(self, *queues: MessageQueue) -> None:
-        """Go on at the oldest message kept, in these queues or in all that are read."""
-        self._run(self._twin.seek_to_begin(*queues))
-
-    def seek_to_end(self, *queues: MessageQueue) -> None:
-        """Go on at the next message to come, in these queues or in all that are read."""
-        self._run(self._twin.seek_to_end(*queues))
-
-    def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
-        """For each queue the first offset stored at or after this time."""
-        return self._run(self._twin.offsets_for_time(queues, timestamp_ms))
-
-    def begin_offset(self, queue: MessageQueue) -> int:
-        """The offset of the oldest message kept."""
-        return self._run(self._twin.begin_offset(queue))
-
-    def end_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message will get."""
-        return self._run(self._twin.end_offset(queue))
-
-    def pause(self, queues: Collection[MessageQueue]) -> None:
-        """Hand out nothing of these queues until `resume`."""
-        self._call(self._twin.pause, queues)
-
-    def resume(self, queues: Collection[MessageQueue]) -> None:
-        """Go on after `pause`."""
-        self._call(self._twin.resume, queues)
-
-    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Commit now: all that polls handed out, or these offsets."""
-        self._run(self._twin.commit(offsets))
-
-    def committed(self, queue: MessageQueue) -> int:
-        """The group's offset at the broker; -1 when it never committed."""
-        return self._run(self._twin.committed(queue))
+    subscribe = _on_loop(AsyncPullConsumer.subscribe)
+    unsubscribe = _on_loop(AsyncPullConsumer.unsubscribe)
+    assign = _on_loop(AsyncPullConsumer.assign)
+    fetch_queues = _waiting(AsyncPullConsumer.fetch_queues)
+    poll = _waiting(AsyncPullConsumer.poll)
+    position = _waiting(AsyncPullConsumer.position)
+    seek = _waiting(AsyncPullConsumer.seek)
+    seek_to_begin = _waiting(AsyncPullConsumer.seek_to_begin)
+    seek_to_end = _waiting(AsyncPullConsumer.seek_to_end)
+    offsets_for_time = _waiting(AsyncPullConsumer.offsets_for_time)
+    begin_offset = _waiting(AsyncPullConsumer.begin_offset)
+    end_offset = _waiting(AsyncPullConsumer.end_offset)
+    pause = _on_loop(AsyncPullConsumer.pause)
+    resume = _on_loop(AsyncPullConsumer.resume)
+    commit = _waiting(AsyncPullConsumer.commit)
+    committed = _waiting(AsyncPullConsumer.committed)
 
 
-class Consumer(_Blocking[async_consumer.Consumer]):
+class Consumer(_BlockingConsumer[AsyncConsumer]):
     """Blocking twin of rocketlake.Consumer: `with Consumer("group", "topic") as c: for message in c: ...`."""
 
-    def __init__(
-        self,
-        group: str,
-        topic: str | None = None,
-        expression: str = "*",
-        *,
-        topics: Mapping[str, str] | None = None,
-        namesrv: str | None = None,
-        orderly: bool = False,
-        broadcasting: bool = False,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        hooks: Hooks | None = None,
-    ) -> None:
-        super().__init__(
-            async_consumer.Consumer(
-                group,
-                topic,
-                expression,
-                topics=topics,
-                namesrv=namesrv,
-                orderly=orderly,
-                broadcasting=broadcasting,
-                from_where=from_where,
-                timestamp_ms=timestamp_ms,
-                allocate=allocate,
-                config=config,
-                client_config=client_config,
-                hooks=hooks,
-            )
-        )
+    @_takes_what(AsyncConsumer)
+    def __init__(self) -> None: ...
 
-    def receive(self, timeout_ms: float | None = None) -> StoredMessage | None:
-        """The next message, None when none came in time; acknowledges the one before."""
-        return self._run(self._twin.receive(timeout_ms))
-
-    def later(self, *, delay_level: int | None = None, suspend_ms: int | None = None) -> None:
-        """The message in your hands is not consumed: it comes again."""
-        self._call(self._twin.later, delay_level=delay_level, suspend_ms=suspend_ms)
+    receive = _waiting(AsyncConsumer.receive)
+    later = _on_loop(AsyncConsumer.later)
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return self
@@ -465,8 +291,3 @@ class Consumer(_Blocking[async_consumer.Consumer]):
         if message is None:
             raise StopIteration
         return message
-
-    @property
-    def assignment(self) -> list[MessageQueue]:
-        """The queues this member reads now."""
-        return self._call(lambda: self._twin.assignment)

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rocketlake.client.config import FirstOffset
+from rocketlake.client.config import MINUTE, FirstOffset
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import RETRY_PREFIX
+
+TIMESTAMP_BACK_MS = 30 * MINUTE
+"""How far back a group starts that wants TIMESTAMP and names none."""
 
 
 @dataclass(frozen=True, slots=True)

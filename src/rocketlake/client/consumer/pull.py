@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Self
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, UsageError
@@ -22,7 +21,7 @@ from rocketlake.client.alarm import Alarm
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.fetch import Fetch
-from rocketlake.client.consumer.first_offset import StartPolicy
+from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.membership import ConsumeType, Membership
 from rocketlake.client.consumer.offset_store import RemoteOffsets
 from rocketlake.client.consumer.puller import Puller
@@ -37,7 +36,6 @@ from rocketlake.model.subscription import Subscription, parse_subscription
 
 log = get_logger(__name__)
 POLL_TIMEOUT_MS = 5000
-TIMESTAMP_BACK_MS = 30 * 60 * 1000
 
 
 class PullConsumer(Service):
@@ -194,10 +192,6 @@ class PullConsumer(Service):
         await super().stop()
         if self._own_instance:
             await self.instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.client.config import MINUTE, ClientConfig, ConsumerConfig, FirstOffset
+from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
-from rocketlake.client.consumer.first_offset import StartPolicy
+from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.held_queues import HeldQueues
 from rocketlake.client.consumer.listener import Listener, ListenerCall
 from rocketlake.client.consumer.membership import ConsumeType, Membership
@@ -43,7 +41,6 @@ from rocketlake.model.subscription import Subscription, parse_subscription
 from rocketlake.protocol.bodies.client import ConsumeDirectlyResult
 
 log = get_logger(__name__)
-TIMESTAMP_BACK_MS = 30 * MINUTE
 
 
 class PushConsumer(Service):
@@ -90,11 +87,10 @@ class PushConsumer(Service):
         self._subscriptions: dict[str, Subscription] = {}
         self._access = QueueAccess(self.instance, group)
         self._store = self._make_store()
-        now_ms = self._clock.now_ms()
-        since = now_ms - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
+        self._started_ms = self._clock.now_ms()
+        since = self._started_ms - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
         self._start_policy = StartPolicy(self.from_where, since, self._access.end_of, self._access.by_time)
         self._allocate = allocate
-        self._started_ms = now_ms
         self._is_suspended = False
         self._rounds: list[asyncio.Task[None]] = []
 
@@ -247,15 +243,6 @@ class PushConsumer(Service):
         self._call.close()
         if self._own_instance:
             await self.instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def suspend(self) -> None:
         """Stop pulling for a while; messages in hand are still consumed."""

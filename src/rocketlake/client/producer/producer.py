@@ -15,8 +15,6 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
@@ -112,15 +110,6 @@ class Producer(Service):
         await super().stop()
         if self._own_instance:
             await self.instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # sending
 
