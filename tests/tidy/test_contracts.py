@@ -17,7 +17,10 @@ MODULES = sorted(
     for path in SOURCE.rglob("*.py")
     if path.name != "__main__.py"
 )
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def test_import_contracts_are_kept() -> None:
