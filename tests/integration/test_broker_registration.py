@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,14 +37,14 @@ class World:
         self.servers: dict[str, NameServer] = {}
         self.broker = self.new_broker()
 
-    def new_broker(self, **settings: object) -> Broker:
+    def new_broker(self, namesrv_hosts: Sequence[str] = NAMESRV_HOSTS, **settings: object) -> Broker:
         config = BrokerConfig(
             broker_name="b",
             cluster_name="C",
             listen_host=BROKER_HOST,
             fast_listen_port=0,
             store_root=Path("/s"),
-            namesrv_addresses=tuple(f"{host}:9876" for host in NAMESRV_HOSTS),
+            namesrv_addresses=tuple(f"{host}:9876" for host in namesrv_hosts),
             **settings,  # type: ignore[arg-type]
         )
         store = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100)
@@ -171,7 +171,6 @@ async def test_the_interval_is_kept_between_ten_and_sixty_seconds(
 
 
 async def test_a_broker_without_name_servers_starts_alone(world: World) -> None:
-    world.broker = world.new_broker()
-    world.broker.config.update({"namesrvAddr": ""})
+    world.broker = world.new_broker(namesrv_hosts=())
     await world.broker.start()
     assert world.broker.address.startswith(BROKER_HOST)
