@@ -12,7 +12,7 @@ from __future__ import annotations
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
-from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.stats import BrokerStats
@@ -48,8 +48,6 @@ _CODE_OF = {
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
-_READ_FORBIDDEN = 4
-"""Bit of a group's forbidden table: this topic may not be read."""
 _MESSAGES_MAX = 4096
 """Queue entries one pull may make the store look at; how many it gets is a setting of the store."""
 _BYTES_MAX = 128 * 1024 * 1024
@@ -185,7 +183,7 @@ class Pull:
                 f"the consumer group[{group.name}] can not consume by broadcast way",
                 _BY_BROADCASTING,
             )
-        if self._groups.forbidden(group.name, header.topic) & _READ_FORBIDDEN:
+        if self._groups.forbidden(group.name, header.topic) & READ_FORBIDDEN:
             raise _Refused(
                 ResponseCode.NO_PERMISSION,
                 f"the consumer group[{group.name}] is forbidden for topic[{header.topic}]",

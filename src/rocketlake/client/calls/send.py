@@ -50,7 +50,10 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message ready for the wire; used by every attempt. `count` > 0: a batch of that many messages."""
+    """A message ready for the wire; used by every attempt. `properties` is property text, the body may be compressed.
+
+    `count` > 0: a batch of that many messages.
+    """
 
     topic: str
     message_id: str
@@ -78,12 +81,21 @@ def prepare(
     if compress_over is not None and len(body) >= max(compress_over, 1):
         body = compression.compress(body, compression_type, compression_level)
         flags = sys_flag.mark_compressed(0, compression_type)
-    reconsume, limit = 0, None
+    reconsume_times, reconsume_limit = 0, None
     if message.topic.startswith(RETRY_PREFIX):
-        reconsume = int(properties.get(names.RECONSUME_TIME, 0))
-        limit = int(properties[names.MAX_RECONSUME_TIMES]) if names.MAX_RECONSUME_TIMES in properties else None
-    text = property_text.encode(properties).decode()
-    return Outgoing(message.topic, message_id, body, text, message.flag, flags, reconsume, limit)
+        reconsume_times = int(properties.get(names.RECONSUME_TIME, 0))
+        if names.MAX_RECONSUME_TIMES in properties:
+            reconsume_limit = int(properties[names.MAX_RECONSUME_TIMES])
+    return Outgoing(
+        message.topic,
+        message_id,
+        body,
+        property_text.encode(properties).decode(),
+        flag=message.flag,
+        sys_flag=flags,
+        reconsume_times=reconsume_times,
+        reconsume_limit=reconsume_limit,
+    )
 
 
 async def send(

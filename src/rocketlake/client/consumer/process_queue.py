@@ -38,13 +38,19 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue, now: float = 0.0) -> None:
         self.queue = queue
         self.dropped = False
+        """The queue is no longer ours, or goes on at another offset: what is in hand here counts no more."""
         self.locked = False
+        """Ordered: the broker gave us the lock of this queue, last at `last_lock`."""
         self.is_busy = False
+        """Ordered: a worker has this queue, or will have it after a wait in line or a pause."""
         self.running = False
+        """Ordered: the listener is being called with messages of this queue."""
         self.size = 0
+        """Bytes of the bodies in hand."""
         self.last_pull = now
         self.last_lock = now
         self.started: dict[int, float] = {}
+        """When the listener got a message, by queue offset."""
         self._messages: dict[int, StoredMessage] = {}
         self._order: deque[int] = deque()
         self._taken: list[StoredMessage] = []

@@ -14,7 +14,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
@@ -49,6 +49,7 @@ RETRY_CODES = frozenset(
         ResponseCode.GO_AWAY,
     )
 )
+"""A refusal that may pass, or that another broker may not share."""
 COMPRESSION_TYPES = {
     "zlib": sys_flag.ZLIB,
     "lz4": sys_flag.LZ4,
@@ -56,6 +57,15 @@ COMPRESSION_TYPES = {
 }
 SAME_BROKER_PAUSE_SECONDS = 0.1
 Callback = Callable[[SendResult | None, BaseException | None], None]
+"""Called with the result or the error of a send, the other one is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """All attempts of one send end before `until` (monotonic seconds), `limit_ms` after it began."""
+
+    until: float
+    limit_ms: int
 
 
 class Producer(Service):
@@ -250,9 +260,9 @@ class Producer(Service):
                 hint="send less, or raise it here and as maxMessageSize at the broker",
             )
 
-    def _deadline(self, timeout_ms: int | None) -> tuple[float, int]:
-        limit = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
-        return self._clock.monotonic() + limit / 1000, limit
+    def _deadline(self, timeout_ms: int | None) -> _Deadline:
+        limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
+        return _Deadline(self._clock.monotonic() + limit_ms / 1000, limit_ms)
 
     def _prepare(self, message: Message) -> Outgoing:
         config = self.config
@@ -273,6 +283,7 @@ class Producer(Service):
     async def _fixed_queue(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
     ) -> MessageQueue | None:
+        """The queue that the caller chose in one of three ways; None: any will do."""
         if (queue is not None) + (selector is not None) + (key is not None) > 1:
             raise UsageError("give only one of queue, selector and key")
         if queue is not None and queue.topic != message.topic:
@@ -284,10 +295,9 @@ class Producer(Service):
         return selector(await self._queues(message.topic), message)
 
     async def _send(
-        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: tuple[float, int], message: Message
+        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: _Deadline, message: Message
     ) -> SendResult:
-        """The attempts."""
-        until, limit_ms = deadline
+        """The attempts: to `fixed` once, or each to another broker; `message` is what the hooks see of `outgoing`."""
         attempts: list[tuple[str, BaseException]] = []
         not_ok: SendResult | None = None
         for _ in range(1 if fixed is not None else 1 + self.config.retries):
@@ -298,8 +308,8 @@ class Producer(Service):
                 queue = self._choice.choose(outgoing.topic, await self._queues(outgoing.topic), avoid=failed, now=now)
             if queue.broker_name in failed:
                 # No other broker: give this one a moment, it may be restarting.
-                await self._clock.sleep(max(0.0, min(until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
-            left_ms = int((until - self._clock.monotonic()) * 1000)
+                await self._clock.sleep(max(0.0, min(deadline.until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
+            left_ms = int((deadline.until - self._clock.monotonic()) * 1000)
             if left_ms <= 0:
                 break
             try:
@@ -317,11 +327,12 @@ class Producer(Service):
                 not_ok = result
         if not_ok is not None:
             return not_ok
-        timed_out = self._clock.monotonic() >= until
+        timed_out = self._clock.monotonic() >= deadline.until
         last = attempts[-1][1] if attempts else None
-        raise SendFailed(outgoing.topic, attempts, timeout_ms=limit_ms, timed_out=timed_out) from last
+        raise SendFailed(outgoing.topic, attempts, timeout_ms=deadline.limit_ms, timed_out=timed_out) from last
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, message: Message) -> SendResult:
+        """One request to one broker, with hooks around it; FaultLatency learns how it went."""
         begun = self._clock.monotonic()
         address = await self.instance.master(queue.broker_name, outgoing.topic)
         event = SendEvent(self.group, message, queue, address)
