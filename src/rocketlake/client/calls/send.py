@@ -16,6 +16,7 @@ from rocketlake.model import sys_flag
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import RETRY_PREFIX
+from rocketlake.model.topic import TEMPLATE_TOPIC
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2, SendReplyHeader
@@ -46,6 +47,15 @@ class SendResult:
     queue_offset: int
     transaction_id: str = ""
     region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends, and how a topic is made that there is not yet: after which template, with how many queues."""
+
+    group: str
+    template_topic: str = TEMPLATE_TOPIC
+    new_topic_queues: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +113,13 @@ async def send(
     address: str,
     outgoing: Outgoing,
     queue: MessageQueue,
+    sender: Sender,
     *,
-    group: str,
     born_ms: int,
     timeout_ms: int,
-    template: str = "TBW102",
-    new_queues: int = 4,
 ) -> SendResult:
     """One attempt. Raises RemoteError when the broker refused, LinkError when it did not answer."""
-    command = _send_command(outgoing, queue, group, born_ms, template, new_queues)
-    answer = await ask(net, address, command, timeout_ms, accept=STORED)
+    answer = await ask(net, address, _command(outgoing, queue, sender, born_ms), timeout_ms, accept=STORED)
     reply = answer.header(SendReplyHeader)
     return SendResult(
         SendStatus(ResponseCode(answer.code)),
@@ -126,28 +133,18 @@ async def send(
 
 
 async def send_oneway(
-    net: NetClient,
-    address: str,
-    outgoing: Outgoing,
-    queue: MessageQueue,
-    *,
-    group: str,
-    born_ms: int,
-    template: str = "TBW102",
-    new_queues: int = 4,
+    net: NetClient, address: str, outgoing: Outgoing, queue: MessageQueue, sender: Sender, *, born_ms: int
 ) -> None:
     """Write the request and do not wait: nobody says whether it was stored."""
-    await net.invoke_oneway(address, _send_command(outgoing, queue, group, born_ms, template, new_queues))
+    await net.invoke_oneway(address, _command(outgoing, queue, sender, born_ms))
 
 
-def _send_command(
-    outgoing: Outgoing, queue: MessageQueue, group: str, born_ms: int, template: str, new_queues: int
-) -> Command:
+def _command(outgoing: Outgoing, queue: MessageQueue, sender: Sender, born_ms: int) -> Command:
     header = SendHeaderV2(
-        producer_group=group,
+        producer_group=sender.group,
         topic=outgoing.topic,
-        default_topic=template,
-        default_topic_queue_nums=new_queues,
+        default_topic=sender.template_topic,
+        default_topic_queue_nums=sender.new_topic_queues,
         queue_id=queue.queue_id,
         sys_flag=outgoing.sys_flag,
         born_timestamp=born_ms,

@@ -67,7 +67,7 @@ class SendBack:
                     address,
                     copy,
                     queue,
-                    group=INNER_PRODUCER_GROUP,
+                    calls.Sender(INNER_PRODUCER_GROUP),
                     born_ms=self._clock.now_ms(),
                     timeout_ms=SEND_BACK_TIMEOUT_MS,
                 )

@@ -21,7 +21,7 @@ from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, Usag
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.calls import send as calls
-from rocketlake.client.calls.send import Outgoing, SendResult, SendStatus
+from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooManySends
 from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
@@ -88,6 +88,7 @@ class Producer(Service):
         self.config = config or ProducerConfig()
         if self.config.compression not in COMPRESSION_TYPES:
             raise UsageError(f"compression {self.config.compression!r} is not known", hint="use zlib, lz4 or zstd")
+        self._sender = Sender(group, self.config.template_topic, self.config.new_topic_queues)
         self.hooks = hooks or Hooks()
         self._own_instance = instance is None
         self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
@@ -162,10 +163,8 @@ class Producer(Service):
             address,
             self._prepare(message),
             target,
-            group=self.group,
+            self._sender,
             born_ms=self._clock.now_ms(),
-            template=self.config.template_topic,
-            new_queues=self.config.new_topic_queues,
         )
 
     def send_nowait(
@@ -275,9 +274,9 @@ class Producer(Service):
         )
 
     async def _queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        config = self.config
+        sender = self._sender
         return await self.instance.queues_to_publish(
-            topic, template=config.template_topic, new_queues=config.new_topic_queues
+            topic, template=sender.template_topic, new_queues=sender.new_topic_queues
         )
 
     async def _fixed_queue(
@@ -343,11 +342,9 @@ class Producer(Service):
                 address,
                 outgoing,
                 queue,
-                group=self.group,
+                self._sender,
                 born_ms=self._clock.now_ms(),
                 timeout_ms=timeout_ms,
-                template=self.config.template_topic,
-                new_queues=self.config.new_topic_queues,
             )
         except (RemoteError, LinkError) as error:
             event.error = error
