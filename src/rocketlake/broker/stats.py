@@ -86,6 +86,7 @@ class BrokerStats(Service):
         self._clock = clock
         self._rounds = 0
         self._items: dict[str, dict[str, Counter]] = {}
+        self._put_counters: dict[str, tuple[Counter, tuple[Counter, ...]]] = {}
 
     async def start(self) -> None:
         """Begin to take samples."""
@@ -96,11 +97,18 @@ class BrokerStats(Service):
         """`count` messages of `size` bytes in all were stored."""
         self.put_times += count
         self.put_bytes += size
-        self._counter(TOPIC_PUT_NUMS, topic).add(count)
-        self._counter(TOPIC_PUT_SIZE, topic).add(size)
-        self._counter(BROKER_PUT_NUMS, self._cluster).add(count)
+        of_size, of_count = self._put_counters.get(topic) or self._find_put_counters(topic)
+        of_size.add(size)
+        for counter in of_count:
+            counter.add(count)
+
+    def _find_put_counters(self, topic: str) -> tuple[Counter, tuple[Counter, ...]]:
+        """The counters of the bytes, and those of the messages, that are put into a topic; looked up once."""
+        of_count = [self._counter(TOPIC_PUT_NUMS, topic), self._counter(BROKER_PUT_NUMS, self._cluster)]
         if not is_system_topic(topic):
-            self._counter(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).add(count)
+            of_count.append(self._counter(BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster))
+        found = self._put_counters[topic] = self._counter(TOPIC_PUT_SIZE, topic), tuple(of_count)
+        return found
 
     def count_put_failure(self) -> None:
         """The store did not take a message."""
@@ -180,3 +188,4 @@ class BrokerStats(Service):
         for counters in self._items.values():
             for key in [key for key in counters if is_gone(key)]:
                 del counters[key]
+        self._put_counters.clear()

@@ -22,7 +22,7 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.pending import Pending
 from rocketlake.net.request import HELD, Held, Reply, Request
-from rocketlake.protocol.command import FLAG_ONEWAY, Buffer, Command
+from rocketlake.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Buffer, Command
 from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.request_code import request_name
@@ -175,7 +175,7 @@ class Link(asyncio.Protocol):
             self.close()
 
     def _serve_one(self, command: Command, now: float) -> None:
-        if command.is_response:
+        if command.flag & FLAG_RESPONSE:
             if not self.pending.resolve(command):
                 log.debug("late answer %d from %s dropped", command.opaque, self.address)
             return
@@ -242,7 +242,7 @@ class Link(asyncio.Protocol):
 
     def _write_reply(self, request: Request, reply: Reply) -> None:
         command = request.command
-        if command.is_oneway:
+        if command.flag & FLAG_ONEWAY:
             return
         try:
             buffers = self._machine.send(reply.to_command(command))

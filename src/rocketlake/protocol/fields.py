@@ -47,7 +47,7 @@ class TopicHeader(RequestHeader, kw_only=True):
 
 H = TypeVar("H", bound=Header)
 
-_wire_names: Final[dict[type[Header], tuple[tuple[str, str], ...]]] = {}
+_wire_names: Final[dict[type[Header], tuple[str, ...]]] = {}
 _boolean_names: Final[dict[type[Header], frozenset[str]]] = {}
 _NO_FIELDS: Final[dict[str, str]] = {}
 
@@ -56,8 +56,7 @@ def to_fields(header: Header) -> dict[str, str]:
     """Header -> wire fields. None is left out, everything else is written, defaults too (old peers ask for them)."""
     names = _wire_names.get(type(header)) or _learn(type(header))
     fields: dict[str, str] = {}
-    for attribute, wire in names:
-        value = getattr(header, attribute)
+    for wire, value in zip(names, msgspec.structs.astuple(header), strict=True):
         if value is None:
             continue
         if value.__class__ is str:
@@ -98,7 +97,7 @@ def _from_fields_slowly(cls: type[H], fields: Mapping[str, str], problem: msgspe
 
 def _explain(cls: type[Header], fields: Mapping[str, str], problem: msgspec.ValidationError) -> str:
     text = str(problem)
-    for _, wire in _wire_names[cls]:
+    for wire in _wire_names[cls]:
         if f"`$.{wire}`" in text:
             return f"header field {wire}={fields.get(wire, '')[:100]!r} is not valid: {text.split(' - at ')[0]}"
         if f"field `{wire}`" in text:
@@ -106,10 +105,10 @@ def _explain(cls: type[Header], fields: Mapping[str, str], problem: msgspec.Vali
     return f"header not valid: {text}"
 
 
-def _learn(cls: type[Header]) -> tuple[tuple[str, str], ...]:
-    """Reads the names of a header class once."""
+def _learn(cls: type[Header]) -> tuple[str, ...]:
+    """Reads the wire names of a header class once, in the order of its members."""
     parts = msgspec.structs.fields(cls)
-    names = tuple((part.name, part.encode_name) for part in parts)
+    names = tuple(part.encode_name for part in parts)
     _wire_names[cls] = names
     _boolean_names[cls] = frozenset(part.encode_name for part in parts if part.type in (bool, bool | None))
     return names

@@ -34,23 +34,37 @@ class _Wire(msgspec.Struct, omit_defaults=False, gc=False):
     version: Int32 = 0
 
 
+class _Written(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """The header object as we write it: members that are None are left out."""
+
+    code: int
+    extFields: dict[str, str] | None = None
+    flag: int
+    language: str
+    opaque: int
+    remark: str | None = None
+    serializeTypeCurrentRPC: str
+    version: int
+
+
 _decoder: Final = msgspec.json.Decoder(_Wire)
 _encoder: Final = msgspec.json.Encoder()
 
 
 def encode_json_header(command: Command) -> bytes:
     """Command -> header bytes. None members are left out."""
-    wire: dict[str, Any] = {"code": command.code}
-    if command.fields is not None:
-        wire["extFields"] = command.fields
-    wire["flag"] = command.flag
-    wire["language"] = command.language
-    wire["opaque"] = command.opaque
-    if command.remark is not None:
-        wire["remark"] = command.remark
-    wire["serializeTypeCurrentRPC"] = "JSON"
-    wire["version"] = command.version
-    return _encoder.encode(wire)
+    return _encoder.encode(
+        _Written(
+            code=command.code,
+            extFields=command.fields,
+            flag=command.flag,
+            language=command.language,
+            opaque=command.opaque,
+            remark=command.remark,
+            serializeTypeCurrentRPC="JSON",
+            version=command.version,
+        )
+    )
 
 
 def decode_json_header(header: Buffer, fields_max: int = FIELDS_MAX) -> Command:

@@ -63,11 +63,23 @@ class Dispatch:
 
     # -- the short way -------------------------------------------------------------------------------------------------
 
-    def appended(self, entry: DispatchEntry) -> None:
-        """Remember a record just appended (its `appended_entry`); `run` dispatches it when it may be read."""
+    def appended(self, entry: DispatchEntry, *, readable: bool = False) -> None:
+        """A record was just appended (its `appended_entry`): dispatch it if it is `readable` and the next in turn.
+
+        Else it is remembered, and `run` dispatches it when it may be read.
+        """
+        if readable and entry.physical_offset == self.position and not self._appended and self._dispatched(entry):
+            return
         if len(self._appended) >= _APPENDED_MAX:
             self._appended.clear()  # nobody dispatches: the log knows it all, memory need not
         self._appended.append(entry)
+
+    def _dispatched(self, entry: DispatchEntry) -> bool:
+        try:
+            self._dispatch(entry)
+        except (OSError, StoreError):
+            return False  # the next run tries again, and says why
+        return True
 
     # -- the work ------------------------------------------------------------------------------------------------------
 

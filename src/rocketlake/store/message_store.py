@@ -286,7 +286,8 @@ class MessageStore(Service):
                 message.prepared_transaction_offset,
                 message.properties,
                 self._delays_ms,
-            )
+            ),
+            readable=self._dispatches_at_once,
         )
         self._appended()
         return PutResult(PutStatus.OK, offset, size, queue_offset, store_ms, offset + size)
@@ -323,7 +324,8 @@ class MessageStore(Service):
 
     def _appended(self) -> None:
         if self._dispatches_at_once:
-            self._dispatch_readable()
+            if self.dispatch.position < self.log.list.wrote_offset:
+                self._dispatch_readable()
             if self.config.flush_wakes_on_put:
                 self._timed.wake()
         elif self.log.pool is not None:
