@@ -147,44 +147,19 @@ class PushConsumer(Service):
         self._rounds.append(self.spawn("rebalance", self._rebalance.run()))
 
     def _build(self) -> None:
-        reconsume_limit = self.config.reconsume_limit(orderly=self.orderly)
-        send_back = None
-        if not self.broadcasting:
-            send_back = SendBack(self.instance, self.group, reconsume_limit=reconsume_limit, clock=self._clock)
-        self._call = ListenerCall(self._listener, threads=self.config.concurrency)
+        """Put the parts together: listener call, runner, held queues, rebalance, membership."""
         locks = self._access if self.orderly and not self.broadcasting else None
-        runner: ConcurrentRunner | OrderedRunner
-        if self.orderly:
-            runner = OrderedRunner(
-                self._call,
-                group=self.group,
-                config=self.config,
-                offsets=self._store,
-                resend=send_back.resend if send_back else None,
-                lock=locks.lock if locks else None,
-                hooks=self.hooks,
-                clock=self._clock,
-            )
-        else:
-            runner = ConcurrentRunner(
-                self._call,
-                group=self.group,
-                config=self.config,
-                offsets=self._store,
-                send_back=send_back,
-                hooks=self.hooks,
-                clock=self._clock,
-            )
-        self._runner = runner
+        self._call = ListenerCall(self._listener, threads=self.config.concurrency)
+        self._runner = self._make_runner(locks)
         self._held = HeldQueues(
             self.instance,
             self._store,
             self._start_policy,
-            runner,
+            self._runner,
             Puller(self.instance, self.group, self.config),
             config=self.config,
             locks=locks,
-            is_locked=runner.is_locked if isinstance(runner, OrderedRunner) else None,
+            is_locked=self._runner.is_locked if isinstance(self._runner, OrderedRunner) else None,
             subscription=self._subscriptions.get,
             commits=not self.broadcasting,
             is_suspended=lambda: self._is_suspended,
@@ -215,6 +190,32 @@ class PushConsumer(Service):
             reset=self._held.reset,
             consume_directly=self._consume_directly,
             properties=self._properties,
+        )
+
+    def _make_runner(self, locks: QueueAccess | None) -> ConcurrentRunner | OrderedRunner:
+        send_back = None
+        if not self.broadcasting:
+            limit = self.config.reconsume_limit(orderly=self.orderly)
+            send_back = SendBack(self.instance, self.group, reconsume_limit=limit, clock=self._clock)
+        if self.orderly:
+            return OrderedRunner(
+                self._call,
+                group=self.group,
+                config=self.config,
+                offsets=self._store,
+                resend=send_back.resend if send_back else None,
+                lock=locks.lock if locks else None,
+                hooks=self.hooks,
+                clock=self._clock,
+            )
+        return ConcurrentRunner(
+            self._call,
+            group=self.group,
+            config=self.config,
+            offsets=self._store,
+            send_back=send_back,
+            hooks=self.hooks,
+            clock=self._clock,
         )
 
     async def _register(self) -> None:
