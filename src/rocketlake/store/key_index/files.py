@@ -77,7 +77,7 @@ class KeyIndex:
         """
         names = index_names(self.folder, self._disk)
         if not last_exit_ok:
-            names = self._without_unfinished(names)
+            names = self._without_unfinished(names, index_ms)
         self.files = [self._open(name) for name in names]
         self.safe_ms = index_ms
         if not last_exit_ok:
@@ -86,17 +86,32 @@ class KeyIndex:
             # The last one always: its header may be older than its slots.
             first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)
+            self._drop_empty()
 
-    def _without_unfinished(self, names: list[str]) -> list[str]:
+    def _drop_empty(self) -> None:
+        """Remove newest files without an entry.
+
+        One that a kill left without a header would say that nothing was indexed yet, and all would be put again.
+        """
+        empty: list[KeyIndexFile] = []
+        while self.files and self.files[-1].is_empty:
+            empty.append(self.files.pop())
+        for file in empty:
+            self._not_synced = [known for known in self._not_synced if known is not file]
+            file.remove()
+        if empty:
+            self._disk.sync_dir(self.folder)
+
+    def _without_unfinished(self, names: list[str], index_ms: int) -> list[str]:
         """The names before the first file that a crash left shorter than it was made; that one was never safe.
 
         Several can be short: files are synced by interval, and small ones fill up faster than that.
         """
         whole = file_size(self._slots, self._entries_max)
-        sizes = [self._disk.size(self.folder / name) for name in names]
-        keep = next((at for at, size in enumerate(sizes) if size < whole), len(names))
-        if len(names) > 1 and len(set(sizes)) == 1:
-            return names  # all of one length: made with other settings; opening one of them says so
+        short = (at for at, name in enumerate(names) if self._disk.size(self.folder / name) < whole)
+        keep = next(short, len(names))
+        if keep == 0 and index_ms > 0:
+            return names  # something was safe: made with other settings; opening the first one says so
         for name in names[keep:]:
             self._disk.remove(self.folder / name)
         return names[:keep]

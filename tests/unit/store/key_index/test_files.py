@@ -217,13 +217,39 @@ def test_a_file_that_a_crash_left_short_is_given_up(count: int) -> None:
     assert found(index, count) == list(range(count))
 
 
+def test_a_file_that_a_kill_left_without_a_header_does_not_make_all_be_put_again() -> None:
+    disk = MemoryFiles()
+    index = filled(disk, 18)
+    index.flush()
+    size = disk.size(FOLDER / disk.list_dir(FOLDER)[0])
+    disk.open(FOLDER / "20991231235959999", size=size, create=True).close()
+    again = reopened(disk, clean=False)
+    assert again.last_physical_offset == 1700
+    for number in range(20):
+        put(again, number)
+    assert sum(len(file.entries()) for file in again.files) == 20
+    assert found(again, 20) == list(range(20))
+
+
 def test_after_a_crash_files_of_other_settings_are_still_an_error() -> None:
     disk = MemoryFiles()
     filled(disk, 12).close()
     index = new_index(disk, entries=20)
     with pytest.raises(StoreError, match="settings"):
-        index.load(last_exit_ok=False, index_ms=0)
+        index.load(last_exit_ok=False, index_ms=1)
     assert len(disk.list_dir(FOLDER)) == 2
+
+
+def test_several_files_that_a_crash_left_short_are_given_up() -> None:
+    disk = MemoryFiles()
+    filled(disk, 30).close()
+    for name in disk.list_dir(FOLDER):
+        disk.write_bytes(FOLDER / name, disk.read_bytes(FOLDER / name)[:-8])
+    index = reopened(disk, clean=False)
+    assert disk.list_dir(FOLDER) == []
+    for number in range(30):
+        put(index, number)
+    assert found(index, 30) == list(range(30))
 
 
 @pytest.mark.parametrize("seed", range(20))
