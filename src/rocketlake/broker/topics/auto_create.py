@@ -18,6 +18,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TEMPLATE_TOPIC, Perm, TopicConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["AutoCreate", "Saver"]
 
@@ -38,7 +39,7 @@ class AutoCreate:
         self._topics = topics
         self._saver = saver
         self._config = config
-        self._unsaved: dict[str, list[Callable[[], None]]] = {}
+        self._unsaved: dict[str, list[tuple[Request, Handler]]] = {}
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
         """Make a topic the way its producer wants it; None if the template does not allow that."""
@@ -68,27 +69,37 @@ class AutoCreate:
     def once_saved(self, name: str, request: Request, serve: Handler) -> Reply | Held:
         """Serve the request now, or when the topic has been written to disk if that is still to come.
 
-        A message may be acknowledged only when its topic survives a crash as well.
+        A message may be acknowledged only when its topic survives a crash as well: when the save fails, the answer is
+        SERVICE_NOT_AVAILABLE, and the next request has it tried again.
         """
         waiting = self._unsaved.get(name)
         if waiting is None:
             return serve(request)
-
-        def go_on() -> None:
-            reply = run_handler(serve, request)
-            if reply is not HELD:
-                request.answer(reply)
-
-        waiting.append(go_on)
+        waiting.append((request, serve))
+        if len(waiting) == 1:
+            self._save(name)
         return HELD
 
     def _put(self, topic: TopicConfig) -> TopicConfig:
         self._topics.put(topic)
         self._unsaved.setdefault(topic.name, [])
-        self._saver.when_saved(lambda saved: self._note_saved(topic.name))
+        self._save(topic.name)
         return topic
 
-    def _note_saved(self, name: str) -> None:
-        # A failed save is logged by the saver and tried again; the store itself refuses messages when the disk is full.
-        for go_on in self._unsaved.pop(name, ()):
-            go_on()
+    def _save(self, name: str) -> None:
+        self._saver.when_saved(lambda saved: self._note_saved(name, saved))
+
+    def _note_saved(self, name: str, saved: bool) -> None:
+        waiting = self._unsaved.pop(name, None)
+        if waiting is None:
+            return  # an earlier save has done it
+        if not saved:
+            self._unsaved[name] = []
+        for request, serve in waiting:
+            reply = run_handler(serve, request) if saved else _not_saved(name)
+            if reply is not HELD:
+                request.answer(reply)
+
+
+def _not_saved(name: str) -> Reply:
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=f"the new topic {name} cannot be saved; see the broker's log")

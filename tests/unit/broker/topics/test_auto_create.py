@@ -113,13 +113,22 @@ async def test_a_request_waits_until_its_new_topic_is_on_disk(new_link: NewLink)
     assert isinstance(world.create.once_saved("orders", third, serve), Reply)
 
 
-async def test_a_failed_save_does_not_hold_requests_back(new_link: NewLink) -> None:
+async def test_nothing_is_served_for_a_topic_that_cannot_be_saved(new_link: NewLink) -> None:
     world = World()
     world.create.from_template("orders", "TBW102", 4)
-    request = request_of(new_link(ManualClock()))
-    assert world.create.once_saved("orders", request, lambda _: Reply()) is HELD
+    first, second = (request_of(new_link(ManualClock())) for _ in range(2))
+    served: list[Request] = []
+
+    def serve(request: Request) -> Reply:
+        served.append(request)
+        return Reply()
+
+    assert world.create.once_saved("orders", first, serve) is HELD
     world.saver.finish(ok=False)
-    assert request.answered
+    assert first.answered and not served
+    assert world.create.once_saved("orders", second, serve) is HELD
+    world.saver.finish()
+    assert served == [second] and second.answered
 
 
 async def test_a_handler_that_fails_late_is_answered_with_its_error(new_link: NewLink) -> None:
