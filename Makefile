@@ -7,7 +7,7 @@ TWINS  := $(shell find src -name '*.pxd')
 TWIN_SOURCES := $(TWINS) $(TWINS:.pxd=.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench docs clean
+.PHONY: help install demo test sim check bench docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z]+: .*##|^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -34,6 +34,9 @@ demo: install    ## the main job: 336,776 flights through the broker into a Spar
 test: install    ## all tests (compiled form), then the core again without compiled twins
 	$(BIN)/python -m pytest
 	ROCKETLAKE_PURE=1 $(BIN)/python -m pytest tests/unit tests/property tests/scenarios -q -p no:cacheprovider
+
+sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
+	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q
 
 check: install   ## lint, types, import contracts
 	$(BIN)/ruff check .

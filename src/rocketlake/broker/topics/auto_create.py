@@ -102,4 +102,4 @@ class AutoCreate:
 
 
 def _not_saved(name: str) -> Reply:
-    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=f"the new topic {name} cannot be saved; see the broker's log")
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=f"the new topic {name} cannot be saved now")

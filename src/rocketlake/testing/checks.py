@@ -1,0 +1,219 @@
+"""The rules a cluster must keep, whatever breaks: looked at while it runs, and when all is healed.
+
+Owns        the rules, and what they forgive: with ASYNC_FLUSH a power cut may take what was not synced, acknowledged
+            or not, and the queue offsets of what it took are given out again.
+Must not know   how faults are made, who sends.
+
+| Rule | Where |
+|---|---|
+| an acknowledged message is at its offset; nothing is there that was not sent; offsets leave no gap | `check_stored` |
+| messages of one key keep their order in their queue | `check_key_order` |
+| a queue's end never goes back, unless its disk lost what was not synced | `check_rewinds` |
+| a group's offset never passes a message that no listener of it has seen | `CommitWatch` |
+| an orderly group sees a queue without leaving anything out | `OrderlyWatch` |
+| in the end every message was taken by every group, and offsets stand at the end | `owed` |
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from rocketlake.broker.broker import Broker
+from rocketlake.codec.record import decode_records
+from rocketlake.model.message import StoredMessage
+from rocketlake.store.message_store import MessageStore
+from rocketlake.testing.history import Ack, History, Queue, Rewind
+from rocketlake.testing.workload import GROUPS, LATER, name_of
+
+__all__ = [
+    "CommitWatch",
+    "OrderlyWatch",
+    "Stored",
+    "check_key_order",
+    "check_rewinds",
+    "check_stored",
+    "owed",
+    "queue_ends",
+    "read_all",
+]
+
+Stored = dict[Queue, list[StoredMessage]]
+_OURS = tuple(topic for topics in GROUPS.values() for topic in topics)
+
+
+def queue_ends(broker: Broker) -> dict[Queue, int]:
+    """Where the queues of the workload's topics end, as readers see it."""
+    name = broker.config.now.broker_name
+    ends = {}
+    for topic in _OURS:
+        config = broker.topics.get(topic)
+        for queue_id in range(config.read_queues if config is not None else 0):
+            ends[name, topic, queue_id] = broker.store.max_offset(topic, queue_id)
+    return ends
+
+
+def check_rewinds(history: History, before: Mapping[Queue, int], after: Mapping[Queue, int], *, may_lose: bool) -> None:
+    """Compare the queues' ends before a stop and after the next start."""
+    for queue, end in before.items():
+        new_end = after.get(queue, 0)
+        if new_end >= end:
+            continue
+        history.rewinds.append(Rewind(queue, end, new_end))
+        if not may_lose:
+            history.problem(f"queue {queue} ended at {end} and ends at {new_end} after the restart")
+
+
+def read_all(brokers: Iterable[Broker], history: History) -> Stored:
+    """Everything in the workload's queues, read as a pull reads it; gaps are problems."""
+    stored: Stored = {}
+    for broker in brokers:
+        for queue, end in queue_ends(broker).items():
+            messages = _read(broker.store, queue[1], queue[2], end)
+            stored[queue] = messages
+            offsets = [message.queue_offset for message in messages]
+            if offsets != list(range(end)):
+                history.problem(f"queue {queue} ends at {end} and has the offsets {_gaps(offsets)}")
+    return stored
+
+
+def _read(store: MessageStore, topic: str, queue_id: int, end: int) -> list[StoredMessage]:
+    messages: list[StoredMessage] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < end:
+        result = store.get(topic, queue_id, offset, 32, 1 << 20)
+        messages += (message for part in result.slices for message in decode_records(part))
+        if result.next_offset <= offset:
+            break
+        offset = result.next_offset
+    return [message for message in messages if message.queue_offset < end]
+
+
+def _gaps(offsets: list[int]) -> str:
+    wrong = [f"{one} then {other}" for one, other in itertools.pairwise(offsets) if other != one + 1]
+    return f"{len(offsets)} of them, first {offsets[:1]}, last {offsets[-1:]}, {'; '.join(wrong[:5])}"
+
+
+def check_stored(history: History, stored: Stored) -> None:
+    """Acknowledged messages are where their answer said; nothing is invented, changed or stored too often."""
+    copies: Counter[str] = Counter()
+    for queue, messages in stored.items():
+        for message in messages:
+            name = name_of(message)
+            copies[name] += 1
+            if history.sent.get(name) != (queue[1], message.body):
+                history.problem(f"{queue} {message.queue_offset} holds {message.body[:40]!r}, which nobody sent there")
+    for name, count in copies.items():
+        # A delayed message may be delivered twice when its broker dies in between.
+        if count > history.attempts[name] + (history.crashes if history.sent[name][0] == LATER else 0):
+            history.problem(f"{name} was sent {history.attempts[name]} times and is stored {count} times")
+    for ack in history.acks.values():
+        if ack.may_be_lost:
+            continue
+        if ack.is_delayed:
+            if not copies[ack.name]:
+                history.problem(f"delayed {ack.name} was acknowledged and never came out")
+            continue
+        there = stored.get(ack.queue, [])[ack.queue_offset : ack.queue_offset + 1]
+        if [(name_of(message), message.physical_offset) for message in there] != [(ack.name, ack.physical_offset)]:
+            found = [(name_of(message), message.physical_offset) for message in there]
+            history.problem(f"acknowledged {ack} is not there, but {found}")
+
+
+def check_key_order(history: History) -> None:
+    """In each queue the messages of one key lie in the order in which they were acknowledged."""
+    last: dict[tuple[Queue, str], int] = {}
+    for ack in history.acks.values():
+        if not ack.key or ack.may_be_lost:
+            continue
+        place = ack.queue, ack.key
+        if ack.queue_offset <= last.get(place, -1):
+            history.problem(f"{ack.name} of key {ack.key} overtook another: {ack.queue} {ack.queue_offset}")
+        last[place] = ack.queue_offset
+
+
+class OrderlyWatch:
+    """An orderly group is handed offset n only when everything before n was taken."""
+
+    def __init__(self, history: History, group: str) -> None:
+        self._history = history
+        self._group = group
+        self._next: dict[Queue, int] = {}
+        history.on_handed.append(self._handed)
+        history.on_done.append(self._done)
+
+    def _handed(self, group: str, queue: Queue, offset: int) -> None:
+        if group != self._group:
+            return
+        # Offsets that are given out a second time are behind the group; it goes on where it stood.
+        forgiven = max((rewind.before for rewind in self._history.rewinds if rewind.queue == queue), default=0)
+        if offset > max(self._next.get(queue, 0), forgiven):
+            self._history.problem(f"group {group} got {queue} {offset} before {self._next.get(queue, 0)} was taken")
+
+    def _done(self, group: str, queue: Queue, offset: int) -> None:
+        if group == self._group and offset >= self._next.get(queue, 0):
+            self._next[queue] = offset + 1
+
+
+class CommitWatch:
+    """Groups' offsets at the brokers, looked at again and again."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._checked: dict[tuple[str, Queue], int] = {}
+
+    def look(self, broker: Broker) -> None:
+        """Is everything before the groups' offsets known to them?"""
+        for group, topics in GROUPS.items():
+            for queue in queue_ends(broker):
+                if queue[1] in topics:
+                    self._look_at(broker, group, queue)
+
+    def _look_at(self, broker: Broker, group: str, queue: Queue) -> None:
+        committed = broker.offsets.query(group, queue[1], queue[2])
+        begin = self._checked.get((group, queue), 0)
+        if committed <= begin:
+            return
+        reused = self._history.reused(queue)
+        for message in _read(broker.store, queue[1], queue[2], committed)[begin:]:
+            offset, name = message.queue_offset, name_of(message)
+            if offset not in reused and name not in self._history.handed.get(group, ()):
+                self._history.problem(f"group {group} committed {committed} in {queue} without seeing {offset}: {name}")
+        end = broker.store.max_offset(queue[1], queue[2])
+        if committed > end and committed - 1 not in reused:
+            self._history.problem(f"group {group} committed {committed} in {queue}, which ends at {end}")
+        self._checked[group, queue] = committed
+
+
+def owed(history: History, brokers: Iterable[Broker]) -> list[str]:
+    """What has still to happen until everybody has everything."""
+    lacking = []
+    for broker in brokers:
+        for queue, end in queue_ends(broker).items():
+            for group in (group for group, topics in GROUPS.items() if queue[1] in topics):
+                committed = broker.offsets.query(group, queue[1], queue[2])
+                if committed < end:
+                    lacking.append(f"group {group} stands at {committed} of {end} in {queue}")
+    return lacking + _not_taken(history)
+
+
+def _not_taken(history: History) -> list[str]:
+    lacking = []
+    for group, topics in GROUPS.items():
+        done = history.done.get(group, Counter())
+        for ack in history.acks.values():
+            if ack.queue[1] not in topics or done[ack.name] or ack.may_be_lost:
+                continue
+            # What a listener refused waits in a message of the broker's own, which may be lost as well.
+            if history.is_lossy and ((group, ack.name) in history.refused or _may_be_hidden(history, ack)):
+                continue
+            lacking.append(f"group {group} has not taken {ack.name} ({ack.queue} {ack.queue_offset})")
+    return lacking
+
+
+def _may_be_hidden(history: History, ack: Ack) -> bool:
+    """Does it lie at an offset that the group had passed already, when another message was there?"""
+    if ack.is_delayed:
+        return any(rewind.queue[:2] == ack.queue[:2] for rewind in history.rewinds)
+    return ack.queue_offset in history.reused(ack.queue)

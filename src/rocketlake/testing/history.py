@@ -1,0 +1,109 @@
+"""What happened in one simulated run, as the producers, the consumers and the faults saw it.
+
+Owns        the event log (equal for equal seeds), what was attempted, acknowledged, handed to listeners and done.
+Must not know   what may be concluded from it (checks.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rocketlake.base.clock import Clock
+
+__all__ = ["Ack", "History", "Queue", "Rewind"]
+
+Queue = tuple[str, str, int]
+"""(broker, topic, queue id)"""
+
+
+@dataclass(slots=True)
+class Ack:
+    """A message the broker answered for. `may_be_lost`: it was not safe when its broker's disk lost what was not."""
+
+    name: str
+    queue: Queue
+    queue_offset: int
+    physical_offset: int
+    key: str = ""
+    is_delayed: bool = False
+    may_be_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A queue that was readable up to `before` and, after a crash that loses what is not synced, up to `after`."""
+
+    queue: Queue
+    before: int
+    after: int
+
+
+@dataclass(slots=True)
+class History:
+    """One run. Messages go by their name, which is their body."""
+
+    clock: Clock
+    events: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    sent: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """message -> topic, body: every message that was ever given to a producer"""
+    attempts: Counter[str] = field(default_factory=Counter)
+    acks: dict[str, Ack] = field(default_factory=dict)
+    handed: dict[str, set[str]] = field(default_factory=dict)
+    """group -> messages its listeners were called with"""
+    done: dict[str, Counter[str]] = field(default_factory=dict)
+    """group -> message -> how often a listener took it"""
+    refused: set[tuple[str, str]] = field(default_factory=set)
+    """(group, message): a listener said later at least once"""
+    crashes: int = 0
+    is_lossy: bool = False
+    """A disk lost what was not synced, and the settings allow to acknowledge such messages."""
+    rewinds: list[Rewind] = field(default_factory=list)
+    on_handed: list[Callable[[str, Queue, int], None]] = field(default_factory=list)
+    on_done: list[Callable[[str, Queue, int], None]] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """One line of the event log."""
+        self.events.append(f"{self.clock.monotonic():12.6f} {text}")
+
+    def problem(self, text: str) -> None:
+        """A rule was broken; noted once."""
+        if text not in self.problems:
+            self.note(f"PROBLEM {text}")
+            self.problems.append(text)
+
+    def acknowledge(self, ack: Ack) -> None:
+        """A producer got OK."""
+        self.acks[ack.name] = ack
+        self.note(f"acked {ack.name} {_text(ack.queue)} {ack.queue_offset} at {ack.physical_offset}")
+
+    def hand(self, group: str, member: str, queue: Queue, offset: int, name: str) -> None:
+        """A listener is called with a message."""
+        self.note(f"handed {name} {_text(queue)} {offset} to {group}/{member}")
+        self.handed.setdefault(group, set()).add(name)
+        for look in self.on_handed:
+            look(group, queue, offset)
+
+    def finish(self, group: str, queue: Queue, offset: int, name: str) -> None:
+        """A listener took the message."""
+        self.done.setdefault(group, Counter())[name] += 1
+        for look in self.on_done:
+            look(group, queue, offset)
+
+    def lose_from(self, broker: str, physical_offset: int) -> None:
+        """The broker's log may be lost from here on."""
+        for ack in self.acks.values():
+            if ack.queue[0] == broker and ack.physical_offset >= physical_offset:
+                ack.may_be_lost = True
+
+    def reused(self, queue: Queue) -> set[int]:
+        """Offsets of a queue that may have been given to a second message, after the first was lost."""
+        return {
+            offset for rewind in self.rewinds if rewind.queue == queue for offset in range(rewind.after, rewind.before)
+        }
+
+
+def _text(queue: Queue) -> str:
+    return "/".join(map(str, queue))

@@ -1,0 +1,65 @@
+"""An asyncio loop on a hand-moved clock: when nothing can run, time jumps to whatever comes next.
+
+Owns        the loop's time (that of a ManualClock), noticing that nothing will ever happen again.
+Must not know   what runs on it.
+
+Sleeps of the clock, asyncio.sleep, timeouts and call_later all live on one time, and no wall time passes. Two runs of
+the same program take the same steps in the same order, as long as it asks nothing of the outside: no thread, no
+socket, no unseeded random number, no order of a set of strings or objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rocketlake.base.clock import ManualClock
+
+__all__ = ["NothingLeft", "VirtualLoop", "run_virtual"]
+
+T = TypeVar("T")
+
+
+class NothingLeft(Exception):
+    """The program waits for something that cannot happen any more."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose `time()` is `clock.monotonic()`."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(_Idle(clock))
+        self._clock = clock
+
+    def time(self) -> float:
+        """Monotonic seconds of the clock."""
+        return self._clock.monotonic()
+
+
+class _Idle(selectors.DefaultSelector):
+    """What the loop asks when it has nothing to run: instead of waiting for files, the clock is moved."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Move the clock to the loop's or the clock's next timer; no file is ever ready."""
+        if timeout is not None and timeout <= 0:
+            return []
+        now, wake = self._clock.monotonic(), self._clock.next_wake
+        waits = [wait for wait in (timeout, None if wake is None else wake - now) if wait is not None]
+        if not waits:
+            raise NothingLeft("every task waits, and no timer is set")
+        # Whole microseconds, rounded up: a timer must be due when the clock stands at its time.
+        self._clock.advance(max(1, math.ceil(round(min(waits) * 1_000_000, 3))) / 1000)
+        return []
+
+
+def run_virtual(main: Coroutine[Any, Any, T], clock: ManualClock) -> T:
+    """Run `main` on a loop of its own; tasks it leaves behind are cancelled."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+        return runner.run(main)
