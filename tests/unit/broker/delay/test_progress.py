@@ -113,9 +113,7 @@ def test_the_data_version_grows_every_few_steps(files: MemoryFiles, log: Log) ->
 
 
 @pytest.mark.parametrize("text", ['{"offsetTable":{"x":1}}', '{"offsetTable":[1]}', "[]"])
-def test_a_file_that_makes_no_sense_stops_the_start_and_names_itself(
-    files: MemoryFiles, log: Log, text: str
-) -> None:
+def test_a_file_that_makes_no_sense_stops_the_start_and_names_itself(files: MemoryFiles, log: Log, text: str) -> None:
     save_text(files, PATH, text)
     with pytest.raises(StoreError, match=r"delayOffset\.json"):
         make(files, log).load()
