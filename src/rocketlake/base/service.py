@@ -30,7 +30,7 @@ class Service:
         self.name = name or type(self).__name__
         self.is_running = False
         self.on_failure: Callable[[BaseException], None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self) -> None:
         """Ready to spawn; starting twice does nothing."""
@@ -45,7 +45,8 @@ class Service:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._tasks.difference_update(tasks)
+            for task in tasks:
+                self._tasks.pop(task, None)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -59,12 +60,12 @@ class Service:
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `coroutine` until it ends or the service stops; an error is logged and given to `on_failure`."""
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}/{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()

@@ -73,7 +73,7 @@ class Registration(Service):
         await self._tell_all(lambda namesrv: self._register(namesrv, body), "registered")
 
     async def _register_changed(self, names: set[str]) -> None:
-        topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
+        topics = [topic for name in sorted(names) if (topic := self._topics.get(name)) is not None]
         if len(topics) < len(names):
             await self.register()  # a topic is gone: only the whole table can say that
             return

@@ -53,7 +53,7 @@ class LinkPool:
         self._links: dict[str, ClientLink] = {}
         self._opening: dict[str, asyncio.Task[ClientLink]] = {}
         self._failures: dict[str, _Failure] = {}
-        self._open: set[ClientLink] = set()
+        self._open: dict[ClientLink, None] = {}
         self._closed = False
         self._last_lost = asyncio.Event()
 
@@ -89,7 +89,7 @@ class LinkPool:
 
     def lost(self, link: ClientLink) -> None:
         """A link ended (called by the link)."""
-        self._open.discard(link)
+        self._open.pop(link, None)
         self._sweeper.discard(link)
         if not self._open:
             self._last_lost.set()
@@ -153,7 +153,7 @@ class LinkPool:
             self._failures.pop(address, None)
             if link.closed:
                 return
-            self._open.add(link)
+            self._open[link] = None
             self._links[address] = link
             self._sweeper.add(link)
             return

@@ -42,7 +42,8 @@ class Server:
     ) -> None:
         self.dispatcher = dispatcher
         self.host = host
-        self.links: set[ServerLink] = set()
+        self.links: dict[ServerLink, None] = {}
+        """Open links, in the order they came."""
         self.draining = False
         self.on_link_lost: list[Callable[[ServerLink], None]] = []
         self._port = port
@@ -110,7 +111,7 @@ class Server:
         """A connection came (called by the link)."""
         if len(self.links) >= self._limits.connections:
             return False
-        self.links.add(link)
+        self.links[link] = None
         self._sweeper.add(link)
         return True
 
@@ -118,7 +119,7 @@ class Server:
         """A connection is gone (called by the link)."""
         if link not in self.links:
             return
-        self.links.discard(link)
+        del self.links[link]
         self._sweeper.discard(link)
         if not self.links:
             self._last_lost.set()

@@ -24,28 +24,28 @@ class Sweeper:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._links: set[Link] = set()
-        self._expecting: set[Link] = set()
+        self._links: dict[Link, None] = {}  # in the order they came, so that simulations repeat
+        self._expecting: dict[Link, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._fast = False
         self._next_slow = 0.0
 
     def add(self, link: Link) -> None:
         """Watches a link."""
-        self._links.add(link)
+        self._links[link] = None
         if self._task is None:
             self._start()
 
     def discard(self, link: Link) -> None:
         """Forgets a link; the timer stops with the last one."""
-        self._links.discard(link)
-        self._expecting.discard(link)
+        self._links.pop(link, None)
+        self._expecting.pop(link, None)
         if not self._links:
             self.stop()
 
     def expect(self, link: Link) -> None:
         """The link has a request pending: look at it often."""
-        self._expecting.add(link)
+        self._expecting[link] = None
         if not self._fast:
             self._fast = True
             self._start()
@@ -67,7 +67,7 @@ class Sweeper:
         for link in tuple(self._expecting):
             link.pending.sweep(now)
             if not link.pending:
-                self._expecting.discard(link)
+                self._expecting.pop(link, None)
 
     def _start(self) -> None:
         """Starts the task, or starts it anew because it sleeps too long for what is expected now."""

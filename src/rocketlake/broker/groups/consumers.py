@@ -127,7 +127,7 @@ class ConsumerTable:
 
     def close_link(self, link: Link) -> None:
         """The link is gone: take its client out of every group."""
-        for group in list(self._groups_of.get(link, ())):
+        for group in sorted(self._groups_of.get(link, ())):
             self._drop(self._groups[group], link)
 
     def expire(self) -> list[Link]:

@@ -61,7 +61,7 @@ class PullHold(Service):
         self._woken: list[HeldPull] = []
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
-        self._links: dict[Link, set[HeldPull]] = {}
+        self._links: dict[Link, dict[HeldPull, None]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._not_empty = asyncio.Event()
 
@@ -93,9 +93,9 @@ class PullHold(Service):
         self._buckets.setdefault(pull.bucket, {})[pull] = None
         of_link = self._links.get(pull.link)
         if of_link is None:
-            of_link = self._links[pull.link] = set()
+            of_link = self._links[pull.link] = {}
             pull.link.on_close.append(self._drop_link)
-        of_link.add(pull)
+        of_link[pull] = None
         self._count += 1
         self._not_empty.set()
 
@@ -151,7 +151,7 @@ class PullHold(Service):
     def _take_out(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)
         _remove(self._buckets, pull.bucket, pull)
-        self._links[pull.link].discard(pull)
+        self._links[pull.link].pop(pull, None)
         self._count -= 1
 
     def _drop_link(self, link: Link) -> None:
