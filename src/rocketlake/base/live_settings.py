@@ -4,7 +4,7 @@ Owns        the settings in force, how several of them change at once.
 Must not know   single settings; who asks for a change, how a refusal is answered.
 
 Why there is a list of settings that may change and not of those that may not:
-docs/decisions/0005-admin-requests-from-this-machine.md.
+docs/decisions/0004-admin-requests-from-this-machine.md.
 """
 
 from __future__ import annotations

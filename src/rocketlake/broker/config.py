@@ -116,7 +116,7 @@ class BrokerConfig:
         True, java="notifyConsumerIdsChangedEnable", why="tell consumers at once when their group changes"
     )
     admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0005"
+        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0004"
     )
 
     # Speed

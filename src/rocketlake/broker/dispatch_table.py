@@ -41,7 +41,7 @@ class Use(Enum):
     SUBSCRIBE = "subscribe"
     READ = "read"
     CHANGE = "change"
-    """Allowed by the setting adminAccess (docs/decisions/0005)."""
+    """Allowed by the setting adminAccess (docs/decisions/0004)."""
 
 
 @dataclass(frozen=True, slots=True)

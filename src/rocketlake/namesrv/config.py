@@ -32,7 +32,7 @@ class NameServerConfig:
         Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="where KV settings are kept"
     )
     admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0005"
+        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0004"
     )
     order_message_enable: bool = setting(False, why="answer routes with the order configuration of a topic")
     return_order_topic_config_to_broker: bool = setting(True, why="tell brokers which topics are ordered")

@@ -18,7 +18,7 @@ __all__ = ["rows"]
 
 
 def rows(routes: Routes, brokers: Brokers, kv: KV, settings: Settings, access: AdminAccess) -> list[Row]:
-    """The table. Guarded rows: docs/decisions/0005-admin-requests-from-this-machine.md."""
+    """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md."""
     return [
         Row(Code.GET_ROUTEINFO_BY_TOPIC, routes.route),
         Row(Code.GET_BROKER_CLUSTER_INFO, routes.cluster_info),

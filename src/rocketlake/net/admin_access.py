@@ -3,7 +3,7 @@
 Owns        the rule "from this machine only, unless a setting says otherwise".
 Must not know   which requests those are, users and passwords (that is `auth`, later).
 
-Why: docs/decisions/0005-admin-requests-from-this-machine.md.
+Why: docs/decisions/0004-admin-requests-from-this-machine.md.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ async def test_everything_that_producers_and_push_consumers_call_is_served(table
 
 
 async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) -> None:
-    """The list of docs/decisions/0005."""
+    """The list of docs/decisions/0004."""
     assert {code for code, row in table.items() if row.use is Use.CHANGE} == {
         Code.UPDATE_BROKER_CONFIG,
         Code.DELETE_TOPIC_IN_BROKER,
