@@ -44,6 +44,7 @@ class LogSync:
         self._worker = worker
         self._last_store_ms = last_store_ms
         self._under_way = False
+        self._again = False
         self._ended = False
 
     def stop(self) -> None:
@@ -51,8 +52,12 @@ class LogSync:
         self._ended = True
 
     def start(self, least_pages: int = 0) -> None:
-        """Begin a sync of what is worth it; nothing happens while one is under way or after a failure."""
-        if self._under_way or self.failure or self._ended:
+        """Begin a sync of what is worth it, after the one that is under way; nothing happens after a failure."""
+        if self._under_way:
+            # What was written since it began needs another one, also when nobody waits (a delivered delayed message).
+            self._again = self._again or least_pages == 0
+            return
+        if self.failure or self._ended:
             return
         try:
             self.commit_first()
@@ -80,7 +85,8 @@ class LogSync:
         # First what the sync makes readable, then the senders: who is told OK finds the message.
         self.on_flushed()
         self.flushed.advance(self._log.flushed_offset)
-        if len(self.flushed):
+        again, self._again = self._again, False
+        if again or len(self.flushed):
             self.start()
 
 

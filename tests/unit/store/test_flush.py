@@ -60,14 +60,17 @@ def test_a_position_counts_as_flushed_only_after_its_sync(parts: Parts) -> None:
     assert parts.log.flushed_offset == PAGE + 100
 
 
-def test_only_one_sync_is_under_way(parts: Parts) -> None:
+def test_only_one_sync_is_under_way_and_what_came_meanwhile_gets_the_next(parts: Parts) -> None:
     parts.append(100)
     parts.sync.start()
     parts.append(100)
     parts.sync.start()
     assert len(parts.worker.pending) == 1
-    parts.worker.run_all()
+    parts.worker.run_one()
     assert parts.log.flushed_offset == PAGE + 100
+    parts.worker.run_all()  # nobody waits, but with SYNC_FLUSH nobody could read it before
+    assert parts.log.flushed_offset == PAGE + 200
+    assert parts.syncs == 2
 
 
 def test_the_safe_store_time_is_that_of_a_sync_that_left_nothing_behind(parts: Parts) -> None:
