@@ -1,4 +1,4 @@
-"""Real peers for a whole session: Apache's jars fetched once, our cluster as a process of its own."""
+"""Real peers for the tests of this folder: Apache's jars fetched once, our cluster as a process of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from interop.apache import ApacheCluster, PeerMissing, apache_cluster, compiled_drivers, free_ports, wait_for_port
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_jars() -> None:
     """Fetch and compile what the peers need; a missing peer is a skip by name, and a failure under CI=true."""
     try:
@@ -24,14 +24,14 @@ def apache_jars() -> None:
         pytest.skip(str(reason))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
-    """Apache's name server and broker, one for the session."""
+    """Apache's name server and broker, one for all tests here."""
     with apache_cluster(tmp_path_factory.mktemp("apache")) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_namesrv(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name server address of our cluster, started by the command that users type."""
     root = tmp_path_factory.mktemp("rocketlake")
