@@ -1,7 +1,7 @@
 """Whole clusters under faults, one per seed. `ROCKETLAKE_SIM_SEEDS=n` runs n more; a failing seed is printed.
 
 Again: `python -m rocketlake.testing.simulation SEED` prints what happened. A seed that found a bug is kept in
-seeds/found.txt; once code or faults change, a seed may take another way.
+seeds/found.txt (open.txt: understood and not fixed yet); once code or faults change, a seed may take another way.
 """
 
 from __future__ import annotations

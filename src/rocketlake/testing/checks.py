@@ -34,6 +34,7 @@ __all__ = [
     "check_key_order",
     "check_rewinds",
     "check_stored",
+    "ends_at",
     "owed",
     "queue_ends",
     "read_all",
@@ -52,6 +53,14 @@ def queue_ends(broker: Broker) -> dict[Queue, int]:
         for queue_id in range(config.read_queues if config is not None else 0):
             ends[name, topic, queue_id] = broker.store.max_offset(topic, queue_id)
     return ends
+
+
+def ends_at(broker: Broker, ms: int) -> dict[Queue, int]:
+    """Where the queues ended at a time in the past: a broker that starts delivers delayed messages at once."""
+    return {
+        queue: sum(message.store_ms < ms for message in _read(broker.store, queue[1], queue[2], end))
+        for queue, end in queue_ends(broker).items()
+    }
 
 
 def check_rewinds(history: History, before: Mapping[Queue, int], after: Mapping[Queue, int], *, may_lose: bool) -> None:

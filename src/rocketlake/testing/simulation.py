@@ -199,6 +199,7 @@ class BrokerNode:
     async def start(self) -> None:
         """Up again; while the disk refuses, an operator tries once a second."""
         cluster = self.cluster
+        begun_ms = cluster.clock.now_ms()
         for _ in range(_START_TRIES):
             self._network = cluster.net.host(self.host)
             self.faulty = FaultyFiles(self.disk, self.faulty.plan)
@@ -229,7 +230,7 @@ class BrokerNode:
         else:
             raise RuntimeError(f"{self.name} cannot start; see the last events")
         self._broker = broker
-        ends = checks.queue_ends(broker)
+        ends = checks.ends_at(broker, begun_ms)
         cluster.history.note(f"{self.name} is up, its log ends at {broker.store.max_physical_offset}")
         checks.check_rewinds(cluster.history, self._ends, ends, may_lose=self._may_lose)
 
