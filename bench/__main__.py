@@ -105,7 +105,7 @@ def main() -> None:
     print(f"\n{'figure':42}{'Apache 5.3.3':>14}{'RocketLake':>14}{'ratio':>8}")
     for row in rows:
         mark = "  (Apache's runs differ by more than 10 %)" if row["noisy"] else ""
-        print(f"{row['figure']:42}{row['apache']:>14}{row['rocketlake']:>14}{row['ratio']:>8}{mark}")
+        print(f"{row['figure']:42}{row['apache']:>14,.1f}{row['rocketlake']:>14,.1f}{row['ratio']:>8.2f}{mark}")
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
     RESULTS.mkdir(exist_ok=True)
     target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}.json"
