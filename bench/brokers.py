@@ -118,7 +118,7 @@ def seconds_to_first_send(address: str, began: float, limit: float = 60) -> floa
     frame = struct.pack(">ii", 4 + len(header) + 1, len(header)) + header + b"x"
     while time.monotonic() < began + limit:
         try:
-            # A broker that accepts before it can serve may never answer: a long wait here would be counted as its start.
+            # A broker that accepts before it can serve may never answer: a long wait would be counted as its start.
             with socket.create_connection((host, int(port)), timeout=0.25) as link:
                 link.sendall(frame)
                 if b'"code":0' in link.recv(65536):
