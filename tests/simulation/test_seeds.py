@@ -32,24 +32,10 @@ def quiet() -> object:
     logger.setLevel(before)
 
 
-@pytest.mark.parametrize("seed", [*range(_FIRST), *(seed for seed in _KEPT if seed >= _FIRST)])
+@pytest.mark.parametrize(
+    "seed", [*range(_FIRST), *(seed for seed in _KEPT if seed >= _FIRST), *range(1000, 1000 + _MORE)]
+)
 def test_every_rule_holds(seed: int) -> None:
-    play(seed)
-
-
-@pytest.mark.skipif(not _MORE, reason="ROCKETLAKE_SIM_SEEDS is not set")
-@pytest.mark.timeout(0)
-def test_every_rule_holds_for_more_seeds() -> None:
-    failed = {}
-    for seed in range(1000, 1000 + _MORE):
-        try:
-            play(seed)
-        except AssertionError as error:
-            failed[seed] = str(error)
-    assert not failed, "\n".join(failed.values())
-
-
-def play(seed: int) -> None:
     history = run_seed(seed)
     problems = "\n".join(history.problems)
     assert not history.problems, f"seed {seed}:\n{problems}\nlast events:\n" + "\n".join(history.events[-30:])
