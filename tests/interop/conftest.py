@@ -1,27 +1,14 @@
-"""Real peers for the tests of this folder: Apache's jars fetched once, our cluster as a process of its own."""
+"""Real peers for the tests of this folder: Apache's servers, and our cluster as a process of its own."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from interop.apache import ApacheCluster, PeerMissing, apache_cluster, compiled_drivers, free_ports, wait_for_port
-
-
-@pytest.fixture(scope="package")
-def apache_jars() -> None:
-    """Fetch and compile what the peers need; a missing peer is a skip by name, and a failure under CI=true."""
-    try:
-        for name in ("server", "client49"):
-            compiled_drivers(name)
-    except PeerMissing as reason:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI needs this peer: {reason}")
-        pytest.skip(str(reason))
+from interop.apache import ApacheCluster, apache_cluster, free_ports, wait_for_port
 
 
 @pytest.fixture(scope="package")

@@ -1,0 +1,21 @@
+"""What several folders of tests share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from interop.apache import PeerMissing, compiled_drivers
+
+
+@pytest.fixture(scope="session")
+def apache_jars() -> None:
+    """Fetch and compile what the peers need; a missing peer is a skip by name, and a failure under CI=true."""
+    try:
+        for name in ("server", "client49"):
+            compiled_drivers(name)
+    except PeerMissing as reason:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI needs this peer: {reason}")
+        pytest.skip(str(reason))
