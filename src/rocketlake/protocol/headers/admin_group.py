@@ -97,14 +97,6 @@ class ConsumeTimeSpanHeader(RequestHeader, kw_only=True):
     group: str
 
 
-class CorrectionOffsetHeader(RequestHeader, kw_only=True):
-    """QUERY_CORRECTION_OFFSET; `filter_groups` holds names joined by ","."""
-
-    compare_group: str
-    topic: str
-    filter_groups: str | None = None
-
-
 class CloneGroupOffsetHeader(RequestHeader, kw_only=True):
     """CLONE_GROUP_OFFSET."""
 
@@ -112,10 +104,3 @@ class CloneGroupOffsetHeader(RequestHeader, kw_only=True):
     dest_group: str
     topic: str | None = None
     offline: bool = False
-
-
-class ResumeHalfMessageHeader(RequestHeader, kw_only=True):
-    """RESUME_CHECK_HALF_MESSAGE; `msg_id` is an offset message id."""
-
-    topic: str | None = None
-    msg_id: str | None = None

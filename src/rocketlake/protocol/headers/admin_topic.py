@@ -6,7 +6,7 @@ Must not know   the topic table. Codes without header fields (21, 305, 306 ...) 
 
 from __future__ import annotations
 
-from rocketlake.protocol.fields import Header, Int32, Int64, RequestHeader, TopicHeader
+from rocketlake.protocol.fields import Header, Int32, RequestHeader, TopicHeader
 
 
 class CreateTopicHeader(TopicHeader, kw_only=True):
@@ -60,13 +60,3 @@ class TopicConsumersHeader(RequestHeader, kw_only=True):
     """QUERY_TOPIC_CONSUME_BY_WHO."""
 
     topic: str
-
-
-class QueryConsumeQueueHeader(TopicHeader, kw_only=True):
-    """QUERY_CONSUME_QUEUE."""
-
-    topic: str
-    queue_id: Int32
-    index: Int64
-    count: Int32
-    consumer_group: str | None = None

@@ -154,13 +154,3 @@ class KvListHeader(RequestHeader, kw_only=True):
     """GET_KVLIST_BY_NAMESPACE."""
 
     kv_namespace: str = field(name="namespace")
-
-
-class NotifyMinBrokerIdHeader(RequestHeader, kw_only=True):
-    """NOTIFY_MIN_BROKER_ID_CHANGE (name server to broker, one-way)."""
-
-    min_broker_id: Int64 | None = None
-    broker_name: str | None = None
-    min_broker_addr: str | None = None
-    offline_broker_addr: str | None = None
-    ha_broker_addr: str | None = None

@@ -92,25 +92,6 @@ class SendBackHeader(RequestHeader, kw_only=True):
     max_reconsume_times: Int32 | None = None
 
 
-class PushReplyHeader(RequestHeader, kw_only=True):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (broker to client): the answer of a request-reply message; hosts as `ip:port`."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    born_host: str
-    store_host: str
-    store_timestamp: Int64
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
-    unit_mode: bool = False
-
-
 def host_text(host: tuple[str, int]) -> str:
     """`ip:port` as headers carry it."""
     return f"{host[0]}:{host[1]}"
