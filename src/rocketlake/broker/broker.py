@@ -94,6 +94,7 @@ class Broker:
         self._build_services(config, limits, network)
         self._build_servers(config, limits, network)
         self.store.on_arrival = self._message_arrived
+        self.store.is_awaited = self._is_awaited
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -296,6 +297,9 @@ class Broker:
         return Identity(
             config.cluster_name, config.broker_name, config.broker_id, f"{host}:{port}", f"{host}:{port + 1}"
         )
+
+    def _is_awaited(self, topic: str, queue_id: int) -> bool:
+        return topic == DELAY_TOPIC or self.hold.waits(topic, queue_id)
 
     def _message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, _store_ms: int) -> None:
         self.hold.message_arrived(topic, queue_id, max_offset, tag_code)

@@ -65,6 +65,8 @@ class MessageStore(Service):
         self.config = config
         self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
+        self.is_awaited: Callable[[str, int], bool] = _perhaps
+        """(topic, queue id): does anybody want `on_arrival` for it now? Who stores many messages at once asks first."""
         self._disk = files or PosixFiles()
         self._clock = clock or SystemClock()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
@@ -502,6 +504,10 @@ def _has_key(record: memoryview, offset: int, wanted: str, unique: bool) -> bool
         return False
     entry = entries[0]
     return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
+
+
+def _perhaps(_topic: str, _queue_id: int) -> bool:
+    return True
 
 
 def _nobody_waits(_topic: str, _queue_id: int, _max_offset: int, _tag_code: int, _store_ms: int) -> None:

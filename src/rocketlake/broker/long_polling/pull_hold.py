@@ -99,6 +99,10 @@ class PullHold(Service):
         self._count += 1
         self._not_empty.set()
 
+    def waits(self, topic: str, queue_id: int) -> bool:
+        """Does anybody wait at this queue? Only then is it worth telling what arrives in it."""
+        return (topic, queue_id) in self._queues
+
     def message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int) -> None:
         """Wake who waits for a message of this tag in this queue; `max_offset` is the queue's new end."""
         held = self._queues.get((topic, queue_id))

@@ -58,6 +58,18 @@ async def test_a_message_wakes_the_pulls_of_its_queue_only(waiting: Waiting) -> 
     assert len(waiting.hold) == 1
 
 
+async def test_a_queue_is_waited_for_until_its_last_pull_is_woken_or_its_time_is_up(waiting: Waiting) -> None:
+    assert not waiting.hold.waits("T", 0)
+    waiting.pull("woken")
+    waiting.pull("ended", offset=5)
+    assert waiting.hold.waits("T", 0)
+    assert not waiting.hold.waits("T", 1)
+    await waiting.arrive("T", 0, 1, 0)
+    assert waiting.hold.waits("T", 0)
+    waiting.pass_time(1200)
+    assert not waiting.hold.waits("T", 0)
+
+
 async def test_pulls_are_woken_in_the_order_they_came(waiting: Waiting) -> None:
     for name in ("first", "second", "third"):
         waiting.pull(name)
