@@ -138,6 +138,31 @@ class ConsumeQueue:
             self.next_offset = offset + 1
         return True
 
+    def append_run(self, offset: int, entries: bytes, end_physical: int) -> bool:
+        """Append the entries of new records in a row, as `append` would one by one; False when all are there already.
+
+        `end_physical` is the end of the last record. Raises OSError or StoreError when the disk refuses: a part of the
+        run may be in then, and the whole run may be given again.
+        """
+        if offset != self.max_offset or int.from_bytes(entries[:8], "big") < self.max_physical_offset:
+            return self._append_each(offset, entries)
+        done = 0
+        while done < len(entries):
+            self._keep_old_files_flushed()
+            mapped = self._list.file_for_append()
+            piece = entries[done : done + mapped.room] if done or len(entries) > mapped.room else entries
+            mapped.append(piece)
+            done += len(piece)
+            self.max_physical_offset = end_physical if done == len(entries) else _end_of_last(piece)
+            self.next_offset = max(self.next_offset, offset + done // ENTRY_SIZE)
+        return True
+
+    def _append_each(self, offset: int, entries: bytes) -> bool:
+        appended = False
+        for number, entry in enumerate(unpack_entries(entries)):
+            appended = self.append(offset + number, *entry) or appended
+        return appended
+
     def _keep_old_files_flushed(self) -> None:
         """Before a new file is begun, all but the files that recovery reads must be safe. They nearly always are."""
         files = self._list.files
@@ -276,6 +301,12 @@ def first_offset(holds: Callable[[int], bool], low: int, high: int) -> int:
         else:
             low = middle + 1
     return low
+
+
+def _end_of_last(entries: bytes) -> int:
+    """Where the record of the last of some entries ends."""
+    physical_offset, size, _tag_code = unpack_entries(entries[-ENTRY_SIZE:])[0]
+    return physical_offset + size
 
 
 def _written_entries(mapped: MappedFile) -> int:

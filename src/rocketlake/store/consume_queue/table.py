@@ -136,6 +136,14 @@ class ConsumeQueueTable:
             self._not_flushed.add(queue)
         return appended
 
+    def append_run(self, queue: ConsumeQueue, offset: int, entries: bytes, end_physical: int) -> None:
+        """Append the packed entries of new records of one queue, from queue offset `offset` on, by one write.
+
+        `end_physical` is the end of the last record. Raises OSError or StoreError; then the run may be given again.
+        """
+        self._not_flushed.add(queue)  # before: a run that fails half-way has changed it, too
+        queue.append_run(offset, entries, end_physical)
+
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> list[FlushJob]:

@@ -165,6 +165,18 @@ class KeyIndexFile:
             number = previous
         return found
 
+    def last_hashes(self) -> set[int]:
+        """The hashes of the newest record's entries. Raises OSError."""
+        self.write_out()
+        view = self._mapping()
+        hashes: set[int] = set()
+        for number in range(self.count - 1, 0, -1):
+            hash_code, physical, _seconds, _previous = unpack_entry(view, entry_position(self.slots, number))
+            if physical != self.end_physical:
+                break
+            hashes.add(hash_code)
+        return hashes
+
     def entries(self) -> list[tuple[int, int, int, int]]:
         """All entries: (hash, physical offset, seconds, previous), for the audit."""
         self.write_out()

@@ -9,6 +9,7 @@ Invariant: files are in the order of their names and of their physical offsets.
 from __future__ import annotations
 
 import contextlib
+from array import array
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -151,6 +152,36 @@ class KeyIndex:
             file = self._file_with_room()
             file.put(key_hash(key), physical_offset, store_ms)
             self._changed(file)
+
+    def put_run(self, pairs: array[int], store_ms: int) -> None:
+        """Add the keys of new records: `pairs` holds key_hash and physical offset of each, in log order.
+
+        What is in already is passed over, as by `put`. Raises OSError, StoreError; then the run may be given again.
+        """
+        last_physical = self.last_physical_offset
+        known: set[int] | None = None
+        for at in range(0, len(pairs), 2):
+            hash_code, physical_offset = pairs[at], pairs[at + 1]
+            if physical_offset < last_physical:
+                continue
+            if physical_offset == last_physical:
+                if known is None:
+                    known = self._hashes_of_last()
+                if hash_code in known:
+                    continue
+            file = self._file_with_room()
+            file.put(hash_code, physical_offset, store_ms)
+            self._changed(file)
+
+    def _hashes_of_last(self) -> set[int]:
+        """The hashes of the newest record; its entries may lie in more than one file."""
+        last_physical = self.last_physical_offset
+        known: set[int] = set()
+        for file in reversed(self.files):
+            if file.end_physical != last_physical:
+                break
+            known |= file.last_hashes()
+        return known
 
     def _changed(self, file: KeyIndexFile) -> None:
         if not self._not_synced or self._not_synced[-1] is not file:

@@ -1,0 +1,212 @@
+"""Appending by the run leaves the same bytes and the same state as appending one by one, wherever the runs are cut."""
+
+from __future__ import annotations
+
+import errno
+from array import array
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.store.consume_queue.entry import pack_entry
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.key_index.files import KeyIndex
+
+QUEUES = Path("/store/consumequeue")
+INDEX = Path("/store/index")
+START_MS = 1_700_000_000_000
+
+# Lengths of runs; 0 is a single append between them.
+RUNS = st.lists(st.integers(0, 14), max_size=12)
+
+
+def content(disk: MemoryFiles, folder: Path) -> list[tuple[str, bytes]]:
+    return [(name, disk.read_bytes(folder / name)) for name in disk.list_dir(folder)]
+
+
+# --- consume queue ----------------------------------------------------------------------------------------------------
+
+
+def entry(number: int) -> tuple[int, int, int]:
+    return number * 10, 7 + number % 4, number * 3 - 20
+
+
+def opened_table(disk: MemoryFiles | FaultyFiles) -> ConsumeQueueTable:
+    table = ConsumeQueueTable(QUEUES, disk, file_size=100)
+    table.load()
+    return table
+
+
+def made_queue(table: ConsumeQueueTable) -> ConsumeQueue:
+    table.assign("T", 0)
+    table.give_back("T", 0)
+    queue = table.find("T", 0)
+    assert queue is not None
+    return queue
+
+
+def give_run(table: ConsumeQueueTable, queue: ConsumeQueue, first: int, count: int, shift: int = 0) -> None:
+    entries = [entry(number) for number in range(first, first + count)]
+    data = b"".join(pack_entry(*one) for one in entries)
+    table.append_run(queue, first + shift, data, entries[-1][0] + entries[-1][1])
+
+
+def state(table: ConsumeQueueTable, queue: ConsumeQueue) -> tuple[object, ...]:
+    positions = [(mapped.start, mapped.wrote, mapped.committed, mapped.flushed) for mapped in queue.files]
+    numbers = queue.max_offset, queue.next_offset, queue.max_physical_offset, queue.min_offset(0), queue.is_flushed
+    return positions, numbers, len(table.to_flush())
+
+
+@settings(max_examples=150, deadline=None)
+@given(runs=RUNS, shift=st.integers(0, 7), again=st.integers(0, 3))
+def test_a_run_of_queue_entries_equals_single_appends(runs: list[int], shift: int, again: int) -> None:
+    """`shift` starts the queue in the middle of a file; `again` entries of each run were given before."""
+    single_disk, run_disk = MemoryFiles(), MemoryFiles()
+    single, by_run = opened_table(single_disk), opened_table(run_disk)
+    one, other = made_queue(single), made_queue(by_run)
+    number = 0
+    for length in runs:
+        first = max(0, number - again) if length else number
+        number += length or 1
+        for at in range(first, number):
+            single.append("T", 0, at + shift, *entry(at))
+        if length:
+            give_run(by_run, other, first, number - first, shift)
+        else:
+            by_run.append("T", 0, first + shift, *entry(first))
+        assert state(single, one) == state(by_run, other)
+    assert content(single_disk, QUEUES / "T/0") == content(run_disk, QUEUES / "T/0")
+    reopened = opened_table(run_disk)
+    assert reopened.max_offset("T", 0) == (number + shift if number else 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=st.integers(0, 9), length=st.integers(1, 20), after=st.integers(0, 5), keep_bytes=st.integers(0, 60))
+def test_a_run_that_the_disk_refused_can_be_given_again(before: int, length: int, after: int, keep_bytes: int) -> None:
+    disk = MemoryFiles()
+    plan = FaultPlan()
+    table = opened_table(FaultyFiles(disk, plan))
+    queue = made_queue(table)
+    if before:
+        give_run(table, queue, 0, before)
+    plan.add(Fault("pwrite", after=after, times=1, error=errno.ENOSPC, keep_bytes=keep_bytes))
+    try:
+        give_run(table, queue, before, length)
+    except OSError:
+        end = queue.max_offset
+        assert end == queue.next_offset
+        assert queue.max_physical_offset == (sum(entry(end - 1)[:2]) if end else -1)
+        give_run(table, queue, before, length)
+    plan.clear()
+    expected = MemoryFiles()
+    single = opened_table(expected)
+    for number in range(before + length):
+        single.append("T", 0, number, *entry(number))
+    assert content(disk, QUEUES / "T/0") == content(expected, QUEUES / "T/0")
+    assert table.to_flush()
+
+
+# --- key index --------------------------------------------------------------------------------------------------------
+
+# Hashes from a small range, so that chains get long; each record has up to three. A text of one character has its code
+# point as hash.
+RECORDS = st.lists(st.lists(st.integers(0, 40), max_size=3), max_size=60)
+OTHER_KEYS = st.lists(st.lists(st.integers(0, 40), max_size=3, unique=True), max_size=60)
+
+
+def opened_index(disk: MemoryFiles | FaultyFiles, slots: int, entries: int) -> KeyIndex:
+    index = KeyIndex(INDEX, disk, ManualClock(START_MS), slots=slots, entries_max=entries)
+    index.load(last_exit_ok=True, index_ms=0)
+    return index
+
+
+def pairs_of(records: list[tuple[int, list[int]]]) -> array[int]:
+    return array("q", [number for physical, hashes in records for each in hashes for number in (each, physical)])
+
+
+def hits(index: KeyIndex) -> list[list[int]]:
+    return [[found for file in index.files for found in file.find(each, 1000, 0, 2**62)] for each in range(41)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    records=RECORDS,
+    runs=RUNS,
+    slots=st.integers(1, 50),
+    entries=st.integers(3, 60),
+    start=st.sampled_from([0, 1000]),
+    again=st.integers(0, 3),
+    event=st.sampled_from(["", "find", "flush", "to_flush", "restart"]),
+)
+def test_a_run_of_keys_equals_single_puts(
+    records: list[list[int]], runs: list[int], slots: int, entries: int, start: int, again: int, event: str
+) -> None:
+    single_disk, run_disk = MemoryFiles(), MemoryFiles()
+    single, by_run = opened_index(single_disk, slots, entries), opened_index(run_disk, slots, entries)
+    log = [(start + number * 100, hashes) for number, hashes in enumerate(records)]
+    number, turn = 0, 0
+    while number < len(log):
+        length = max(1, runs[turn % len(runs)] if runs else 5)
+        turn += 1
+        first, number = max(0, number - again), number + length
+        store_ms = START_MS + turn * 700
+        for physical, hashes in log[first:number]:
+            single.put([chr(each) for each in hashes], physical, store_ms)
+        by_run.put_run(pairs_of(log[first:number]), store_ms)
+        if event == "find":
+            assert hits(single) == hits(by_run)
+        elif event == "flush":
+            by_run.flush()
+        elif event == "to_flush":
+            for job in by_run.to_flush():
+                job.run()
+                job.done()
+        elif event == "restart":
+            by_run.close()
+            by_run = opened_index(run_disk, slots, entries)
+        assert (single.last_ms, single.last_physical_offset) == (by_run.last_ms, by_run.last_physical_offset)
+    assert hits(single) == hits(by_run)
+    single.close()
+    by_run.close()
+    assert content(single_disk, INDEX) == content(run_disk, INDEX)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    records=OTHER_KEYS,
+    cut=st.integers(0, 60),
+    after=st.integers(0, 12),
+    keep_bytes=st.integers(0, 60),
+    entries=st.integers(3, 60),
+)
+def test_keys_that_the_disk_refused_can_be_given_again(
+    records: list[list[int]], cut: int, after: int, keep_bytes: int, entries: int
+) -> None:
+    disk = MemoryFiles()
+    plan = FaultPlan()
+    index = opened_index(FaultyFiles(disk, plan), 7, entries)
+    log = [(100 + number * 100, hashes) for number, hashes in enumerate(records)]
+    index.put_run(pairs_of(log[:cut]), START_MS)
+    plan.add(Fault("pwrite", after=after, times=1, error=errno.ENOSPC, keep_bytes=keep_bytes))
+    for _ in range(2):
+        try:
+            index.put_run(pairs_of(log[cut:]), START_MS)
+            index.flush()
+            break
+        except StoreError:
+            index.sync_error = ""
+        except OSError:
+            pass
+    plan.clear()
+    index.close()
+    expected = MemoryFiles()
+    single = opened_index(expected, 7, entries)
+    for physical, hashes in log:
+        single.put([chr(each) for each in hashes], physical, START_MS)
+    single.close()
+    assert [data for _name, data in content(disk, INDEX)] == [data for _name, data in content(expected, INDEX)]
