@@ -46,7 +46,9 @@ codecs = st.sampled_from(Codec)
 
 
 def written(command: Command, codec: Codec) -> bytes:
-    return b"".join(bytes(part) for part in Connection(codec).send(command))
+    data = b"".join(bytes(part) for part in Connection(codec).send(command))
+    command.codec = codec  # a command read knows how it was written
+    return data
 
 
 def members(command: Command) -> list[object]:

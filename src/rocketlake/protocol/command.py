@@ -8,6 +8,7 @@ Source: docs/internals/wire.md, "Command".
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final, TypeAlias
 
 from rocketlake.protocol.fields import H, Header, from_fields, to_fields
@@ -17,14 +18,25 @@ from rocketlake.protocol.versions import OUR_VERSION
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Body: TypeAlias = Buffer | list[Buffer] | list[memoryview] | None
 
+
+class Codec(IntEnum):
+    """How a header is written: the serialize type byte of a frame."""
+
+    JSON = 0
+    ROCKETMQ = 1
+
+
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
 
 class Command:
-    """One request or answer. `opaque` (int32) pairs them; `body` of a received command is bytes or None."""
+    """One request or answer. `opaque` (int32) pairs them; `body` of a received command is bytes or None.
 
-    __slots__ = ("body", "code", "fields", "flag", "language", "opaque", "remark", "version")
+    `codec`: how it was, or will be, written; None leaves that to the connection. An answer has its request's.
+    """
+
+    __slots__ = ("body", "code", "codec", "fields", "flag", "language", "opaque", "remark", "version")
 
     def __init__(
         self,
@@ -37,6 +49,7 @@ class Command:
         remark: str | None = None,
         fields: dict[str, str] | None = None,
         body: Body = None,
+        codec: Codec | None = None,
     ) -> None:
         self.code = code
         self.opaque = opaque
@@ -46,6 +59,7 @@ class Command:
         self.remark = remark
         self.fields = fields
         self.body = body
+        self.codec = codec
 
     @staticmethod
     def request(
@@ -71,7 +85,15 @@ class Command:
     ) -> Command:
         """The answer to `request`."""
         merged = _merge(header, fields)
-        return Command(int(code), opaque=request.opaque, flag=FLAG_RESPONSE, remark=remark, fields=merged, body=body)
+        return Command(
+            int(code),
+            opaque=request.opaque,
+            flag=FLAG_RESPONSE,
+            remark=remark,
+            fields=merged,
+            body=body,
+            codec=request.codec,
+        )
 
     @property
     def is_response(self) -> bool:

@@ -15,7 +15,8 @@ from rocketlake.protocol.limits import DEFAULT_LIMITS, WireLimits
 
 
 class Connection:
-    """Both directions of one connection. A peer may change its codec with every frame; ours stays `codec`."""
+    """Both directions of one connection. A peer may change its codec with every frame: each answer follows its request,
+    and our own requests are written in `codec`."""
 
     __slots__ = ("_limits", "_reader", "codec", "error")
 
@@ -33,14 +34,25 @@ class Connection:
     def receive_data(self, data: Buffer) -> list[Command]:
         """Takes bytes in any chunking, returns the commands they complete, in order.
 
-        On bytes that cannot be accepted `error` is set and the good commands before them are returned; the owner
-        serves these and closes. Any further call raises the error.
+        The same as `gather` and then `cut`. On bytes that cannot be accepted `error` is set and the good commands
+        before them are returned; the owner serves these and closes. Any further call raises the error.
+        """
+        return self.cut(self.gather(data))
+
+    def gather(self, data: Buffer) -> bytes:
+        """Takes bytes; returns those that are ready, from the begin of a frame on, b"" when no frame is whole.
+
+        Whoever wants to serve some frames by himself does it now, and gives the same bytes to `cut`.
         """
         if self.error is not None:
             raise self.error
+        return self._reader.gather(data)
+
+    def cut(self, ready: bytes, position: int = 0) -> list[Command]:
+        """The commands of what `gather` returned, from the frame that begins at `position` on."""
         commands: list[Command] = []
         try:
-            for frame in self._reader.feed(data):
+            for frame in self._reader.cut(ready, position):
                 commands.append(decode_frame(frame, self._limits))
         except ProtocolError as problem:
             self.error = problem

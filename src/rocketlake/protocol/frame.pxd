@@ -10,10 +10,12 @@ cdef class FrameReader:
 
     cpdef list feed(self, data)
 
-    @cython.locals(frames=list, position=cython.longlong, end=cython.longlong, total=cython.longlong,
+    cpdef bytes gather(self, data)
+
+    @cython.locals(frames=list, end=cython.longlong, total=cython.longlong,
                    kind=cython.longlong, header_size=cython.longlong, frame_end=cython.longlong,
                    body_at=cython.longlong)
-    cdef list _cut(self, bytes data)
+    cpdef list cut(self, bytes data, long long position=*)
 
     cdef object _refusal(self, long long total, long long kind, long long header_size)
 

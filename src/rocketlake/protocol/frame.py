@@ -9,11 +9,10 @@ Layout (docs/internals/wire.md, "Frame"), big-endian: total length int32 (all af
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, TypeAlias
 
 from rocketlake.base.errors import ProtocolError
-from rocketlake.protocol.command import Buffer, Command
+from rocketlake.protocol.command import Buffer, Codec, Command
 from rocketlake.protocol.header_binary import decode_binary_header, encode_binary_header, fits_binary_header
 from rocketlake.protocol.header_json import decode_json_header, encode_json_header
 from rocketlake.protocol.limits import (
@@ -30,13 +29,6 @@ PREFIX_BYTES: Final = 8
 
 Frame: TypeAlias = tuple[int, bytes, bytes | None]
 """Serialize type, header, body (None when it has no byte)."""
-
-
-class Codec(IntEnum):
-    """The serialize type byte of a frame."""
-
-    JSON = 0
-    ROCKETMQ = 1
 
 
 class FrameReader:
@@ -64,19 +56,27 @@ class FrameReader:
         """Takes the next bytes of the stream, returns the frames they complete."""
         if self.error is not None:
             raise self.error
-        if self._pending:
-            self._pending += data
-            if len(self._pending) < self._needed:
-                return []
-            whole = bytes(self._pending)
-            self._pending = bytearray()
-        else:
-            whole = data if isinstance(data, bytes) else bytes(data)
-        return self._cut(whole)
+        return self.cut(self.gather(data))
 
-    def _cut(self, data: bytes) -> list[Frame]:
+    def gather(self, data: Buffer) -> bytes:
+        """Takes the next bytes of the stream, returns what is there to be cut; b"" while the first frame is not whole.
+
+        What it returns must be given to `cut`, from any frame's begin on.
+        """
+        if not self._pending:
+            return data if isinstance(data, bytes) else bytes(data)
+        self._pending += data
+        if len(self._pending) < self._needed:
+            return b""
+        whole = bytes(self._pending)
+        self._pending = bytearray()
+        return whole
+
+    def cut(self, data: bytes, position: int = 0) -> list[Frame]:
+        """The frames of gathered bytes from `position` on; an incomplete last one is kept."""
         frames: list[Frame] = []
-        position = 0
+        if not data:
+            return frames
         end = len(data)
         self._needed = PREFIX_BYTES
         while end - position >= PREFIX_BYTES:
@@ -124,8 +124,10 @@ def decode_frame(frame: Frame, limits: WireLimits = DEFAULT_LIMITS) -> Command:
     kind, header, body = frame
     if kind == 0:
         command = decode_json_header(header, limits.fields)
+        command.codec = Codec.JSON
     else:
         command = decode_binary_header(header, limits.fields)
+        command.codec = Codec.ROCKETMQ
     command.body = body
     return command
 
@@ -133,11 +135,14 @@ def decode_frame(frame: Frame, limits: WireLimits = DEFAULT_LIMITS) -> Command:
 def encode_command(command: Command, codec: Codec = Codec.JSON) -> list[Buffer]:
     """Command -> buffers to write in order: first the prefix with the header, then the body as it was given.
 
-    A code that the binary header cannot carry is written with a JSON header; every peer reads both.
+    `codec` counts for a command that has none of its own. A code that the binary header cannot carry is written with a
+    JSON header; every peer reads both.
     Raises ProtocolError when the frame would be larger than any peer accepts.
     """
     if command.remark is not None and len(command.remark) > REMARK_CHARS_MAX:
         command.remark = command.remark[:REMARK_CHARS_MAX]
+    if command.codec is not None:
+        codec = command.codec
     if codec == Codec.ROCKETMQ and fits_binary_header(command.code):
         header = encode_binary_header(command)
         kind = 1
