@@ -79,14 +79,16 @@ class ConsumeQueue:
 
     def read(self, offset: int, count: int) -> list[Entry]:
         """Up to `count` entries from `offset`, all of one file; empty if there is none at `offset`."""
+        return unpack_entries(self.packed(offset, count))
+
+    def packed(self, offset: int, count: int) -> bytes:
+        """The same as the bytes they are."""
         position = offset * ENTRY_SIZE
         mapped = self._list.find(position)
         if mapped is None or offset < 0:
-            return []
+            return b""
         size = min(count * ENTRY_SIZE, mapped.start + mapped.committed - position)
-        if size <= 0:
-            return []
-        return unpack_entries(mapped.file.pread(size, position - mapped.start))
+        return mapped.file.pread(size, position - mapped.start) if size > 0 else b""
 
     def entry(self, offset: int) -> Entry | None:
         """The entry at `offset`, None if there is none."""
