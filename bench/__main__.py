@@ -1,7 +1,7 @@
-"""`make bench`: Apache RocketMQ and RocketLake by turns (A B A B) under Apache's own benchmark producer.
+"""`make bench`: Apache RocketMQ and RocketLake by turns (A B A B) under the same load on this machine.
 
-Prints a table and writes bench/results/<date>.json. CPU per message of the broker process is the first figure: it holds
-on a noisy machine. A line whose two Apache runs differ by more than 10 % says so.
+Prints progress and a table, and writes bench/results/<date>.json after each load, so that a broken run keeps what it
+has. CPU per message of the broker process is the first figure: it holds on a noisy machine.
 """
 
 from __future__ import annotations
@@ -11,106 +11,128 @@ import json
 import os
 import platform
 import shutil
-import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import Apache, RocketLake, Side
-from bench.java_producer import JavaProducer
+from bench import limits, table
+from bench.brokers import SIDES
+from bench.loads import LOADS
+from bench.plan import Earlier, Load, Plan
 from interop.apache import PeerMissing
 
 RESULTS = Path(__file__).resolve().parent / "results"
-LOADS = ((64, 128), (64, 1024))
 
 
-def measure(side: Side, threads: int, body_bytes: int, reports: int) -> dict[str, float]:
-    """One run: warm up two reports (20 s), then medians over `reports` reports and broker CPU per message."""
-    producer = JavaProducer(side.namesrv, threads=threads, body_bytes=body_bytes)
-    producer.start()
-    try:
-        for _ in range(2):
-            producer.next_report()
-        cpu, began = side.cpu_seconds(), time.monotonic()
-        taken = [producer.next_report() for _ in range(reports)]
-        cpu, seconds = side.cpu_seconds() - cpu, time.monotonic() - began
-    finally:
-        producer.stop()
-    tps = statistics.median(report.tps for report in taken)
-    messages = statistics.mean(report.tps for report in taken) * seconds
-    return {
-        "sends_per_second": tps,
-        "broker_cpu_us_per_message": round(cpu * 1e6 / messages, 2),
-        "average_ms": statistics.median(report.average_ms for report in taken),
-        "failed": taken[-1].failed,
-    }
+def run_load(load: Load, root: Path, plan: Plan, earlier: Earlier) -> list[dict[str, Any]]:
+    """All rounds of one load, A B A B. A run that fails is kept with its reason and does not end the others."""
+    runs: list[dict[str, Any]] = []
+    for number in range(plan.rounds):
+        for kind in SIDES:
+            print(f"  round {number + 1} of {plan.rounds}: {kind.name}", flush=True)
+            folder = root / f"{load.name}-{kind.name}"
+            began = time.monotonic()
+            run: dict[str, Any] = {"side": kind.name, "values": {}}
+            try:
+                run["values"] = load.run(kind, folder, plan, earlier)
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                run["error"] = f"{type(error).__name__}: {error}"
+                print(f"    {kind.name}: FAILED: {run['error']}", flush=True)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            run["took_seconds"] = round(time.monotonic() - began, 1)
+            runs.append(run)
+            shown = ", ".join(f"{name} {value:g}" for name, value in run["values"].items())
+            print(f"    {kind.name}: {shown} ({run['took_seconds']:.0f} s)", flush=True)
+    return runs
 
 
-def run_side(kind: type[Apache] | type[RocketLake], root: Path, reports: int) -> dict[str, Any]:
-    shutil.rmtree(root, ignore_errors=True)
-    result: dict[str, Any] = {"side": kind.name}
-    with kind(root) as side:
-        result["start_seconds"] = round(side.start_seconds, 3)
-        result["memory_idle_mb"] = side.memory_mb()
-        for threads, body_bytes in LOADS:
-            print(f"  {kind.name}: {threads} threads, {body_bytes} B ...", flush=True)
-            result[f"{threads}x{body_bytes}"] = measure(side, threads, body_bytes, reports)
-        result["memory_after_mb"] = side.memory_mb()
-    shutil.rmtree(root, ignore_errors=True)
-    return result
-
-
-def compare(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Medians of both sides and the ratio ours / Apache's for each figure."""
+def rows_of(runs: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The table of what ran."""
     rows = []
-    figures = [(f"{t}x{b}", name) for t, b in LOADS for name in ("sends_per_second", "broker_cpu_us_per_message")]
-    figures += [("start_seconds", ""), ("memory_idle_mb", "anonymous"), ("memory_after_mb", "anonymous")]
-    for group, name in figures:
-        values: dict[str, list[float]] = {"apache": [], "rocketlake": []}
-        for run in runs:
-            values[run["side"]].append(run[group][name] if name else run[group])
-        apache, ours = (statistics.median(values[side]) for side in ("apache", "rocketlake"))
-        spread = (max(values["apache"]) - min(values["apache"])) / apache
-        rows.append(
-            {
-                "figure": f"{group} {name}".strip(),
-                "apache": apache,
-                "rocketlake": ours,
-                "ratio": round(ours / apache, 3),
-                "noisy": spread > 0.10,
-            }
-        )
+    for load in LOADS:
+        for figure in load.figures:
+            if row := table.row_of(load, figure, runs.get(load.name, [])):
+                rows.append(row)
     return rows
 
 
+def machine() -> dict[str, Any]:
+    """Where and on what this is measured."""
+    processor = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    program = "import rocketlake.codec.property_text as module; print(module.__file__.endswith('.py'))"
+    pure = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    git = ["git", "-C", str(RESULTS.parent), "describe", "--always", "--dirty"]
+    return {
+        "when": f"{datetime.now():%Y-%m-%d %H:%M}",
+        "cores": os.cpu_count(),
+        "processor": processor,
+        "load_before": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
+        "form": "pure" if pure == "True" else "compiled",
+    }
+
+
+def chosen(text: str) -> list[Load]:
+    """The loads named in --only, in their own order."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [load.name for load in LOADS]
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"no such load: {', '.join(unknown)}; there are: {', '.join(known)}")
+    return [load for load in LOADS if not names or load.name in names]
+
+
+def options_and_plan() -> tuple[argparse.Namespace, Plan]:
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("--only", default="", help="loads to run, joined by commas")
+    parser.add_argument("--list", action="store_true", help="name the loads and end")
+    parser.add_argument("--quick", action="store_true", help="a smoke run: one round, 3 s warm-up, 5 s measured")
+    parser.add_argument("--root", type=Path, help="folder for the stores (default: the system's temporary folder)")
+    parser.add_argument("--rounds", type=int, help="how many times A B is run")
+    parser.add_argument("--warm", type=float, help="seconds before measuring")
+    parser.add_argument("--seconds", type=float, help="seconds measured")
+    parser.add_argument("--backlog-messages", type=int, help="messages of 1 KiB the consumer finds")
+    options = parser.parse_args()
+    given = {name: getattr(options, name) for name in ("rounds", "warm", "seconds", "backlog_messages")}
+    plan = Plan.quick() if options.quick else Plan()
+    return options, replace(plan, **{name: value for name, value in given.items() if value is not None})
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(prog="make bench")
-    arguments.add_argument("--rounds", type=int, default=2, help="how many times A B is run")
-    arguments.add_argument("--reports", type=int, default=3, help="measured ten-second reports a run")
-    options = arguments.parse_args()
-    root = Path(tempfile.mkdtemp(prefix="rocketlake-bench-"))
-    runs = []
+    options, plan = options_and_plan()
+    if options.list:
+        print("\n".join(f"{load.name:18} {load.title}" for load in LOADS))
+        return
+    loads = chosen(options.only)
+    root = Path(tempfile.mkdtemp(prefix="rocketlake-bench-", dir=options.root))
+    earlier = Earlier()
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}{'-quick' if options.quick else ''}.json"
+    result: dict[str, Any] = {"machine": machine(), "plan": asdict(plan)}
     try:
-        for number in range(options.rounds):
-            for kind in (Apache, RocketLake):
-                print(f"round {number + 1} of {options.rounds}: {kind.name}", flush=True)
-                runs.append(run_side(kind, root / kind.name, options.reports))
+        print("limits of the machine", flush=True)
+        result["limits"] = limits.measure(root)
+        print("  " + ", ".join(f"{name} {value:,.0f}" for name, value in result["limits"].items()), flush=True)
+        for number, load in enumerate(loads):
+            print(f"load {number + 1} of {len(loads)}: {load.name} ({load.title})", flush=True)
+            earlier.runs[load.name] = run_load(load, root, plan, earlier)
+            result |= {"table": rows_of(earlier.runs), "runs": earlier.runs}
+            target.write_text(json.dumps(result, indent=1) + "\n")
     except PeerMissing as reason:
-        raise SystemExit(f"cannot compare: {reason}") from None
+        sys.exit(f"cannot compare: {reason}")
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    rows = compare(runs)
-    print(f"\n{'figure':42}{'Apache 5.3.3':>14}{'RocketLake':>14}{'ratio':>8}")
-    for row in rows:
-        mark = "  (Apache's runs differ by more than 10 %)" if row["noisy"] else ""
-        print(f"{row['figure']:42}{row['apache']:>14,.1f}{row['rocketlake']:>14,.1f}{row['ratio']:>8.2f}{mark}")
-    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-    RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}.json"
-    target.write_text(json.dumps({"machine": machine, "table": rows, "runs": runs}, indent=2) + "\n")
-    print(f"\nwritten: {target}")
+    print(f"\n{table.plain(result['table'])}\n\nwritten: {target}")
 
 
 if __name__ == "__main__":

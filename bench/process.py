@@ -1,4 +1,4 @@
-"""Owns what the kernel knows of a process: CPU seconds, memory that is its own. Linux only (/proc)."""
+"""Owns what the kernel knows of a process: CPU seconds, context switches, memory of its own. Linux only (/proc)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of the process so far, all threads, seconds (proc(5), stat fields 14 and 15)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def context_switches(pid: int) -> int:
+    """Switches of all threads that live now, wanted and unwanted. A thread that ended takes its count along."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            lines = (task / "status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        total += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+    return total
 
 
 def memory_mb(pid: int) -> dict[str, float]:

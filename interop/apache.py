@@ -133,11 +133,15 @@ class ApacheCluster:
         wait_for_port(self.namesrv_port, self._processes[-1])
 
     def start_broker(self) -> None:
+        self.launch_broker()
+        wait_for_port(self.broker_port, self._processes[-1])
+        self._await_registration()
+
+    def launch_broker(self) -> None:
+        """Start the process and return at once, for who measures its start."""
         broker_conf = self.root / "broker.conf"
         broker_conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         self._launch("org.apache.rocketmq.broker.BrokerStartup", broker_conf, self.heap)
-        wait_for_port(self.broker_port, self._processes[-1])
-        self._await_registration()
 
     def _await_registration(self, seconds: float = 30) -> None:
         """The broker listens before it has told the name server; clients fail with "no route" in between."""
@@ -162,7 +166,7 @@ class ApacheCluster:
     def _launch(self, main: str, conf: Path, heap: str) -> None:
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
         command += [f"-Duser.home={self.root}", "-cp", classpath("server"), main, "-c", str(conf)]
-        log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("wb")
+        log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("ab")
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.root)}
         with log:
             self._processes.append(

@@ -1,0 +1,65 @@
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+
+/**
+ * Sends batches from several threads until `count` messages were asked for (0 = until killed). Every half second one
+ * line "ms=T sent=N failed=M nanos=L": clock, messages acknowledged so far, messages refused, summed time of the calls.
+ */
+public class BatchSend {
+    public static void main(String[] args) throws Exception {
+        String namesrv = args[0], topic = args[1];
+        int threads = Integer.parseInt(args[2]), perBatch = Integer.parseInt(args[3]), bodyBytes = Integer.parseInt(args[4]);
+        long count = Long.parseLong(args[5]);
+        DefaultMQProducer producer = new DefaultMQProducer("bench_batch");
+        producer.setNamesrvAddr(namesrv);
+        producer.setVipChannelEnabled(false);
+        producer.setSendMsgTimeout(10000);
+        producer.start();
+        AtomicLong begun = new AtomicLong();
+        LongAdder sent = new LongAdder(), failed = new LongAdder(), nanos = new LongAdder();
+        byte[] body = new byte[bodyBytes];
+        for (int i = 0; i < bodyBytes; i++) body[i] = (byte) ('a' + i % 26);
+        List<Thread> senders = new ArrayList<>();
+        for (int i = 0; i < threads; i++) {
+            Thread sender = new Thread(() -> {
+                while (count == 0 || begun.getAndAdd(perBatch) < count) {
+                    // New messages each time: the client writes an id into each.
+                    List<Message> batch = new ArrayList<>(perBatch);
+                    for (int n = 0; n < perBatch; n++) batch.add(new Message(topic, body));
+                    long start = System.nanoTime();
+                    boolean stored = false;
+                    try {
+                        stored = producer.send(batch).getSendStatus() == SendStatus.SEND_OK;
+                    } catch (Exception error) {
+                        try { Thread.sleep(10); } catch (InterruptedException stop) { return; }
+                    }
+                    nanos.add(System.nanoTime() - start);
+                    (stored ? sent : failed).add(perBatch);
+                }
+            }, "batch-send-" + i);
+            sender.start();
+            senders.add(sender);
+        }
+        Thread printer = new Thread(() -> {
+            while (true) {
+                print(sent, failed, nanos);
+                try { Thread.sleep(500); } catch (InterruptedException stop) { return; }
+            }
+        });
+        printer.setDaemon(true);
+        printer.start();
+        for (Thread sender : senders) sender.join();
+        print(sent, failed, nanos);
+        producer.shutdown();
+        System.exit(0);
+    }
+
+    static synchronized void print(LongAdder sent, LongAdder failed, LongAdder nanos) {
+        System.out.println("ms=" + System.currentTimeMillis() + " sent=" + sent + " failed=" + failed + " nanos=" + nanos);
+    }
+}
