@@ -95,15 +95,26 @@ class HandWorker:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.pending: deque[tuple[Call, Done]] = deque()
+        self.ended: deque[Callable[[], None]] = deque()
 
     def submit(self, call: Call, done: Done) -> None:
         """Keep the call."""
         self.pending.append((call, done))
 
+    def call_one(self) -> None:
+        """Run the oldest call; the loop does not hear of it yet."""
+        call, done = self.pending.popleft()
+        result, error = _run(call)
+        self.ended.append(lambda: done(result, error))
+
+    def report_one(self) -> None:
+        """Run the `done` of the oldest call that has run."""
+        self.ended.popleft()()
+
     def run_one(self) -> None:
         """Run the oldest call and its `done`."""
-        call, done = self.pending.popleft()
-        done(*_run(call))
+        self.call_one()
+        self.report_one()
 
     def run_all(self) -> None:
         """Run until nothing is pending, also what the `done`s submit."""

@@ -1,6 +1,6 @@
 """When bytes of the log become safe: group commit, timed flush, commit of the write pool.
 
-Owns        the one sync that is under way, who waits for it, when the next one starts.
+Owns        the sync that is under way and the next one, who waits for them, when they start.
 Must not know   records, messages, what is told to the sender.
 
 Invariant: a position is "flushed" only after a sync that began after its bytes were written has succeeded.
@@ -12,6 +12,7 @@ Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommit-, FlushRealT
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from rocketlake.base.clock import Clock
@@ -28,7 +29,11 @@ _log = get_logger(__name__)
 
 
 class LogSync:
-    """Syncs of one log, one at a time, on a worker; `flushed` is how far the log is safe."""
+    """Syncs of one log, one at a time, on a worker; `flushed` is how far the log is safe.
+
+    While a sync runs the next one lies in the worker's hands already, and takes along all that is written until it
+    begins: the disk never waits for the loop, which meanwhile serves the senders of the last one.
+    """
 
     def __init__(self, log: MappedFileList, worker: Worker, last_store_ms: Callable[[], int]) -> None:
         self.flushed = Threshold(log.flushed_offset)
@@ -43,21 +48,19 @@ class LogSync:
         self._log = log
         self._worker = worker
         self._last_store_ms = last_store_ms
-        self._under_way = False
-        self._again = False
+        self._given: deque[_Sync] = deque()
+        """Syncs the worker has and has not reported yet, oldest first: at most one of them waits for its turn."""
+        self._worker_failed = False
         self._ended = False
 
     def stop(self) -> None:
-        """Begin no more syncs; one that is under way ends as usual."""
+        """Begin no more syncs; those the worker has end as usual."""
         self._ended = True
 
     def start(self, least_pages: int = 0) -> None:
-        """Begin a sync of what is worth it, after the one that is under way; nothing happens after a failure."""
-        if self._under_way:
-            # What was written since it began needs another one, also when nobody waits (a delivered delayed message).
-            self._again = self._again or least_pages == 0
-            return
-        if self.failure or self._ended:
+        """Have what is written synced as soon as the disk is free, if it is worth it; nothing after a failure."""
+        last = self._given[-1] if self._given else None
+        if self.failure or self._ended or (last is not None and least_pages > 0):
             return
         try:
             self.commit_first()
@@ -65,14 +68,33 @@ class LogSync:
             self.flushed.fail_all()
             return
         job = self._log.to_flush(least_pages)
-        if job is None:
+        if job is None or (last is not None and last.due[0].end == job.end):
             return
-        self._under_way = True
-        store_ms = self._last_store_ms() if job.end >= self._log.wrote_offset else 0
-        self._worker.submit(job.run, lambda _result, error: self._synced(job, store_ms, error))
+        is_waiting = last is not None and last.begun is None
+        due = job, self._last_store_ms() if job.end >= self._log.wrote_offset else 0
+        if last is not None and is_waiting:
+            last.due = due  # the worker may have taken the former one just now: `_synced` looks
+            return
+        sync = _Sync(due)
+        self._given.append(sync)
+        self._worker.submit(lambda: self._run(sync), lambda _result, error: self._synced(sync, error))
 
-    def _synced(self, job: FlushJob, store_ms: int, error: Exception | None) -> None:
-        self._under_way = False
+    def _run(self, sync: _Sync) -> None:
+        """The sync itself, on the worker."""
+        if self._worker_failed:
+            raise OSError("the sync before it failed")
+        sync.begun = sync.due
+        try:
+            sync.begun[0].run()
+        except Exception:
+            self._worker_failed = True  # the next one may lie in the worker's hands, and must not begin
+            raise
+
+    def _synced(self, sync: _Sync, error: Exception | None) -> None:
+        self._given.popleft()
+        if self.failure or sync.begun is None:
+            return
+        job, store_ms = sync.begun
         if error is not None:
             job.failed(error)
             self.failure = self._log.sync_error
@@ -82,12 +104,23 @@ class LogSync:
             return
         job.done()
         self.safe_store_ms = store_ms or self.safe_store_ms
+        if sync.due is not sync.begun and not self._given:
+            self.start()
         # First what the sync makes readable, then the senders: who is told OK finds the message.
         self.on_flushed()
         self.flushed.advance(self._log.flushed_offset)
-        again, self._again = self._again, False
-        if again or len(self.flushed):
-            self.start()
+
+
+class _Sync:
+    """One sync in the worker's hands."""
+
+    __slots__ = ("begun", "due")
+
+    def __init__(self, due: tuple[FlushJob, int]) -> None:
+        self.due = due
+        """What it shall sync, and the store time that is safe then (0: not known). Set by the loop."""
+        self.begun: tuple[FlushJob, int] | None = None
+        """What `due` was when the worker came to it. Set by the worker, once."""
 
 
 class GroupCommit(Service):

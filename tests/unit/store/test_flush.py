@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,16 @@ class Parts:
         self.worker = HandWorker()
         self.clock = ManualClock()
         self.store_ms = 0
-        self.sync = LogSync(self.log, self.worker, lambda: self.store_ms)
+        self.at_look: Callable[[], object] | None = None
+        """Done once, when the loop has looked at the sync that waits and before it changes it."""
+        self.sync = LogSync(self.log, self.worker, self.last_store_ms)
         self.told: list[tuple[str, bool]] = []
+
+    def last_store_ms(self) -> int:
+        at_look, self.at_look = self.at_look, None
+        if at_look is not None:
+            at_look()
+        return self.store_ms
 
     def append(self, size: int, store_ms: int = 1) -> int:
         self.log.append(bytes(size))
@@ -60,17 +69,67 @@ def test_a_position_counts_as_flushed_only_after_its_sync(parts: Parts) -> None:
     assert parts.log.flushed_offset == PAGE + 100
 
 
-def test_only_one_sync_is_under_way_and_what_came_meanwhile_gets_the_next(parts: Parts) -> None:
-    parts.append(100)
+def test_the_next_sync_begins_before_the_loop_has_heard_of_the_last_one(parts: Parts) -> None:
+    first = parts.append(100)
     parts.sync.start()
-    parts.append(100)
+    parts.worker.call_one()
+    second = parts.append(100)
     parts.sync.start()
+    parts.worker.call_one()
+    assert parts.log.flushed_offset == PAGE
+    parts.worker.report_one()
+    assert parts.log.flushed_offset == first
+    parts.worker.report_one()
+    assert parts.log.flushed_offset == second
+    assert parts.syncs == 2
+
+
+def test_a_sync_that_waits_for_the_disk_takes_along_what_comes_meanwhile(parts: Parts) -> None:
+    for _ in range(3):
+        end = parts.append(100)
+        parts.sync.start()
     assert len(parts.worker.pending) == 1
     parts.worker.run_one()
-    assert parts.log.flushed_offset == PAGE + 100
-    parts.worker.run_all()  # nobody waits, but with SYNC_FLUSH nobody could read it before
-    assert parts.log.flushed_offset == PAGE + 200
-    assert parts.syncs == 2
+    assert parts.log.flushed_offset == end
+    assert parts.syncs == 1
+
+
+def test_a_sync_that_has_begun_takes_nothing_along(parts: Parts) -> None:
+    end = parts.append(100)
+    parts.sync.start()
+    parts.worker.call_one()
+    parts.append(100)
+    parts.sync.start()
+    parts.worker.report_one()
+    assert parts.log.flushed_offset == end
+
+
+def test_what_a_sync_missed_because_it_began_just_then_gets_another_one(parts: Parts) -> None:
+    first = parts.append(100)
+    parts.sync.start()
+    second = parts.append(100)
+    parts.at_look = parts.worker.call_one
+    parts.sync.start()
+    parts.worker.report_one()
+    assert parts.log.flushed_offset == first
+    parts.worker.run_all()
+    assert parts.log.flushed_offset == second
+
+
+def test_a_sync_given_before_the_last_one_failed_does_not_begin(parts: Parts) -> None:
+    for name in "ab":
+        parts.sync.flushed.wait(parts.append(100), parts.tell(name), 1e9)
+        parts.sync.start()
+        if name == "a":
+            parts.files.plan.add(Fault("sync", times=1, error=errno.EIO))
+            parts.worker.call_one()
+    parts.worker.call_one()
+    parts.worker.report_one()
+    parts.worker.report_one()
+    assert parts.syncs == 1
+    assert parts.told == [("a", False), ("b", False)]
+    assert parts.log.flushed_offset == PAGE
+    assert "Input/output error" in parts.sync.failure
 
 
 def test_the_safe_store_time_is_that_of_a_sync_that_left_nothing_behind(parts: Parts) -> None:
@@ -132,10 +191,12 @@ async def test_senders_that_come_during_a_sync_share_the_next(parts: Parts) -> N
     group.wait(parts.append(10), parts.tell("a"), 5000)
     group.wake()
     await parts.clock.settle()
-    group.wait(parts.append(10), parts.tell("b"), 5000)
-    group.wait(parts.append(10), parts.tell("c"), 5000)
-    await parts.clock.settle()
-    parts.worker.run_one()
+    parts.worker.call_one()
+    for name in "bc":
+        group.wait(parts.append(10), parts.tell(name), 5000)
+        group.wake()
+        await parts.clock.settle()
+    parts.worker.report_one()
     assert parts.told == [("a", True)]
     parts.worker.run_one()
     assert parts.told == [("a", True), ("b", True), ("c", True)]
@@ -149,11 +210,14 @@ async def test_a_slow_sync_times_out_at_five_seconds_and_later_senders_wait_on(p
     group.wait(parts.append(10), parts.tell("a"), 5000)
     group.wake()
     await parts.clock.run_for(1000)
+    parts.worker.call_one()
     group.wait(parts.append(10), parts.tell("b"), 5000)
+    group.wake()
     await parts.clock.run_for(3999)
     assert parts.told == []
     await parts.clock.run_for(1)
     assert parts.told == [("a", False)]
+    parts.worker.report_one()
     parts.worker.run_all()
     assert parts.told == [("a", False), ("b", True)]
     await group.stop()
