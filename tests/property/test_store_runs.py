@@ -113,14 +113,15 @@ def test_a_run_that_the_disk_refused_can_be_given_again(before: int, length: int
 
 # --- key index --------------------------------------------------------------------------------------------------------
 
-# Hashes from a small range, so that chains get long; each record has up to three. A text of one character has its code
-# point as hash.
-RECORDS = st.lists(st.lists(st.integers(0, 40), max_size=3), max_size=60)
-OTHER_KEYS = st.lists(st.lists(st.integers(0, 40), max_size=3, unique=True), max_size=60)
+# Few hashes, so that chains get long; each record has up to three. A text of one character has its code point as hash.
+HASHES = st.integers(0, 40).map(lambda number: number * 1100)
+RECORDS = st.lists(st.lists(HASHES, max_size=3), max_size=60)
+OTHER_KEYS = st.lists(st.lists(HASHES, max_size=3, unique=True), max_size=60)
 
 
-def opened_index(disk: MemoryFiles | FaultyFiles, slots: int, entries: int) -> KeyIndex:
-    index = KeyIndex(INDEX, disk, ManualClock(START_MS), slots=slots, entries_max=entries)
+def opened_index(disk: MemoryFiles | FaultyFiles, slots: int, entries: int, waiting: int = 1000) -> KeyIndex:
+    clock = ManualClock(START_MS)
+    index = KeyIndex(INDEX, disk, clock, slots=slots, entries_max=entries, slots_waiting_max=waiting)
     index.load(last_exit_ok=True, index_ms=0)
     return index
 
@@ -130,24 +131,32 @@ def pairs_of(records: list[tuple[int, list[int]]]) -> array[int]:
 
 
 def hits(index: KeyIndex) -> list[list[int]]:
-    return [[found for file in index.files for found in file.find(each, 1000, 0, 2**62)] for each in range(41)]
+    return [[found for file in index.files for found in file.find(each * 1100, 1000, 0, 2**62)] for each in range(41)]
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     records=RECORDS,
     runs=RUNS,
-    slots=st.integers(1, 50),
+    slots=st.sampled_from([1, 7, 50, 5000, 50_000]),
     entries=st.integers(3, 60),
+    waiting=st.integers(1, 9),
     start=st.sampled_from([0, 1000]),
     again=st.integers(0, 3),
     event=st.sampled_from(["", "find", "flush", "to_flush", "restart"]),
 )
 def test_a_run_of_keys_equals_single_puts(
-    records: list[list[int]], runs: list[int], slots: int, entries: int, start: int, again: int, event: str
+    records: list[list[int]],
+    runs: list[int],
+    slots: int,
+    entries: int,
+    waiting: int,
+    start: int,
+    again: int,
+    event: str,
 ) -> None:
     single_disk, run_disk = MemoryFiles(), MemoryFiles()
-    single, by_run = opened_index(single_disk, slots, entries), opened_index(run_disk, slots, entries)
+    single, by_run = opened_index(single_disk, slots, entries), opened_index(run_disk, slots, entries, waiting)
     log = [(start + number * 100, hashes) for number, hashes in enumerate(records)]
     number, turn = 0, 0
     while number < len(log):
@@ -168,7 +177,7 @@ def test_a_run_of_keys_equals_single_puts(
                 job.done()
         elif event == "restart":
             by_run.close()
-            by_run = opened_index(run_disk, slots, entries)
+            by_run = opened_index(run_disk, slots, entries, waiting)
         assert (single.last_ms, single.last_physical_offset) == (by_run.last_ms, by_run.last_physical_offset)
     assert hits(single) == hits(by_run)
     single.close()
@@ -183,13 +192,15 @@ def test_a_run_of_keys_equals_single_puts(
     after=st.integers(0, 12),
     keep_bytes=st.integers(0, 60),
     entries=st.integers(3, 60),
+    slots=st.sampled_from([7, 5000]),
+    waiting=st.integers(1, 9),
 )
 def test_keys_that_the_disk_refused_can_be_given_again(
-    records: list[list[int]], cut: int, after: int, keep_bytes: int, entries: int
+    records: list[list[int]], cut: int, after: int, keep_bytes: int, entries: int, slots: int, waiting: int
 ) -> None:
     disk = MemoryFiles()
     plan = FaultPlan()
-    index = opened_index(FaultyFiles(disk, plan), 7, entries)
+    index = opened_index(FaultyFiles(disk, plan), slots, entries, waiting)
     log = [(100 + number * 100, hashes) for number, hashes in enumerate(records)]
     index.put_run(pairs_of(log[:cut]), START_MS)
     plan.add(Fault("pwrite", after=after, times=1, error=errno.ENOSPC, keep_bytes=keep_bytes))
@@ -205,7 +216,7 @@ def test_keys_that_the_disk_refused_can_be_given_again(
     plan.clear()
     index.close()
     expected = MemoryFiles()
-    single = opened_index(expected, 7, entries)
+    single = opened_index(expected, slots, entries)
     for physical, hashes in log:
         single.put([chr(each) for each in hashes], physical, START_MS)
     single.close()

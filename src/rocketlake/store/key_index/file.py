@@ -3,8 +3,9 @@
 Owns        its header, slots and entries; putting a key, finding by key and time, mending after a crash.
 Must not know   other files, records, when it is flushed.
 
-Entries are kept in memory until `write_out`: a row of them goes into the file by one write. What a crash takes away
-is dispatched again from the checkpoint. The file is sparse: only touched pages cost memory and disk.
+Entries gather in a row that goes into the file by one write; slots follow later, many to a page (chains.py). What a
+crash takes away is dispatched again from the checkpoint, and slots are made anew from the entries. The file is sparse:
+only touched pages cost memory and disk.
 
 Invariant: an entry's previous entry has a lower number, so a chain ends.
 
@@ -17,16 +18,13 @@ from array import array
 from pathlib import Path
 
 from rocketlake.base.files import File, Files
+from rocketlake.store.key_index.chains import NewEntries, link_entries
 from rocketlake.store.key_index.layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
-    SLOT_SIZE,
     entry_position,
     file_size,
-    link_entries,
-    pack_entry,
     pack_header,
-    pack_slot,
     seconds_since,
     slot_position,
     unpack_entry,
@@ -34,9 +32,10 @@ from rocketlake.store.key_index.layout import (
     unpack_slot,
 )
 
-__all__ = ["KeyIndexFile"]
+__all__ = ["SLOTS_WAITING_MAX", "KeyIndexFile"]
 
-_PENDING_MAX = 1024
+SLOTS_WAITING_MAX = 131_072
+"""Slots that gather before they are carried into the file: 27 to a page then; three megabytes."""
 _CHUNK_ENTRIES = 32_768
 _CHUNK_SLOTS = 16_384
 
@@ -44,7 +43,16 @@ _CHUNK_SLOTS = 16_384
 class KeyIndexFile:
     """Times are store times in epoch ms; a hash is the number of layout.key_hash."""
 
-    def __init__(self, files: Files, path: Path, *, slots: int, entries_max: int, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        files: Files,
+        path: Path,
+        *,
+        slots: int,
+        entries_max: int,
+        slots_waiting_max: int = SLOTS_WAITING_MAX,
+        read_only: bool = False,
+    ) -> None:
         """Open a file, or make an empty one. Raises OSError, or StoreError for a file of another size."""
         self.path = path
         self.slots = slots
@@ -53,9 +61,9 @@ class KeyIndexFile:
         size = file_size(slots, entries_max)
         self.file: File = files.open(path, size=size, create=not read_only, read_only=read_only)
         self._view: memoryview | None = None
-        self._new_slots: dict[int, int] = {}
-        self._new_entries = bytearray()
-        self._first_new = 1  # number of the first entry in _new_entries
+        self._slots_waiting_max = slots_waiting_max
+        self._new: NewEntries | None = None
+        self._first_new = 1  # number of the first entry in the row
         self._load_header()
 
     def _load_header(self) -> None:
@@ -95,26 +103,36 @@ class KeyIndexFile:
 
     def put(self, hash_code: int, physical_offset: int, store_ms: int) -> None:
         """Add one entry to a file that is not full. Raises OSError: then the entry was not added."""
-        if len(self._new_slots) >= _PENDING_MAX:
-            self.write_out()
-        slot = hash_code % self.slots
-        previous = self.head(slot)
-        seconds = seconds_since(self.begin_ms, store_ms)
-        self._new_entries += pack_entry(hash_code, physical_offset, seconds, previous)
-        self._new_slots[slot] = self.count
-        if self.is_empty:
-            # After its seconds were counted from the end of the file before: Apache's order, so our bytes.
-            self.begin_ms, self.begin_physical = store_ms, physical_offset
-        if previous == 0:
-            self.used_slots += 1
-        self.count += 1
-        self.end_ms, self.end_physical = store_ms, physical_offset
+        self.put_run(array("q", (hash_code, physical_offset)), 0, store_ms)
+
+    def put_run(self, pairs: array[int], begin: int, store_ms: int) -> int:
+        """Add entries from `pairs[begin]` on (hash, physical offset, ...) until all are in or the file is full.
+
+        Returns where it stopped. Raises OSError: then those up to `end_physical` are in.
+        """
+        if self._new is None:
+            self._new = NewEntries(self.slots, self._mapping(), self._slots_waiting_max)
+        new = self._new
+        end = min(len(pairs), begin + 2 * (self.entries_max - self.count))
+        while begin < end:
+            if new.step == 0:
+                self._write_row()
+            while new.is_late:
+                self._let_slots_leave()
+            # The first entry alone: its seconds count from the end of the file before. Apache's order, so our bytes.
+            stop = begin + 2 if self.is_empty else min(end, begin + 2 * new.step)
+            self.used_slots += new.put(pairs, begin, stop, self.count, seconds_since(self.begin_ms, store_ms))
+            if self.is_empty:
+                self.begin_ms, self.begin_physical = store_ms, pairs[begin + 1]
+            self.count += (stop - begin) // 2
+            self.end_ms, self.end_physical = store_ms, pairs[stop - 1]
+            begin = stop
+        return begin
 
     def head(self, slot: int) -> int:
         """Number of the newest entry of a slot, 0 if it has none."""
-        new = self._new_slots.get(slot)
-        if new is not None:
-            return new
+        if self._new is not None:
+            return self._new.head(slot, self.count)
         number = unpack_slot(self._mapping(), slot_position(slot))
         return number if 0 < number < self.count else 0
 
@@ -123,17 +141,44 @@ class KeyIndexFile:
             self._view = self.file.view()
         return self._view
 
-    def write_out(self) -> None:
-        """Carry what was put into the file, the header last. Raises OSError; it may be tried again."""
-        if not self._new_entries:
-            return
-        self.file.pwrite(self._new_entries, entry_position(self.slots, self._first_new))
-        for slot, number in self._new_slots.items():
-            self.file.pwrite(pack_slot(number), slot_position(slot))
+    # -- writing out ---------------------------------------------------------------------------------------------------
+
+    @property
+    def has_waiting_slots(self) -> bool:
+        """True when all entries may be in the file, but not all slots."""
+        return self._new is not None and (self._new.waiting > 0 or self._new.leaves)
+
+    def write_row(self) -> None:
+        """Carry the new entries into the file, and the header. Raises OSError; it may be tried again."""
+        if self._new is not None and self._new.row_count:
+            self._write_row()
+
+    def _write_row(self) -> None:
+        assert self._new is not None, "there is a row"
+        self.file.pwrite(self._new.row(), entry_position(self.slots, self._first_new))
         self.file.pwrite(self._header(), 0)
-        self._new_entries = bytearray()
-        self._new_slots.clear()
+        self._new.row_written()
         self._first_new = self.count
+
+    def _let_slots_leave(self) -> None:
+        """One step of some ten microseconds, so that no put waits long."""
+        new = self._new
+        assert new is not None, "slots wait"
+        if new.leaves:
+            position, data = new.piece()
+            self.file.pwrite(data, position)
+            new.piece_written()
+        else:
+            self.write_row()
+            new.begin_leaving()
+
+    def write_out(self) -> None:
+        """Carry all that was put into the file. Raises OSError; it may be tried again."""
+        self.write_row()
+        while self.has_waiting_slots:
+            self._let_slots_leave()
+        if self.is_full:
+            self._new = None
 
     def _header(self) -> bytes:
         return pack_header(
@@ -147,7 +192,7 @@ class KeyIndexFile:
 
         `known` is the record found last in a newer file: the keys of one record may lie in two files.
         """
-        self.write_out()
+        self.write_row()
         view = self._mapping()
         found: list[int] = []
         number = self.head(hash_code % self.slots)
@@ -167,7 +212,7 @@ class KeyIndexFile:
 
     def last_hashes(self) -> set[int]:
         """The hashes of the newest record's entries. Raises OSError."""
-        self.write_out()
+        self.write_row()
         view = self._mapping()
         hashes: set[int] = set()
         for number in range(self.count - 1, 0, -1):
@@ -179,7 +224,7 @@ class KeyIndexFile:
 
     def entries(self) -> list[tuple[int, int, int, int]]:
         """All entries: (hash, physical offset, seconds, previous), for the audit."""
-        self.write_out()
+        self.write_row()
         view = self._mapping()
         return [unpack_entry(view, entry_position(self.slots, number)) for number in range(1, self.count)]
 
@@ -192,21 +237,23 @@ class KeyIndexFile:
         Raises OSError.
         """
         self.write_out()
-        heads = array("i", bytes(SLOT_SIZE * self.slots))
-        number, last, seconds = 1, self.begin_physical, 0
+        self._new = None
+        heads = array("i", [0]) * self.slots
+        number, last, seconds, used_slots = 1, self.begin_physical, 0, 0
         while number < self.count:
             wanted = min(_CHUNK_ENTRIES, self.count - number)
             position = entry_position(self.slots, number)
             chunk = self.file.pread(wanted * ENTRY_SIZE, position)
-            sound, last, seconds, linked = link_entries(chunk, number, last, end_physical, heads)
-            if linked != chunk[: len(linked)]:
+            sound, last, seconds, used, linked = link_entries(chunk, number, last, end_physical, heads)
+            if linked:
                 self.file.pwrite(linked, position)
+            used_slots += used
             number += sound
             if sound < wanted:
                 break
         cut = number < self.count
         self.count = self._first_new = number
-        self.used_slots = len(heads) - heads.count(0)
+        self.used_slots = used_slots
         if cut:
             self.end_physical = last
             self.end_ms = self.begin_ms + seconds * 1000
@@ -227,6 +274,7 @@ class KeyIndexFile:
 
     def close(self) -> None:
         """Close; what was put but not written out is lost."""
+        self._new = None
         self._view = None
         self.file.close()
 

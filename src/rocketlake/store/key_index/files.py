@@ -17,7 +17,7 @@ from pathlib import Path
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
-from rocketlake.store.key_index.file import KeyIndexFile
+from rocketlake.store.key_index.file import SLOTS_WAITING_MAX, KeyIndexFile
 from rocketlake.store.key_index.layout import file_size, key_hash
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
@@ -56,7 +56,14 @@ class KeyIndex:
     """The index over all messages. Keys are texts "topic#key"."""
 
     def __init__(
-        self, folder: Path, files: Files, clock: Clock, *, slots: int = 5_000_000, entries_max: int = 20_000_000
+        self,
+        folder: Path,
+        files: Files,
+        clock: Clock,
+        *,
+        slots: int = 5_000_000,
+        entries_max: int = 20_000_000,
+        slots_waiting_max: int = SLOTS_WAITING_MAX,
     ) -> None:
         self.folder = folder
         self.files: list[KeyIndexFile] = []
@@ -67,6 +74,7 @@ class KeyIndex:
         self._clock = clock
         self._slots = slots
         self._entries_max = entries_max
+        self._slots_waiting_max = slots_waiting_max
         self._not_synced: list[KeyIndexFile] = []
 
     # -- loading -------------------------------------------------------------------------------------------------------
@@ -118,7 +126,13 @@ class KeyIndex:
         return names[:keep]
 
     def _open(self, name: str) -> KeyIndexFile:
-        return KeyIndexFile(self._disk, self.folder / name, slots=self._slots, entries_max=self._entries_max)
+        return KeyIndexFile(
+            self._disk,
+            self.folder / name,
+            slots=self._slots,
+            entries_max=self._entries_max,
+            slots_waiting_max=self._slots_waiting_max,
+        )
 
     def _mend(self, files: Sequence[KeyIndexFile], end_physical: int) -> None:
         for file in files:
@@ -143,35 +157,36 @@ class KeyIndex:
 
     def put(self, keys: Sequence[str], physical_offset: int, store_ms: int) -> None:
         """Add the keys of one record that are not in yet: it may be dispatched again. Raises OSError, StoreError."""
-        last_physical = self.last_physical_offset
-        if not keys or physical_offset < last_physical:
-            return
-        if physical_offset == last_physical:  # the newest record again, perhaps with a part of its keys
-            keys = [key for key in keys if physical_offset not in self.find(key, 1, 0, _NO_LIMIT)]
+        pairs = array("q")
         for key in keys:
-            file = self._file_with_room()
-            file.put(key_hash(key), physical_offset, store_ms)
-            self._changed(file)
+            pairs.append(key_hash(key))
+            pairs.append(physical_offset)
+        self.put_run(pairs, store_ms)
 
     def put_run(self, pairs: array[int], store_ms: int) -> None:
-        """Add the keys of new records: `pairs` holds key_hash and physical offset of each, in log order.
+        """Add the keys of records in log order: `pairs` holds the key_hash and the physical offset of each.
 
-        What is in already is passed over, as by `put`. Raises OSError, StoreError; then the run may be given again.
+        What is in already is passed over. Raises OSError, StoreError; then the run may be given again.
         """
+        if len(pairs) and pairs[1] <= self.last_physical_offset:
+            pairs = self._not_in_yet(pairs)
+        at = 0
+        while at < len(pairs):
+            file = self._file_with_room()
+            self._changed(file)  # before: a run that fails half-way has changed it, too
+            at = file.put_run(pairs, at, store_ms)
+
+    def _not_in_yet(self, pairs: array[int]) -> array[int]:
+        """Without records before the newest, and without the keys that the newest has: perhaps not all of them."""
         last_physical = self.last_physical_offset
-        known: set[int] | None = None
+        known = self._hashes_of_last()
+        kept = array("q")
         for at in range(0, len(pairs), 2):
             hash_code, physical_offset = pairs[at], pairs[at + 1]
-            if physical_offset < last_physical:
-                continue
-            if physical_offset == last_physical:
-                if known is None:
-                    known = self._hashes_of_last()
-                if hash_code in known:
-                    continue
-            file = self._file_with_room()
-            file.put(hash_code, physical_offset, store_ms)
-            self._changed(file)
+            if physical_offset > last_physical or (physical_offset == last_physical and hash_code not in known):
+                kept.append(hash_code)
+                kept.append(physical_offset)
+        return kept
 
     def _hashes_of_last(self) -> set[int]:
         """The hashes of the newest record; its entries may lie in more than one file."""
@@ -247,11 +262,14 @@ class KeyIndex:
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self) -> list[KeyIndexFlush]:
-        """What to sync now, as a list of at most one job; writes out what was put first. Raises OSError."""
+        """What to sync now, as a list of at most one job; entries are written out first. Raises OSError.
+
+        The newest file's slots may stay behind: after a crash they are made anew.
+        """
         if not self._not_synced or self.sync_error:
             return []
         for file in self._not_synced:
-            file.write_out()
+            file.write_row()
         return [KeyIndexFlush(self, self._not_synced)]
 
     def _sync_names(self) -> None:
@@ -267,6 +285,9 @@ class KeyIndex:
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
         try:
+            if self.files and self.files[-1].has_waiting_slots:
+                self._changed(self.files[-1])
+                self.files[-1].write_out()
             for job in self.to_flush():
                 job.run()
                 job.done()

@@ -1,6 +1,6 @@
 """The bytes of a key index file: header, slots, entries; and how a key becomes a number.
 
-Owns        sizes and positions, the hash of a key, which entries hold together after a crash.
+Owns        sizes and positions, the hash of a key.
 Must not know   files, when anything is written.
 
 Bytes: docs/internals/store_layout.md, "Key index".
@@ -9,7 +9,6 @@ Bytes: docs/internals/store_layout.md, "Key index".
 from __future__ import annotations
 
 import struct
-from array import array
 
 from rocketlake.base.java_compat import string_hash
 
@@ -20,7 +19,6 @@ __all__ = [
     "entry_position",
     "file_size",
     "key_hash",
-    "link_entries",
     "pack_entry",
     "pack_header",
     "pack_slot",
@@ -100,31 +98,3 @@ def pack_entry(hash_code: int, physical_offset: int, seconds: int, previous: int
 def unpack_entry(data: bytes | memoryview, position: int) -> tuple[int, int, int, int]:
     """(hash, physical offset, seconds, previous) of the entry at a file position."""
     return _ENTRY.unpack_from(data, position)
-
-
-def link_entries(
-    entries: bytes | memoryview, first: int, last_physical: int, end_physical: int, heads: array[int]
-) -> tuple[int, int, int, bytearray]:
-    """Check a run of entries (numbers from `first` on) as they lie on disk after a crash, and link them anew.
-
-    Sound are entries whose physical offsets do not fall and stay below `end_physical`; the first other one ends the
-    run, and so does an empty one (a page that never reached the disk). `heads` (one per slot) holds the newest entry
-    of each slot so far and is brought up to date.
-
-    Returns (sound entries, last physical offset, seconds of the last, the sound entries with right links).
-    """
-    linked = bytearray()
-    number = first
-    seconds = 0
-    for hash_code, physical, after, _previous in _ENTRY.iter_unpack(entries):
-        if hash_code < 0 or after < 0 or not last_physical <= physical < end_physical:
-            break
-        if hash_code == 0 and physical == 0:
-            break
-        slot = hash_code % len(heads)
-        linked += _ENTRY.pack(hash_code, physical, after, heads[slot])
-        heads[slot] = number
-        number += 1
-        last_physical = physical
-        seconds = after
-    return number - first, last_physical, seconds, linked

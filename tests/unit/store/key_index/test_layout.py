@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from array import array
-
 import pytest
 
 from rocketlake.base.java_compat import string_hash
@@ -9,7 +7,6 @@ from rocketlake.store.key_index.layout import (
     entry_position,
     file_size,
     key_hash,
-    link_entries,
     pack_entry,
     pack_header,
     pack_slot,
@@ -55,29 +52,3 @@ def test_times_count_in_whole_seconds_and_never_back() -> None:
     assert seconds_since(10_000, 9_000) == 0
     assert seconds_since(10_000, 12_999) == 2
     assert seconds_since(1, 2**62) == 2**31 - 1
-
-
-def test_links_are_made_anew_from_the_entries_alone() -> None:
-    heads = array("i", [0] * 3)
-    data = pack_entry(1, 10, 0, 99) + pack_entry(4, 20, 1, 0) + pack_entry(2, 20, 2, 0)
-    sound, last, seconds, linked = link_entries(data, 1, 0, 100, heads)
-    assert (sound, last, seconds) == (3, 20, 2)
-    assert linked == pack_entry(1, 10, 0, 0) + pack_entry(4, 20, 1, 1) + pack_entry(2, 20, 2, 0)
-    assert list(heads) == [0, 2, 3]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        pack_entry(0, 0, 0, 0),  # a page that never reached the disk
-        pack_entry(1, 9, 0, 0),  # an older record behind a newer one
-        pack_entry(1, 100, 0, 0),  # a record that is no longer there
-        pack_entry(-1, 20, 0, 0),
-        pack_entry(1, 20, -1, 0),
-    ],
-)
-def test_sound_entries_end_at_the_first_that_cannot_be(broken: bytes) -> None:
-    heads = array("i", [0] * 3)
-    good = pack_entry(1, 10, 0, 0)
-    assert link_entries(good + broken + good, 1, 0, 100, heads)[0] == 1
-    assert list(heads) == [0, 1, 0]
