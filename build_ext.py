@@ -16,6 +16,9 @@ from typing import Any
 COMPILED = (
     "rocketlake.base.java_compat",
     "rocketlake.codec.property_text",
+    "rocketlake.codec.record",
+    "rocketlake.model.message",
+    "rocketlake.protocol.command",
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
     "rocketlake.store.dispatch_scan",

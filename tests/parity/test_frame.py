@@ -10,6 +10,7 @@ COMMANDS = [
     Command(310, opaque=7, fields={"i": "a\x01b\x02"}, body=b"x" * 1000),
     Command(200050, body=[memoryview(b"one"), memoryview(b"two")]),
     Command(1, remark="y" * 20_000, body=b""),
+    Command(310, block=b"\0\1k\0\0\0\1v", body=b"x"),
 ]
 
 

@@ -10,6 +10,8 @@ COMMANDS = [
     Command(34, language="JAVA", version=0, remark="r", fields={"k": "v"}),
     Command(-1004, opaque=-1, flag=3, language="NODE_JS", remark="grün", fields={"a": "", "": "b", "主": "é" * 300}),
     Command(32767, fields={}),
+    Command(310, remark="r", block=b"\0\1k\0\0\0\1v"),
+    Command(310, block=b"", fields={"k": "the block goes before"}),
     Command(0, fields={f"k{number}": "v" * number for number in range(300)}),
 ]
 
@@ -36,6 +38,14 @@ def test_whole_headers(twin):
         for kind in (bytes, bytearray, memoryview):
             read_alike(pair, kind(header))
         read_alike(pair, header, 2)
+
+
+def test_fields_of_their_own(twin):
+    for command in COMMANDS:
+        if command.fields is not None:
+            twin(NAME).same("encode_fields", command.fields)
+    for wrong in (None, [("a", "b")], {"a": 1}):
+        twin(NAME).same("encode_fields", wrong)
 
 
 def test_codes_that_do_not_fit(twin):

@@ -131,6 +131,10 @@ class ClientInstance(Service):
 
     # routes
 
+    def known_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """What `queues_to_publish` gave for the topic, kept up to date; None: ask it."""
+        return self.routes.to_publish(topic) if topic in self._published else None
+
     async def queues_to_publish(
         self, topic: str, *, template: str = "TBW102", new_queues: int = 4
     ) -> tuple[MessageQueue, ...]:

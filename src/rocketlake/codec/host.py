@@ -29,13 +29,9 @@ def encode_host(address: str, port: int) -> bytes:
         raise RecordError(f"no host: {address}:{port}") from error
 
 
-def decode_host(data: bytes | bytearray | memoryview) -> tuple[str, int]:
-    """(address text, port) of 8 or 20 bytes. RecordError for another length."""
-    return _decode(bytes(data))
-
-
 @lru_cache(maxsize=4096)
-def _decode(data: bytes) -> tuple[str, int]:
+def decode_host(data: bytes | memoryview) -> tuple[str, int]:
+    """(address text, port) of 8 or 20 bytes. RecordError for another length."""
     if len(data) not in (HOST_BYTES_V4, HOST_BYTES_V6):
         raise RecordError(f"a host of {len(data)} bytes")
-    return str(ipaddress.ip_address(data[:-4])), int.from_bytes(data[-4:], "big", signed=True)
+    return str(ipaddress.ip_address(bytes(data[:-4]))), int.from_bytes(data[-4:], "big", signed=True)

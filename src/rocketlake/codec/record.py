@@ -11,9 +11,10 @@ Invariant: decode_record(encode_record(x)) == x; any other bytes give RecordErro
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
+from functools import partial
 
+from rocketlake.base.crc32 import crc32
 from rocketlake.codec.compression import DECOMPRESSED_BYTES_MAX
 from rocketlake.codec.compression import decompress as decompress_body
 from rocketlake.codec.host import decode_host
@@ -44,7 +45,11 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
-_new_message = StoredMessage.__new__
+_FIXED_BYTES_MIN = RECORD_BYTES_MIN
+_V1 = MAGIC_V1
+_V2 = MAGIC_V2
+_SYS_FLAG_LOW_AT = SYS_FLAG_AT + 3
+"""The byte of the system flag that tells IPv6 hosts."""
 _HEAD = ">iiiiiqqiq{born}sq{store}siqi"
 _HEADS = (
     struct.Struct(_HEAD.format(born=8, store=8)),
@@ -132,44 +137,78 @@ def decode_record(
 
     With `decompress` a compressed body is given unpacked (at most `body_bytes_max` bytes); the system flag stays.
     """
-    left = len(buffer) - position
-    if position < 0 or left < RECORD_BYTES_MIN:
+    data = buffer if isinstance(buffer, bytes) else bytes(memoryview(buffer))
+    return _decode(data, position, check_crc, decompress, body_bytes_max, "")
+
+
+def decode_records(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    decompress: bool = True,
+    body_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    broker_name: str = "",
+) -> list[StoredMessage]:
+    """The records that lie back to back from the start of `buffer`, up to the first that is broken."""
+    data = buffer if isinstance(buffer, bytes) else bytes(memoryview(buffer))
+    messages: list[StoredMessage] = []
+    position = 0
+    try:
+        while position < len(data):
+            message = _decode(data, position, check_crc, decompress, body_bytes_max, broker_name)
+            messages.append(message)
+            position += message.store_size
+    except RecordError:
+        pass  # the rule of RocketMQ's clients: what comes before the break counts
+    return messages
+
+
+def iter_records(buffer: Buffer, *, check_crc: bool = True, decompress: bool = True) -> Iterator[StoredMessage]:
+    """decode_records, as an iterator."""
+    return iter(decode_records(buffer, check_crc=check_crc, decompress=decompress))
+
+
+def _decode(
+    data: bytes, position: int, check_crc: bool, decompress: bool, body_bytes_max: int, broker_name: str
+) -> StoredMessage:
+    left = len(data) - position
+    if position < 0 or left < _FIXED_BYTES_MIN:
         raise RecordError(f"{left} bytes at {position} are too few for a record")
-    sys_flag = _INT.unpack_from(buffer, position + SYS_FLAG_AT)[0]
-    head = _HEADS[(sys_flag & _HOST_BITS) >> 4]
+    head = _HEADS[(data[position + _SYS_FLAG_LOW_AT] & _HOST_BITS) >> 4]
     head_bytes = head.size
     if left < head_bytes + 3:
         raise RecordError(f"{left} bytes at {position} are too few for a record")
     (
-        size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, _, born_ms, born_host, store_ms,
+        size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_ms, born_host, store_ms,
         store_host, reconsume_times, prepared_transaction_offset, body_bytes,
-    ) = head.unpack_from(buffer, position)  # fmt: skip
-    if magic != MAGIC_V1 and magic != MAGIC_V2:
+    ) = head.unpack_from(data, position)  # fmt: skip
+    if magic != _V1 and magic != _V2:
         raise RecordError(f"no record at {position}: magic {magic & 0xFFFFFFFF:#010x}")
     if size > left or size < head_bytes + 3:
         raise RecordError(f"the record at {position} claims {size} bytes, {left} are there")
-    rest = bytes(buffer[position + head_bytes : position + size])  # body, topic, properties with their lengths
-    topic_at = body_bytes + (1 if magic == MAGIC_V1 else 2)
-    if body_bytes < 0 or topic_at + 2 > len(rest):
+    end = position + size
+    body_at = position + head_bytes
+    topic_at = body_at + body_bytes + (1 if magic == _V1 else 2)
+    if body_bytes < 0 or topic_at + 2 > end:
         raise RecordError(f"the record at {position} claims a body of {body_bytes} bytes in {size}")
-    topic_bytes = rest[topic_at - 1] if magic == MAGIC_V1 else rest[topic_at - 2] << 8 | rest[topic_at - 1]
+    topic_bytes = data[topic_at - 1] if magic == _V1 else data[topic_at - 2] << 8 | data[topic_at - 1]
     properties_at = topic_at + topic_bytes + 2
-    if topic_bytes > (TOPIC_BYTES_MAX_V1 if magic == MAGIC_V1 else TOPIC_BYTES_MAX) or properties_at > len(rest):
+    if topic_bytes > (TOPIC_BYTES_MAX_V1 if magic == _V1 else TOPIC_BYTES_MAX) or properties_at > end:
         raise RecordError(f"the record at {position} claims a topic of {topic_bytes} bytes in {size}")
-    properties_bytes = rest[properties_at - 2] << 8 | rest[properties_at - 1]
-    if properties_bytes > PROPERTIES_BYTES_MAX or properties_at + properties_bytes != len(rest):
+    properties_bytes = data[properties_at - 2] << 8 | data[properties_at - 1]
+    if properties_bytes > PROPERTIES_BYTES_MAX or properties_at + properties_bytes != end:
         raise RecordError(f"the parts of the record at {position} do not fill its {size} bytes")
-    body = rest[:body_bytes]
-    if check_crc and body_bytes and zlib.crc32(body) & 0x7FFFFFFF != body_crc:
+    body = data[body_at : body_at + body_bytes]
+    if check_crc and body_bytes and crc32(body) != body_crc:
         raise RecordError(f"the body of the record at {position} does not match its checksum")
     if decompress and sys_flag & COMPRESSED and body_bytes:
         body = decompress_body(body, sys_flag, body_bytes_max)
     # Not through __init__, which would first give the 18 attributes their defaults: a third of the time.
-    message = _new_message(StoredMessage)
-    message.topic = rest[topic_at : topic_at + topic_bytes].decode("utf-8", "replace")
+    message = StoredMessage.__new__(StoredMessage)
+    message.topic = data[topic_at : topic_at + topic_bytes].decode("utf-8", "replace")
     message.body = body
-    message.properties = decode_properties(rest[properties_at:]) if properties_bytes else {}
-    message.broker_name = ""
+    message.lazy_properties = partial(decode_properties, data[properties_at:end]) if properties_bytes else {}
+    message.broker_name = broker_name
     message.flag = flag
     message.queue_id = queue_id
     message.queue_offset = queue_offset
@@ -184,30 +223,3 @@ def decode_record(
     message.body_crc = body_crc
     message.store_size = size
     return message
-
-
-def decode_records(
-    buffer: Buffer,
-    *,
-    check_crc: bool = True,
-    decompress: bool = True,
-    body_bytes_max: int = DECOMPRESSED_BYTES_MAX,
-) -> list[StoredMessage]:
-    """The records that lie back to back from the start of `buffer`, up to the first that is broken."""
-    messages: list[StoredMessage] = []
-    position = 0
-    try:
-        while position < len(buffer):
-            message = decode_record(
-                buffer, position, check_crc=check_crc, decompress=decompress, body_bytes_max=body_bytes_max
-            )
-            messages.append(message)
-            position += message.store_size
-    except RecordError:
-        pass  # the rule of RocketMQ's clients: what comes before the break counts
-    return messages
-
-
-def iter_records(buffer: Buffer, *, check_crc: bool = True, decompress: bool = True) -> Iterator[StoredMessage]:
-    """decode_records, as an iterator."""
-    return iter(decode_records(buffer, check_crc=check_crc, decompress=decompress))

@@ -8,7 +8,7 @@ Invariant: properties are text to text; names and values hold neither \\x01 nor 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model import property_names as names
@@ -18,13 +18,14 @@ from rocketlake.model.message_queue import MessageQueue
 __all__ = ["Message", "StoredMessage"]
 
 Host = tuple[str, int]
+Properties = dict[str, str]
 NO_HOST: Host = ("0.0.0.0", 0)
 
 
 class Message:
     """A message to send: topic, body, properties. Properties with a meaning of their own are attributes too."""
 
-    __slots__ = ("body", "flag", "properties", "topic")
+    __slots__ = ("body", "flag", "lazy_properties", "topic")
 
     def __init__(
         self,
@@ -41,16 +42,30 @@ class Message:
         """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now."""
         self.topic = topic
         self.body = body if type(body) is bytes else bytes(body)
-        self.properties: dict[str, str] = dict(properties) if properties else {}
-        self.flag = flag
+        own: Properties = dict(properties) if properties else {}
         if tags is not None:
-            self.tags = tags
+            own[names.TAGS] = tags
         if keys is not None:
-            self.keys = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
+            own[names.KEYS] = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
         if delay_level:
-            self.delay_level = delay_level
+            own[names.DELAY] = str(delay_level)
         if sharding_key is not None:
-            self.sharding_key = sharding_key
+            own[names.SHARDING_KEY] = sharding_key
+        self.lazy_properties: Properties | Callable[[], Properties] = own
+        """The properties, or what reads them when they are first asked for: most readers of messages never do."""
+        self.flag = flag
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Name to value, RocketMQ's own and yours."""
+        own = self.lazy_properties
+        if not isinstance(own, dict):
+            own = self.lazy_properties = own()
+        return own
+
+    @properties.setter
+    def properties(self, properties: Properties) -> None:
+        self.lazy_properties = properties
 
     @property
     def tags(self) -> str | None:
@@ -146,7 +161,10 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _all_slots(type(self)))
+        return self._values() == other._values()
+
+    def _values(self) -> tuple[object, ...]:
+        return self.topic, self.body, self.properties, self.flag
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -226,6 +244,9 @@ class StoredMessage(Message):
         """The queue it was read from."""
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
-
-def _all_slots(kind: type[Message]) -> list[str]:
-    return [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    def _values(self) -> tuple[object, ...]:
+        place = (self.broker_name, self.queue_id, self.queue_offset, self.physical_offset, self.store_size)
+        origin = (self.born_ms, self.born_host, self.store_ms, self.store_host, self.reconsume_times)
+        return (
+            super()._values(), place, origin, self.sys_flag, self.prepared_transaction_offset, self.body_crc,
+        )  # fmt: skip

@@ -32,17 +32,24 @@ class UniqueKeyMaker:
         self._clock_ms = clock_ms
         self._zone = zone
         self._counter = itertools.count()
+        self._made_ms = -1
+        self._start = ""
         self._month_starts = 0
         self._month_ends = 0
 
     def make(self) -> str:
         """A new id."""
         now = self._clock_ms()
+        if now != self._made_ms:
+            self._start = self._prefix + self._since(now)
+            self._made_ms = now
+        return f"{self._start}{next(self._counter) & 0xFFFF:04X}"
+
+    def _since(self, now: int) -> str:
         if not self._month_starts <= now < self._month_ends:
             self._enter_month(now)
         # 2,678,400,000 ms of a long month do not fit a signed 32-bit number; Java wraps around in the same way.
-        since = (now - self._month_starts) & 0xFFFFFFFF
-        return f"{self._prefix}{since:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{(now - self._month_starts) & 0xFFFFFFFF:08X}"
 
     def _enter_month(self, now_ms: int) -> None:
         now = datetime.fromtimestamp(now_ms / 1000, self._zone)

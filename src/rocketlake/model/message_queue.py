@@ -6,13 +6,12 @@ Must not know   where the broker is (route.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["MessageQueue"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageQueue:
+class MessageQueue(msgspec.Struct, frozen=True, order=True, gc=False):
     """(topic, broker name, queue id); ordered in this order on all machines, since rebalancing relies on it."""
 
     topic: str

@@ -56,8 +56,11 @@ class NetClient:
         A server that says GO_AWAY is asked once more on a new connection.
         """
         deadline = self._now() + timeout_ms / 1000
-        link = await self._writable(address, deadline)
-        answer = await link.invoke(command, self._left_ms(deadline))
+        link = self._pool.ready(address)
+        if link is None or not link.writable:
+            link = await self._writable(address, deadline)
+            timeout_ms = self._left_ms(deadline)
+        answer = await link.invoke(command, timeout_ms)
         if answer.code != ResponseCode.GO_AWAY:
             return answer
         self._pool.retire(link)

@@ -1,6 +1,6 @@
 """Command: one request or one answer, as both sides of a connection see it.
 
-Owns        code, opaque, flag bits, remark, fields, body.
+Owns        code, opaque, flag bits, remark, fields (or their bytes), body.
 Must not know   how it is written into bytes (frame.py, header_json.py, header_binary.py), who sends it.
 
 Source: docs/internals/wire.md, "Command".
@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 from rocketlake.protocol.fields import H, Header, from_fields, to_fields
 from rocketlake.protocol.language import OUR_LANGUAGE
 from rocketlake.protocol.versions import OUR_VERSION
+
+__all__ = ["FLAG_ONEWAY", "FLAG_RESPONSE", "Body", "Buffer", "Codec", "Command"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Body: TypeAlias = Buffer | list[Buffer] | list[memoryview] | None
@@ -34,9 +36,10 @@ class Command:
     """One request or answer. `opaque` (int32) pairs them; `body` of a received command is bytes or None.
 
     `codec`: how it was, or will be, written; None leaves that to the connection. An answer has its request's.
+    `block`, if given, is the fields as the binary header holds them: who writes many of one kind prepares it once.
     """
 
-    __slots__ = ("body", "code", "codec", "fields", "flag", "language", "opaque", "remark", "version")
+    __slots__ = ("block", "body", "code", "codec", "fields", "flag", "language", "opaque", "remark", "version")
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Command:
         version: int = OUR_VERSION,
         remark: str | None = None,
         fields: dict[str, str] | None = None,
+        block: bytes | None = None,
         body: Body = None,
         codec: Codec | None = None,
     ) -> None:
@@ -58,6 +62,7 @@ class Command:
         self.version = version
         self.remark = remark
         self.fields = fields
+        self.block = block
         self.body = body
         self.codec = codec
 

@@ -136,14 +136,14 @@ def encode_command(command: Command, codec: Codec = Codec.JSON) -> list[Buffer]:
     """Command -> buffers to write in order: first the prefix with the header, then the body as it was given.
 
     `codec` counts for a command that has none of its own. A code that the binary header cannot carry is written with a
-    JSON header; every peer reads both.
+    JSON header, and fields that are binary already with a binary one; every peer reads both.
     Raises ProtocolError when the frame would be larger than any peer accepts.
     """
     if command.remark is not None and len(command.remark) > REMARK_CHARS_MAX:
         command.remark = command.remark[:REMARK_CHARS_MAX]
     if command.codec is not None:
         codec = command.codec
-    if codec == Codec.ROCKETMQ and fits_binary_header(command.code):
+    if command.block is not None or (codec == Codec.ROCKETMQ and fits_binary_header(command.code)):
         header = encode_binary_header(command)
         kind = 1
     else:

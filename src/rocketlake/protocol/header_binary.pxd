@@ -3,9 +3,11 @@ import cython
 
 cpdef bint fits_binary_header(long long code)
 
-@cython.locals(parts=list, remark=bytes, fields=dict, key_part=bytes, value_bytes=bytes, value_size=cython.longlong,
-               size=cython.longlong)
+@cython.locals(remark=bytes, block=bytes, start=bytes)
 cpdef bytes encode_binary_header(command)
+
+@cython.locals(parts=list, value_bytes=bytes, value_size=cython.longlong)
+cpdef bytes encode_fields(dict fields)
 
 cdef bytes _key_part(str key)
 

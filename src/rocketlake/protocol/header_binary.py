@@ -19,7 +19,7 @@ from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.language import LANGUAGE_CODES, language_name
 from rocketlake.protocol.limits import FIELDS_MAX, REMARK_CHARS_MAX
 
-__all__ = ["decode_binary_header", "encode_binary_header", "fits_binary_header"]
+__all__ = ["decode_binary_header", "encode_binary_header", "encode_fields", "fits_binary_header"]
 
 _START: Final = Struct(">hbhiii")
 _INT: Final = Struct(">i")
@@ -39,30 +39,29 @@ def fits_binary_header(code: int) -> bool:
 def encode_binary_header(command: Command) -> bytes:
     """Command -> header bytes. The code must fit 16 bits (see fits_binary_header)."""
     remark = command.remark.encode() if command.remark else b""
-    parts = [
-        _START.pack(
-            command.code,
-            LANGUAGE_CODES.get(command.language, _OTHER),
-            command.version,
-            command.opaque,
-            command.flag,
-            len(remark),
-        ),
-        remark,
-        b"",
-    ]
-    size = 0
-    fields = command.fields
-    if fields is not None:
-        for key in fields:
-            key_part = _key_parts.get(key) or _key_part(key)
-            value_bytes = fields[key].encode()
-            value_size = len(value_bytes)
-            parts.append(key_part)
-            parts.append(_LENGTHS[value_size] if value_size < 256 else _INT.pack(value_size))
-            parts.append(value_bytes)
-            size += len(key_part) + 4 + value_size
-    parts[2] = _INT.pack(size)
+    block = command.block
+    if block is None:
+        block = encode_fields(command.fields) if command.fields is not None else b""
+    start = _START.pack(
+        command.code,
+        LANGUAGE_CODES.get(command.language, _OTHER),
+        command.version,
+        command.opaque,
+        command.flag,
+        len(remark),
+    )
+    return b"".join((start, remark, _INT.pack(len(block)), block))
+
+
+def encode_fields(fields: dict[str, str]) -> bytes:
+    """The fields as they lie in a header, without the length of the whole."""
+    parts = []
+    for key in fields:
+        value_bytes = fields[key].encode()
+        value_size = len(value_bytes)
+        parts.append(_key_parts.get(key) or _key_part(key))
+        parts.append(_LENGTHS[value_size] if value_size < 256 else _INT.pack(value_size))
+        parts.append(value_bytes)
     return b"".join(parts)
 
 

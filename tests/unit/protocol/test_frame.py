@@ -7,6 +7,7 @@ import pytest
 from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec, FrameReader, decode_frame, encode_command
+from rocketlake.protocol.header_binary import encode_fields
 from rocketlake.protocol.limits import FRAME_BYTES_MAX, REMARK_CHARS_MAX
 
 
@@ -33,6 +34,14 @@ def test_a_command_comes_back_as_it_was(codec: Codec) -> None:
     for name in Command.__slots__:
         wanted = codec if name == "codec" else getattr(command, name)
         assert getattr(read, name) == wanted, name
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_fields_that_are_bytes_already_make_a_binary_header(codec: Codec) -> None:
+    block = encode_fields({"a": "b", "c": "d" * 300})
+    read = decode_frame(FrameReader().feed(written(Command(17, opaque=5, block=block, body=b"xyz"), codec))[0])
+    assert (read.codec, read.code, read.opaque, read.body) == (Codec.ROCKETMQ, 17, 5, b"xyz")
+    assert read.fields == {"a": "b", "c": "d" * 300}
 
 
 @pytest.mark.parametrize("body", [b"", None, [], [b""]])

@@ -35,14 +35,13 @@ async def ask(
     accept: Collection[int] = (ResponseCode.SUCCESS,),
 ) -> Command:
     """The answer if its code is one of `accept`. Raises RemoteError (the code, the remark, a hint) or LinkError."""
-    name = request_name(command.code)
     answer = await net.invoke(address, command, timeout_ms)
     if answer.code not in accept:
-        raise refusal(answer, name, address)
+        raise refusal(answer, command.code, address)
     return answer
 
 
-def refusal(answer: Command, request: str, address: str) -> RemoteError:
+def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
     """The error for an answer with a code nobody expected."""
     try:
         code: Any = ResponseCode(answer.code)
@@ -50,7 +49,7 @@ def refusal(answer: Command, request: str, address: str) -> RemoteError:
     except ValueError:
         code, text = answer.code, f"code {answer.code}"
     return RemoteError(
-        f"{request} was refused with {text}" + (f": {answer.remark}" if answer.remark else ""),
+        f"{request_name(request_code)} was refused with {text}" + (f": {answer.remark}" if answer.remark else ""),
         code=answer.code,
         remark=answer.remark or "",
         address=address,

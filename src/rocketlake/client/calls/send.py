@@ -6,10 +6,11 @@ Must not know   retries, choice of queues.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
-from rocketlake.client.calls.answer import ask
+import msgspec
+
+from rocketlake.client.calls.answer import ask, refusal
 from rocketlake.codec import compression, property_text
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -19,6 +20,8 @@ from rocketlake.model.names import RETRY_PREFIX
 from rocketlake.model.topic import TEMPLATE_TOPIC
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import to_fields
+from rocketlake.protocol.header_binary import encode_fields
 from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2, SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -33,11 +36,11 @@ class SendStatus(Enum):
     FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
 
 
-STORED = frozenset(status.value for status in SendStatus)
+STATUSES: dict[int, SendStatus] = {status.value: status for status in SendStatus}
+FIXED_PARTS_MAX = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True):
     """Where a message (or the first of a batch) was stored."""
 
     status: SendStatus
@@ -49,17 +52,7 @@ class SendResult:
     region: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Who sends, and how a topic is made that there is not yet: after which template, with how many queues."""
-
-    group: str
-    template_topic: str = TEMPLATE_TOPIC
-    new_topic_queues: int = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message ready for the wire; used by every attempt. `properties` is property text, the body may be compressed.
 
     `count` > 0: a batch of that many messages.
@@ -68,12 +61,70 @@ class Outgoing:
     topic: str
     message_id: str
     body: bytes
-    properties: str
+    properties: bytes
     flag: int = 0
     sys_flag: int = 0
     reconsume_times: int = 0
     reconsume_limit: int | None = None
     count: int = 0
+
+
+class Sender:
+    """Who sends, and how a topic is made that there is not yet: after which template, with how many queues.
+
+    Writes the send requests. Most of their header is the same for all messages to one queue and is written once.
+    """
+
+    def __init__(self, group: str, template_topic: str = TEMPLATE_TOPIC, new_topic_queues: int = 4) -> None:
+        self.group = group
+        self.template_topic = template_topic
+        self.new_topic_queues = new_topic_queues
+        self._fixed_parts: dict[tuple[object, ...], bytes] = {}
+        self._born_ms = -1
+        self._born_part = b""
+
+    def command(self, outgoing: Outgoing, queue: MessageQueue, born_ms: int) -> Command:
+        """The request that sends it to this queue."""
+        is_batch = outgoing.count > 0
+        key = (
+            queue, outgoing.sys_flag, outgoing.flag, outgoing.reconsume_times, outgoing.reconsume_limit, is_batch,
+        )  # fmt: skip
+        fixed = self._fixed_parts.get(key) or self._fix(key, outgoing, queue)
+        if born_ms != self._born_ms:
+            self._born_ms, self._born_part = born_ms, encode_fields({"g": str(born_ms)})
+        properties = outgoing.properties
+        block = b"".join((fixed, self._born_part, _PROPERTIES_KEY, len(properties).to_bytes(4, "big"), properties))
+        return Command(_BATCH_CODE if is_batch else _CODE, block=block, body=outgoing.body)
+
+    def _fix(self, key: tuple[object, ...], outgoing: Outgoing, queue: MessageQueue) -> bytes:
+        """The fields that are alike for all messages of this kind to this queue: all but birth and properties."""
+        header = SendHeaderV2(
+            producer_group=self.group,
+            topic=outgoing.topic,
+            default_topic=self.template_topic,
+            default_topic_queue_nums=self.new_topic_queues,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=0,
+            flag=outgoing.flag,
+            reconsume_times=outgoing.reconsume_times,
+            unit_mode=False,
+            max_reconsume_times=outgoing.reconsume_limit,
+            batch=outgoing.count > 0,
+            target_broker=queue.broker_name,
+        )
+        fields = to_fields(header)
+        del fields["g"]
+        part = encode_fields(fields)
+        if len(self._fixed_parts) >= FIXED_PARTS_MAX:
+            self._fixed_parts.clear()
+        self._fixed_parts[key] = part
+        return part
+
+
+_CODE = int(RequestCode.SEND_MESSAGE_V2)
+_BATCH_CODE = int(RequestCode.SEND_BATCH_MESSAGE)
+_PROPERTIES_KEY = b"\0\1i"
 
 
 def prepare(
@@ -100,7 +151,7 @@ def prepare(
         message.topic,
         message_id,
         body,
-        property_text.encode(properties).decode(),
+        property_text.encode(properties),
         flag=message.flag,
         sys_flag=flags,
         reconsume_times=reconsume_times,
@@ -119,13 +170,17 @@ async def send(
     timeout_ms: int,
 ) -> SendResult:
     """One attempt. Raises RemoteError when the broker refused, LinkError when it did not answer."""
-    answer = await ask(net, address, _command(outgoing, queue, sender, born_ms), timeout_ms, accept=STORED)
+    command = sender.command(outgoing, queue, born_ms)
+    answer = await net.invoke(address, command, timeout_ms)
+    status = STATUSES.get(answer.code)
+    if status is None:
+        raise refusal(answer, command.code, address)
     reply = answer.header(SendReplyHeader)
     return SendResult(
-        SendStatus(ResponseCode(answer.code)),
+        status,
         outgoing.message_id,
         reply.msg_id,
-        MessageQueue(outgoing.topic, queue.broker_name, reply.queue_id),
+        queue if queue.queue_id == reply.queue_id else MessageQueue(outgoing.topic, queue.broker_name, reply.queue_id),
         reply.queue_offset,
         reply.transaction_id or "",
         reply.region or "",
@@ -136,28 +191,7 @@ async def send_oneway(
     net: NetClient, address: str, outgoing: Outgoing, queue: MessageQueue, sender: Sender, *, born_ms: int
 ) -> None:
     """Write the request and do not wait: nobody says whether it was stored."""
-    await net.invoke_oneway(address, _command(outgoing, queue, sender, born_ms))
-
-
-def _command(outgoing: Outgoing, queue: MessageQueue, sender: Sender, born_ms: int) -> Command:
-    header = SendHeaderV2(
-        producer_group=sender.group,
-        topic=outgoing.topic,
-        default_topic=sender.template_topic,
-        default_topic_queue_nums=sender.new_topic_queues,
-        queue_id=queue.queue_id,
-        sys_flag=outgoing.sys_flag,
-        born_timestamp=born_ms,
-        flag=outgoing.flag,
-        properties=outgoing.properties,
-        reconsume_times=outgoing.reconsume_times,
-        unit_mode=False,
-        max_reconsume_times=outgoing.reconsume_limit,
-        batch=outgoing.count > 0,
-        target_broker=queue.broker_name,
-    )
-    code = RequestCode.SEND_BATCH_MESSAGE if outgoing.count else RequestCode.SEND_MESSAGE_V2
-    return Command.request(code, header, outgoing.body)
+    await net.invoke_oneway(address, sender.command(outgoing, queue, born_ms))
 
 
 async def send_back(

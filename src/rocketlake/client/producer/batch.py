@@ -75,6 +75,6 @@ def _part(messages: list[Message], batch_key: str) -> BatchPart:
     properties = {names.UNIQUE_KEY: batch_key}
     if names.WAIT in messages[0].properties:
         properties[names.WAIT] = messages[0].properties[names.WAIT]
-    text = property_text.encode(properties).decode()
+    text = property_text.encode(properties)
     outgoing = Outgoing(messages[0].topic, batch_key, encode_batch(messages), text, count=len(messages))
     return BatchPart(outgoing, ids)

@@ -14,7 +14,8 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
@@ -56,12 +57,14 @@ COMPRESSION_TYPES = {
     "zstd": sys_flag.ZSTD,
 }
 SAME_BROKER_PAUSE_SECONDS = 0.1
+GOOD_TOPICS_MAX = 1024
+"""Names of topics found good, so that not every message costs a check of its topic."""
+NOBODY: frozenset[str] = frozenset()
 Callback = Callable[[SendResult | None, BaseException | None], None]
 """Called with the result or the error of a send, the other one is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Deadline:
+class _Deadline(msgspec.Struct, frozen=True, gc=False):
     """All attempts of one send end before `until` (monotonic seconds), `limit_ms` after it began."""
 
     until: float
@@ -88,6 +91,7 @@ class Producer(Service):
         self.config = config or ProducerConfig()
         if self.config.compression not in COMPRESSION_TYPES:
             raise UsageError(f"compression {self.config.compression!r} is not known", hint="use zlib, lz4 or zstd")
+        self._compression_type = COMPRESSION_TYPES[self.config.compression]
         self._sender = Sender(group, self.config.template_topic, self.config.new_topic_queues)
         self.hooks = hooks or Hooks()
         self._own_instance = instance is None
@@ -95,6 +99,7 @@ class Producer(Service):
         self._clock = self.instance.clock
         self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(self._faults)
+        self._good_topics: set[str] = set()
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
@@ -155,7 +160,7 @@ class Producer(Service):
         self._check(message)
         target = await self._fixed_queue(message, queue, selector, key)
         if target is None:
-            queues = await self._queues(message.topic)
+            queues = self.instance.known_queues(message.topic) or await self._queues(message.topic)
             target = self._choice.choose(message.topic, queues, now=self._clock.monotonic())
         address = await self.instance.master(target.broker_name, message.topic)
         await calls.send_oneway(
@@ -245,9 +250,8 @@ class Producer(Service):
 
     def _check(self, message: Message) -> None:
         self._must_run()
-        names.check_topic(message.topic)
-        if not names.is_sendable_topic(message.topic):
-            raise UsageError(f"topic {message.topic!r} belongs to the broker; nobody sends to it")
+        if message.topic not in self._good_topics:
+            self._check_topic(message.topic)
         if not message.body:
             raise UsageError(
                 f"message to topic {message.topic!r} has an empty body", hint="RocketMQ refuses empty bodies"
@@ -259,6 +263,14 @@ class Producer(Service):
                 hint="send less, or raise it here and as maxMessageSize at the broker",
             )
 
+    def _check_topic(self, topic: str) -> None:
+        names.check_topic(topic)
+        if not names.is_sendable_topic(topic):
+            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it")
+        if len(self._good_topics) >= GOOD_TOPICS_MAX:
+            self._good_topics.clear()
+        self._good_topics.add(topic)
+
     def _deadline(self, timeout_ms: int | None) -> _Deadline:
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
         return _Deadline(self._clock.monotonic() + limit_ms / 1000, limit_ms)
@@ -269,7 +281,7 @@ class Producer(Service):
             message,
             self._make_key(),
             compress_over=config.compress_over_bytes,
-            compression_type=COMPRESSION_TYPES[config.compression],
+            compression_type=self._compression_type,
             compression_level=config.compression_level,
         )
 
@@ -301,10 +313,11 @@ class Producer(Service):
         not_ok: SendResult | None = None
         for _ in range(1 if fixed is not None else 1 + self.config.retries):
             now = self._clock.monotonic()
-            failed = frozenset(broker for broker, _ in attempts)
+            failed = frozenset(broker for broker, _ in attempts) if attempts else NOBODY
             queue = fixed
             if queue is None:
-                queue = self._choice.choose(outgoing.topic, await self._queues(outgoing.topic), avoid=failed, now=now)
+                queues = self.instance.known_queues(outgoing.topic) or await self._queues(outgoing.topic)
+                queue = self._choice.choose(outgoing.topic, queues, avoid=failed, now=now)
             if queue.broker_name in failed:
                 # No other broker: give this one a moment, it may be restarting.
                 await self._clock.sleep(max(0.0, min(deadline.until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
@@ -333,9 +346,12 @@ class Producer(Service):
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, message: Message) -> SendResult:
         """One request to one broker, with hooks around it; FaultLatency learns how it went."""
         begun = self._clock.monotonic()
-        address = await self.instance.master(queue.broker_name, outgoing.topic)
-        event = SendEvent(self.group, message, queue, address)
-        run_hooks(self.hooks.before_send, event)
+        known = self.instance.routes.master(queue.broker_name)
+        address = known or await self.instance.master(queue.broker_name, outgoing.topic)
+        event = None
+        if self.hooks.before_send or self.hooks.after_send:
+            event = SendEvent(self.group, message, queue, address)
+            run_hooks(self.hooks.before_send, event)
         try:
             result = await calls.send(
                 self.instance.net,
@@ -347,16 +363,19 @@ class Producer(Service):
                 timeout_ms=timeout_ms,
             )
         except (RemoteError, LinkError) as error:
-            event.error = error
+            if event is not None:
+                event.error = error
             self._faults.failed(queue.broker_name, self._clock.monotonic())
             raise
         else:
-            now = self._clock.monotonic()
-            self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
+            if self._faults.enabled:
+                now = self._clock.monotonic()
+                self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
             return result
         finally:
-            event.latency_ms = (self._clock.monotonic() - begun) * 1000
-            run_hooks(self.hooks.after_send, event)
+            if event is not None:
+                event.latency_ms = (self._clock.monotonic() - begun) * 1000
+                run_hooks(self.hooks.after_send, event)
 
 
 def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
@@ -366,7 +385,7 @@ def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]
         # An inner batch is stored as one record and has one id.
         offset_ids = [first.offset_message_id] * len(message_ids)
     return [
-        replace(
+        msgspec.structs.replace(
             first,
             message_id=own,
             transaction_id=own,

@@ -31,9 +31,9 @@ class QueueChoice:
     ) -> MessageQueue:
         """The next queue whose broker is available and not in `avoid`; if none is, the next one all the same."""
         start = self._turn(topic, len(queues))
-        rotated = (
-            [queues[(start + step) % len(queues)] for step in range(len(queues))] if self._must_look(avoid) else ()
-        )
+        if not avoid and not self._faults.enabled:
+            return queues[start]
+        rotated = [queues[(start + step) % len(queues)] for step in range(len(queues))]
         for queue in rotated:
             if queue.broker_name not in avoid and self._faults.is_available(queue.broker_name, now):
                 return queue
@@ -41,9 +41,6 @@ class QueueChoice:
             if queue.broker_name not in avoid:
                 return queue
         return queues[start]
-
-    def _must_look(self, avoid: frozenset[str]) -> bool:
-        return bool(avoid) or self._faults.enabled
 
     def _turn(self, topic: str, modulus: int) -> int:
         turn = self._next.get(topic)
