@@ -47,6 +47,7 @@ def rebuilt(disk: MemoryFiles) -> MemoryFiles:
     index = KeyIndex(ROOT / "index", disk, ManualClock(), slots=slots, entries_max=entries)
     dispatch = Dispatch(log, table, index, DELAYS_MS)
     dispatch.run_all(log.max_offset)
+    table.flush()
     index.flush()
     return disk
 

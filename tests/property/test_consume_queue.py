@@ -37,7 +37,7 @@ class ConsumeQueues(RuleBasedStateMachine):
         self.table = self.opened()
 
     def opened(self, *, clean: bool = True) -> ConsumeQueueTable:
-        table = ConsumeQueueTable(FOLDER, self.disk, file_size=100, open_files_max=2)
+        table = ConsumeQueueTable(FOLDER, self.disk, file_size=100, open_files_max=2, tail_bytes_max=150)
         table.load(last_exit_ok=clean)
         table.min_physical = self.log_start
         return table

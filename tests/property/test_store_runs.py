@@ -36,8 +36,8 @@ def entry(number: int) -> tuple[int, int, int]:
     return number * 10, 7 + number % 4, number * 3 - 20
 
 
-def opened_table(disk: MemoryFiles | FaultyFiles) -> ConsumeQueueTable:
-    table = ConsumeQueueTable(QUEUES, disk, file_size=100)
+def opened_table(disk: MemoryFiles | FaultyFiles, tails: int = 1000) -> ConsumeQueueTable:
+    table = ConsumeQueueTable(QUEUES, disk, file_size=100, tail_bytes_max=tails)
     table.load()
     return table
 
@@ -57,17 +57,16 @@ def give_run(table: ConsumeQueueTable, queue: ConsumeQueue, first: int, count: i
 
 
 def state(table: ConsumeQueueTable, queue: ConsumeQueue) -> tuple[object, ...]:
-    positions = [(mapped.start, mapped.wrote, mapped.committed, mapped.flushed) for mapped in queue.files]
     numbers = queue.max_offset, queue.next_offset, queue.max_physical_offset, queue.min_offset(0), queue.is_flushed
-    return positions, numbers, len(table.to_flush())
+    return numbers, [queue.packed(offset, 3) for offset in range(queue.max_offset + 1)]
 
 
 @settings(max_examples=150, deadline=None)
-@given(runs=RUNS, shift=st.integers(0, 7), again=st.integers(0, 3))
-def test_a_run_of_queue_entries_equals_single_appends(runs: list[int], shift: int, again: int) -> None:
+@given(runs=RUNS, shift=st.integers(0, 7), again=st.integers(0, 3), tails=st.sampled_from([0, 60, 1000]))
+def test_a_run_of_queue_entries_equals_single_appends(runs: list[int], shift: int, again: int, tails: int) -> None:
     """`shift` starts the queue in the middle of a file; `again` entries of each run were given before."""
     single_disk, run_disk = MemoryFiles(), MemoryFiles()
-    single, by_run = opened_table(single_disk), opened_table(run_disk)
+    single, by_run = opened_table(single_disk, 0), opened_table(run_disk, tails)
     one, other = made_queue(single), made_queue(by_run)
     number = 0
     for length in runs:
@@ -80,17 +79,28 @@ def test_a_run_of_queue_entries_equals_single_appends(runs: list[int], shift: in
         else:
             by_run.append("T", 0, first + shift, *entry(first))
         assert state(single, one) == state(by_run, other)
+    assert bool(by_run.to_flush()) == bool(number)
+    by_run.flush()
+    assert other.is_flushed
     assert content(single_disk, QUEUES / "T/0") == content(run_disk, QUEUES / "T/0")
     reopened = opened_table(run_disk)
     assert reopened.max_offset("T", 0) == (number + shift if number else 0)
 
 
 @settings(max_examples=100, deadline=None)
-@given(before=st.integers(0, 9), length=st.integers(1, 20), after=st.integers(0, 5), keep_bytes=st.integers(0, 60))
-def test_a_run_that_the_disk_refused_can_be_given_again(before: int, length: int, after: int, keep_bytes: int) -> None:
+@given(
+    before=st.integers(0, 9),
+    length=st.integers(1, 20),
+    after=st.integers(0, 5),
+    keep_bytes=st.integers(0, 60),
+    tails=st.sampled_from([0, 60, 1000]),
+)
+def test_a_run_that_the_disk_refused_can_be_given_again(
+    before: int, length: int, after: int, keep_bytes: int, tails: int
+) -> None:
     disk = MemoryFiles()
     plan = FaultPlan()
-    table = opened_table(FaultyFiles(disk, plan))
+    table = opened_table(FaultyFiles(disk, plan), tails)
     queue = made_queue(table)
     if before:
         give_run(table, queue, 0, before)
@@ -103,12 +113,12 @@ def test_a_run_that_the_disk_refused_can_be_given_again(before: int, length: int
         assert queue.max_physical_offset == (sum(entry(end - 1)[:2]) if end else -1)
         give_run(table, queue, before, length)
     plan.clear()
+    assert table.to_flush()
     expected = MemoryFiles()
-    single = opened_table(expected)
+    single = opened_table(expected, 0)
     for number in range(before + length):
         single.append("T", 0, number, *entry(number))
     assert content(disk, QUEUES / "T/0") == content(expected, QUEUES / "T/0")
-    assert table.to_flush()
 
 
 # --- key index --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 Owns        which topics, queues and records a folder holds; where its log ends, and whether it ends torn.
 Must not know   how a store is written or recovered. Takes no lock, writes nothing.
 
-A live folder changes while it is read: what has been found stays readable, `refresh` finds what is new.
+A live folder changes while it is read: what has been found stays readable, `refresh` finds what is new. The newest
+entries of a queue are in its broker's memory; they come into the folder when the broker flushes its queues.
 """
 
 from __future__ import annotations

@@ -217,17 +217,17 @@ def test_a_position_below_the_log_moves_to_its_start() -> None:
 def test_a_full_disk_stops_dispatch_at_the_record_and_is_no_exception() -> None:
     plan = FaultPlan()
     store = Store(FaultyFiles(MemoryFiles(), plan))
-    offsets = [store.append(remember=number == 0) for number in range(3)]
-    plan.add(Fault("pwrite", "consumequeue", after=1, times=2, error=28))
+    offsets = [store.append(remember=number == 0) for number in range(7)]
+    plan.add(Fault("pwrite", "consumequeue", times=2, error=28))
     assert store.run()
-    assert store.dispatch.position == offsets[1]
+    assert store.dispatch.position == offsets[5]  # five entries are in memory; their file takes no more
     assert "No space left" in store.dispatch.error
-    assert len(store.arrivals) == 1
+    assert len(store.arrivals) == 5
     with pytest.raises(StoreError, match="No space left"):
         store.dispatch.run_all(store.log.max_offset)
     assert not store.run()
     assert store.dispatch.error == ""
-    assert store.table.max_offset("T", 0) == 3
+    assert store.table.max_offset("T", 0) == 7
 
 
 def test_damage_in_the_log_is_passed_by() -> None:

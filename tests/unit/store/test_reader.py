@@ -59,6 +59,7 @@ async def test_a_range_gives_these_offsets_and_no_others() -> None:
     disk = MemoryFiles()
     store = await started(disk)
     put(store, 60)
+    store.queues.flush()
     reader = StoreReader(ROOT, files=disk)
     assert [decode_record(record).queue_offset for record in reader.records("T", 0, 7, 23)] == list(range(7, 23))
     await store.stop()
@@ -68,11 +69,13 @@ async def test_a_live_store_is_read_without_touching_it() -> None:
     disk = MemoryFiles()
     store = await started(disk)
     put(store, 30)
+    store.queues.flush()
     plan = FaultPlan()
     reader = StoreReader(ROOT, files=FaultyFiles(disk, plan))
     assert len(bodies(reader, "T", 0)) == 15
     put(store, 300, first=30)
     put(store, 1, topic="new")
+    store.queues.flush()
     reader.refresh()
     assert len(bodies(reader, "T", 0)) == 165
     assert reader.topics() == ["T", "new"]

@@ -1,6 +1,7 @@
 """One consume queue: the messages of one (topic, queue id) in order.
 
-Owns        its entries, min and max offset, where its tail ends after a crash, which of its files are outdated.
+Owns        its entries, min and max offset, when its tail is written (tail.py), where it ends after a crash, which of
+            its files are outdated.
 Must not know   records, other queues, when anything is flushed.
 
 Invariant: entry n lies at byte n * 20 of the queue, and belongs to the record with queue offset n.
@@ -22,6 +23,7 @@ from rocketlake.store.consume_queue.entry import (
     unpack_entries,
     valid_count,
 )
+from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 
@@ -31,41 +33,28 @@ _log = get_logger(__name__)
 
 _RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
+_TAIL_MAX = 32_000  # 1,600 entries to a write
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
 Entry = tuple[int, int, int]
 """(physical offset, record size, tag code)."""
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueTail):
     """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
 
-    __slots__ = (
-        "_list",
-        "_min_offset",
-        "_min_physical",
-        "max_physical_offset",
-        "next_offset",
-        "queue_id",
-        "topic",
-    )
+    __slots__ = ("_list", "_min_offset", "_min_physical", "queue_id", "topic")
 
-    def __init__(self, topic: str, queue_id: int, mapped: MappedFileList) -> None:
+    def __init__(self, topic: str, queue_id: int, mapped: MappedFileList, tails: Tails | None = None) -> None:
+        """Without `tails` every entry is written at once."""
+        super().__init__(tails or Tails(0))
         self.topic = topic
         self.queue_id = queue_id
-        self.next_offset = 0
-        """Queue offset for the next message to be appended to the log (>= `max_offset`)."""
-        self.max_physical_offset = -1
-        """End of the record of the last entry, -1 without one."""
         self._list = mapped
         self._min_offset = mapped.min_offset // ENTRY_SIZE
         self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
+        self._find_end()
 
     # -- reading -------------------------------------------------------------------------------------------------------
-
-    @property
-    def max_offset(self) -> int:
-        """Queue offset behind the last entry."""
-        return self._list.wrote_offset // ENTRY_SIZE
 
     @property
     def entries_per_file(self) -> int:
@@ -83,12 +72,18 @@ class ConsumeQueue:
 
     def packed(self, offset: int, count: int) -> bytes:
         """The same as the bytes they are."""
+        wanted = count * ENTRY_SIZE
         position = offset * ENTRY_SIZE
+        tail_start = self.max_offset * ENTRY_SIZE - len(self.tail)
+        if position >= tail_start:
+            return bytes(self.tail[position - tail_start : position - tail_start + wanted])
         mapped = self._list.find(position)
         if mapped is None or offset < 0:
             return b""
-        size = min(count * ENTRY_SIZE, mapped.start + mapped.committed - position)
-        return mapped.file.pread(size, position - mapped.start) if size > 0 else b""
+        data = mapped.file.pread(min(wanted, mapped.start + mapped.committed - position), position - mapped.start)
+        if len(data) < wanted and mapped is self._list.last:  # the tail belongs to the last file
+            data += self.tail[: wanted - len(data)]
+        return data
 
     def entry(self, offset: int) -> Entry | None:
         """The entry at `offset`, None if there is none."""
@@ -126,16 +121,13 @@ class ConsumeQueue:
 
         Raises OSError or StoreError when the disk refuses.
         """
-        if physical_offset + size <= self.max_physical_offset:
+        if physical_offset + size <= self.max_physical_offset or offset < self.max_offset:
             return False
-        expected = self.max_offset
-        if offset != expected:
-            if offset < expected:
-                return False
+        if offset > self.max_offset:
             self._fill(offset)
-        self._keep_old_files_flushed()
-        self._list.append(pack_entry(physical_offset, size, tag_code))
-        self.max_physical_offset = physical_offset + size
+        entry, end_physical = pack_entry(physical_offset, size, tag_code), physical_offset + size
+        if not self.take_run(offset, entry, end_physical):
+            self._append_new(entry, end_physical)
         if offset >= self.next_offset:
             self.next_offset = offset + 1
         return True
@@ -146,18 +138,42 @@ class ConsumeQueue:
         `end_physical` is the end of the last record. Raises OSError or StoreError when the disk refuses: a part of the
         run may be in then, and the whole run may be given again.
         """
+        if self.take_run(offset, entries, end_physical):
+            return True
         if offset != self.max_offset or int.from_bytes(entries[:8], "big") < self.max_physical_offset:
             return self._append_each(offset, entries)
+        self._append_new(entries, end_physical)
+        self.next_offset = max(self.next_offset, self.max_offset)
+        return True
+
+    def _append_new(self, entries: bytes, end_physical: int) -> None:
+        """Append what the tail did not take: write it, begin a new file if need be, then take it."""
         done = 0
         while done < len(entries):
+            self.write_tail()
             self._keep_old_files_flushed()
             mapped = self._list.file_for_append()
-            piece = entries[done : done + mapped.room] if done or len(entries) > mapped.room else entries
-            mapped.append(piece)
+            piece = entries[done : done + mapped.room]
             done += len(piece)
-            self.max_physical_offset = end_physical if done == len(entries) else _end_of_last(piece)
-            self.next_offset = max(self.next_offset, offset + done // ENTRY_SIZE)
-        return True
+            end = end_physical if done == len(entries) else _end_of_last(piece)
+            self._set_tail_room()
+            if not self.take_run(self.max_offset, piece, end):
+                mapped.append(piece)
+                self.max_offset += len(piece) // ENTRY_SIZE
+                self.max_physical_offset = end
+                self.next_offset = max(self.next_offset, self.max_offset)
+                self._set_tail_room()
+
+    def write_tail(self) -> None:
+        """Carry the tail into the file. Raises OSError; it may be tried again."""
+        if self.tail:
+            self._list.append(self.tail)
+            self.drop_tail()
+            self._set_tail_room()
+
+    def _set_tail_room(self) -> None:
+        last = self._list.last
+        self.tail_room = 0 if last is None else min(_TAIL_MAX, last.room, self.tails.bytes_max)
 
     def _append_each(self, offset: int, entries: bytes) -> bool:
         appended = False
@@ -175,6 +191,7 @@ class ConsumeQueue:
 
     def _fill(self, offset: int) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
+        self.write_tail()
         target = offset * ENTRY_SIZE
         if not self._list.files:
             self._min_offset = offset
@@ -187,10 +204,13 @@ class ConsumeQueue:
                 offset,
             )
             return
-        self._list.file_for_append(target)
-        while (gap := target - self._list.wrote_offset) > 0:
-            mapped = self._list.file_for_append()
-            mapped.append(FILLER * (min(gap, mapped.room) // ENTRY_SIZE))
+        try:
+            self._list.file_for_append(target)
+            while (gap := target - self._list.wrote_offset) > 0:
+                mapped = self._list.file_for_append()
+                mapped.append(FILLER * (min(gap, mapped.room) // ENTRY_SIZE))
+        finally:
+            self._find_end()
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 
@@ -200,6 +220,7 @@ class ConsumeQueue:
         `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache.
         """
         files = self._list.files
+        self._find_end()
         if files:
             first = max(0, len(files) - _RECOVER_FILES)  # see _keep_old_files_flushed
             if not all_flushed:
@@ -218,6 +239,7 @@ class ConsumeQueue:
 
     def truncate_after(self, physical_offset: int) -> None:
         """Forget the entries whose record starts at or behind `physical_offset` (the log was cut there)."""
+        self.write_tail()
         end = self.max_offset
         start = self._list.min_offset // ENTRY_SIZE
         while end > start and (entry := self.entry(end - 1)) is not None:
@@ -243,11 +265,17 @@ class ConsumeQueue:
         """Forget what lies behind `position`. `safe`: on disk, too, so that no power cut brings it back."""
         count = len(self._list.files)
         self._list.truncate(position)
+        self._find_end()
         last = self._list.last
         if safe and last is not None:
             last.file.sync()
             if len(self._list.files) < count:
                 last.files.sync_dir(last.path.parent)
+
+    def _find_end(self) -> None:
+        """Set what follows from where the files end; there is no tail."""
+        self.max_offset = self._list.wrote_offset // ENTRY_SIZE
+        self._set_tail_room()
 
     def _tail_moved(self) -> None:
         last = self.entry(self.max_offset - 1)
@@ -261,7 +289,7 @@ class ConsumeQueue:
     @property
     def is_flushed(self) -> bool:
         """True when every entry is safe."""
-        return self._list.flushed_offset >= self._list.wrote_offset
+        return not self.tail and self._list.flushed_offset >= self._list.wrote_offset
 
     def to_flush(self, least_pages: int) -> FlushJob | None:
         """What to sync now, None when it is not worth it (or a sync failed before)."""
@@ -269,6 +297,7 @@ class ConsumeQueue:
 
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
+        self.write_tail()
         while not self.is_flushed:
             self._list.flush()
 
@@ -287,10 +316,12 @@ class ConsumeQueue:
 
     def destroy(self) -> None:
         """Remove all files. Raises OSError."""
+        self.drop_tail()
         self._list.destroy()
 
     def close(self) -> None:
-        """Close all files."""
+        """Write the tail and close all files. Raises OSError."""
+        self.write_tail()
         self._list.close()
 
 

@@ -17,6 +17,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles
 from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
@@ -26,6 +27,7 @@ __all__ = ["BadQueueName", "ConsumeQueueTable"]
 _log = get_logger(__name__)
 
 _OPEN_FILES_MAX = 512
+_TAIL_BYTES_MAX = 4 * 1024 * 1024
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -44,14 +46,16 @@ class ConsumeQueueTable:
         *,
         file_size: int = 300_000 * ENTRY_SIZE,
         open_files_max: int = _OPEN_FILES_MAX,
+        tail_bytes_max: int = _TAIL_BYTES_MAX,
     ) -> None:
-        """`file_size` is rounded up to whole entries."""
+        """`file_size` is rounded up to whole entries; `tail_bytes_max` of all queues may wait in memory."""
         self.folder = folder
         self.file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
         self.min_physical = 0
         """Where the commit log starts: entries below it count as gone."""
         self._disk = files
         self._open = OpenFiles(files, open_files_max)
+        self._tails = Tails(tail_bytes_max)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._not_flushed: set[ConsumeQueue] = set()
 
@@ -65,7 +69,7 @@ class ConsumeQueueTable:
                 lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
                 cut_at_damage=not last_exit_ok,
             )
-            queue = ConsumeQueue(topic, queue_id, mapped)
+            queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
             queue.recover(all_flushed=last_exit_ok)
             self._topics.setdefault(topic, {})[queue_id] = queue
             if not queue.is_flushed:
@@ -85,7 +89,8 @@ class ConsumeQueueTable:
         queues = self._topics.get(topic)
         return None if queues is None else queues.get(queue_id)
 
-    def _find_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+    def find_or_make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made in memory if there is none. Raises BadQueueName."""
         queues = self._topics.get(topic)
         queue = None if queues is None else queues.get(queue_id)
         if queue is not None:
@@ -93,7 +98,8 @@ class ConsumeQueueTable:
         # Names are checked where they come in; a record in a strange log must not lead out of the folder either.
         if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or len(topic.encode()) > _NAME_BYTES_MAX:
             raise BadQueueName(f"no queue can have the topic {topic!r}", path=str(self.folder))
-        queue = ConsumeQueue(topic, queue_id, self._file_list(self.folder / topic / str(queue_id)))
+        mapped = self._file_list(self.folder / topic / str(queue_id))
+        queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -119,35 +125,50 @@ class ConsumeQueueTable:
 
     def assign(self, topic: str, queue_id: int, count: int = 1) -> int:
         """Take the next `count` queue offsets, for records about to be appended; returns the first."""
-        queue = self._find_or_make(topic, queue_id)
+        queue = self.find_or_make(topic, queue_id)
         first = queue.next_offset
         queue.next_offset = first + count
         return first
 
     def give_back(self, topic: str, queue_id: int, count: int = 1) -> None:
         """Undo the last `assign` of this queue: nothing was appended."""
-        self._find_or_make(topic, queue_id).next_offset -= count
+        self.find_or_make(topic, queue_id).next_offset -= count
 
     def append(self, topic: str, queue_id: int, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
         """Append the entry of a record; False when it is there already. Raises OSError or StoreError."""
-        queue = self._find_or_make(topic, queue_id)
+        self._make_room()
+        queue = self.find_or_make(topic, queue_id)
         appended = queue.append(offset, physical_offset, size, tag_code)
         if appended:
             self._not_flushed.add(queue)
         return appended
 
     def append_run(self, queue: ConsumeQueue, offset: int, entries: bytes, end_physical: int) -> None:
-        """Append the packed entries of new records of one queue, from queue offset `offset` on, by one write.
+        """Append the packed entries of new records of one queue, from queue offset `offset` on.
 
         `end_physical` is the end of the last record. Raises OSError or StoreError; then the run may be given again.
         """
-        self._not_flushed.add(queue)  # before: a run that fails half-way has changed it, too
+        if self._tails.is_over:
+            self._make_room()
+        if not queue.tail:  # one that has a tail is there already
+            self._not_flushed.add(queue)
         queue.append_run(offset, entries, end_physical)
+
+    def _make_room(self) -> None:
+        """Write the oldest tails until the rest is no more than memory may hold. Raises OSError, StoreError."""
+        while self._tails.is_over:
+            next(iter(self._tails.queues)).write_tail()
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> list[FlushJob]:
-        """What to sync now; only queues that were appended to since their last sync are looked at."""
+        """What to sync now; only queues that were appended to since their last sync are looked at.
+
+        With `least_pages` 0 that is everything, and tails are written first. Raises OSError, StoreError.
+        """
+        if least_pages == 0:
+            for queue in list(self._tails.queues):
+                queue.write_tail()
         self._not_flushed = {queue for queue in self._not_flushed if not queue.is_flushed}
         jobs = (queue.to_flush(least_pages) for queue in self._not_flushed)
         return [job for job in jobs if job is not None]

@@ -46,8 +46,8 @@ class NewEntries:
         self._waiting_max = max(1, min(waiting_max, slots))
         self._row = array("I", bytes(4 * _ENTRY_WORDS * _ROW_MAX))
         self._words = self._row  # the same; the compiled form looks at it without Python objects
-        # Open addressing: a cell is (slot, number of its newest entry, next cell of the same page from 1), free while the
-        # number is 0. A quarter at least stays free: `waiting` passes the maximum by less than a step.
+        # Open addressing: a cell is (slot, number of its newest entry, next cell of the same page, from 1), free while
+        # the number is 0. A quarter at least stays free: `waiting` passes the maximum by less than a step.
         cells = 4 * _STEP_MAX
         while cells < 2 * self._waiting_max:
             cells *= 2

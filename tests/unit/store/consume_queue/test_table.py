@@ -48,6 +48,7 @@ def test_all_is_found_again_after_a_restart() -> None:
     table = new_table(disk)
     for number in range(60):
         put(table, f"topic{number % 3}", number % 4, number * 100)
+    table.close()
     again = reopened(disk)
     assert sorted(again.topics()) == ["topic0", "topic1", "topic2"]
     assert again.queue_ids("topic1") == [0, 1, 2, 3]
@@ -117,7 +118,9 @@ def test_what_was_flushed_survives_a_power_cut() -> None:
 def test_what_was_flushed_after_a_kill_survives_a_power_cut() -> None:
     """The killed process had made files whose names were not safe yet."""
     disk = MemoryFiles()
-    put(new_table(disk), "A", 0, 0)
+    table = new_table(disk)
+    put(table, "A", 0, 0)
+    table.to_flush()  # and not run
     again = reopened(disk, clean=False)
     put(again, "A", 0, 100)
     again.flush()
