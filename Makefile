@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-TWINS  := $(shell find src -name '*.pxd')
-TWIN_SOURCES := $(TWINS) $(TWINS:.pxd=.py)
+KERNELS := $(shell find src -name '*.pyx')
+TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
+COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test sim check bench docs clean
@@ -21,7 +22,7 @@ $(VENV)/.installed: pyproject.toml setup.py build_ext.py
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed $(TWIN_SOURCES)
+$(VENV)/.built: $(VENV)/.installed $(COMPILED_SOURCES)
 	@echo "==> compiling the hot paths"
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@

@@ -1,7 +1,10 @@
-"""Compiled twins: which modules are compiled, and how.
+"""Compiled modules: which they are, and how they are built.
 
 A twin is an ordinary `.py` with a `.pxd` of the same name beside it that adds C types. The `.py` is the truth: it runs
 without a compiler. How to add one, and what the measured ones gain: docs/internals/compiled_twins.md.
+
+A kernel is a `.pyx` that has no Python form: where it is missing, an ordinary path does the same work
+(docs/internals/hot_path.md).
 
 ROCKETLAKE_PURE=1       compile nothing
 ROCKETLAKE_COMPILED=1   fail if one module does not compile (else pip warns and installs the Python form)
@@ -21,7 +24,14 @@ COMPILED = (
     "rocketlake.protocol.command",
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
+    "rocketlake.store.consume_queue.tail",
     "rocketlake.store.dispatch_scan",
+    "rocketlake.store.key_index.chains",
+)
+
+KERNELS = (
+    "rocketlake.codec.record_run",
+    "rocketlake.broker.plain_send",
 )
 
 SOURCE = Path("src")
@@ -44,6 +54,7 @@ def extensions() -> list[Any]:
     from setuptools import Extension
 
     found = [Extension(name, [str(source_of(name))], extra_compile_args=["-O2"]) for name in COMPILED]
+    found += [Extension(name, [str(kernel_of(name))], extra_compile_args=["-O3"]) for name in KERNELS]
     built: list[Any] = cythonize(
         found,
         include_path=[str(SOURCE)],
@@ -63,4 +74,13 @@ def source_of(name: str) -> Path:
     for needed in (path, path.with_suffix(".pxd")):
         if not needed.exists():
             raise FileNotFoundError(f"{name} is in COMPILED (build_ext.py), but {needed} is missing")
+    return path
+
+
+def kernel_of(name: str) -> Path:
+    """The `.pyx` of a module in KERNELS; it must have its types for Python, a `.pyi`, beside it."""
+    path = SOURCE.joinpath(*name.split(".")).with_suffix(".pyx")
+    for needed in (path, path.with_suffix(".pyi")):
+        if not needed.exists():
+            raise FileNotFoundError(f"{name} is in KERNELS (build_ext.py), but {needed} is missing")
     return path

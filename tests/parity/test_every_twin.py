@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from build_ext import COMPILED
+from build_ext import COMPILED, KERNELS
 
 ROOT = Path(__file__).parents[2]
+
+
+def source_path(name: str) -> Path:
+    return ROOT / "src" / Path(*name.split("."))
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -23,7 +27,14 @@ def test_a_twin_has_a_pxd_and_parity_cases(name: str) -> None:
 
 def test_every_pxd_is_compiled() -> None:
     found = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in (ROOT / "src").rglob("*.pxd")}
-    assert found == set(COMPILED)
+    kernels = {name for name in KERNELS if source_path(name).with_suffix(".pxd").exists()}
+    assert found == set(COMPILED) | kernels
+
+
+def test_every_kernel_is_compiled_and_has_types() -> None:
+    found = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in (ROOT / "src").rglob("*.pyx")}
+    assert found == set(KERNELS)
+    assert all(source_path(name).with_suffix(".pyi").exists() for name in KERNELS)
 
 
 @pytest.mark.parametrize("name", COMPILED)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 
 __all__ = ["install"]
 
 
 class _SourceOnly:
-    """A meta path finder that finds modules of `rocketlake` in their source form only."""
+    """A meta path finder that finds modules of `rocketlake` in their source form only; kernels are not found at all."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if path is None or not name.startswith("rocketlake."):
@@ -24,6 +25,8 @@ class _SourceOnly:
             spec = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target)
             if spec is not None and spec.loader is not None:
                 return spec
+            if (Path(folder) / f"{name.rpartition('.')[2]}.pyx").exists():
+                raise ModuleNotFoundError(f"{name} is a kernel: it has a compiled form only", name=name)
         return None
 
 

@@ -64,6 +64,7 @@ __all__ = ["Broker"]
 
 _log = get_logger(__name__)
 
+_KERNELS = ("rocketlake.broker.plain_send", "rocketlake.codec.record_run")
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -135,9 +136,11 @@ class Broker:
 
     def _build_servers(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
         """The listeners, both with the same table."""
-        self._dispatcher = Dispatcher(dispatcher_rows(self._processors(), config.admin_access))
+        processors = self._processors()
+        self._dispatcher = Dispatcher(dispatcher_rows(processors, config.admin_access))
         flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
         self._dispatcher.before.append(flow_control.check)
+        self._serve_send_runs(processors.send, limits or NetLimits())
         ports = [config.listen_port] if config.fast_port is None else [config.listen_port, config.fast_port]
         self._servers = [
             Server(
@@ -152,6 +155,18 @@ class Broker:
         ]
         for server in self._servers:
             server.on_link_lost += [self.consumers.close_link, self.producers.close_link]
+
+    def _serve_send_runs(self, send: Send, limits: NetLimits) -> None:
+        """Have plain sends served by the chunk, if the kernel for it was compiled."""
+        try:
+            from rocketlake.broker.send_runs import SendRuns
+        except ModuleNotFoundError as missing:
+            if missing.name not in _KERNELS:
+                raise
+            return
+        runs = SendRuns(self.config, send, self.intake, limits.wire, lambda: self.store.config.body_bytes_max)
+        self.topics.on_change.append(lambda _name: runs.forget_topics())
+        self._dispatcher.serve_runs(runs.serve, self._dispatcher.before)
 
     def _processors(self) -> Processors:
         config, store, clock = self.config, self.store, self._clock

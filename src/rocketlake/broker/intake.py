@@ -6,7 +6,8 @@ Must not know   requests, topics and groups, how the store works.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.delay.parking import delay_level, park_if_delayed
@@ -19,6 +20,9 @@ from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+if TYPE_CHECKING:
+    from rocketlake.codec import record_run
 
 __all__ = ["Intake"]
 
@@ -71,6 +75,27 @@ class Intake:
             done(status)
 
         self._store.when_durable(result, wait=properties.get(names.WAIT, "true").lower() == "true", done=count_out)
+
+    def put_run(self, run: record_run.RecordRun, counts: Iterable[tuple[str, int, int, int]]) -> PutResult | None:
+        """Append the plain messages of a run together; None: nothing was done, put them one by one.
+
+        `counts`: (topic, messages, bytes, requests) of the run.
+        """
+        result = self._store.put_run(run)
+        if result is not None:
+            for topic, messages, size, requests in counts:
+                self._stats.count_put(topic, messages, size, requests)
+        return result
+
+    def when_run_durable(self, result: PutResult, requests: int, done: Callable[[PutStatus], None]) -> None:
+        """`when_durable` for a run whose senders all wait."""
+        self.waiting += requests
+
+        def count_out(status: PutStatus) -> None:
+            self.waiting -= requests
+            done(status)
+
+        self._store.when_durable(result, wait=True, done=count_out)
 
     def _check_marks(self, message: PutMessage, properties: dict[str, str]) -> None:
         flags = message.sys_flag & ~_HOST_BITS

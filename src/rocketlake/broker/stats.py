@@ -93,14 +93,14 @@ class BrokerStats(Service):
         await super().start()
         self.spawn("samples", self._run())
 
-    def count_put(self, topic: str, count: int, size: int) -> None:
-        """`count` messages of `size` bytes in all were stored."""
+    def count_put(self, topic: str, count: int, size: int, calls: int = 1) -> None:
+        """`count` messages of `size` bytes in all were stored, for `calls` requests."""
         self.put_times += count
         self.put_bytes += size
         of_size, of_count = self._put_counters.get(topic) or self._find_put_counters(topic)
-        of_size.add(size)
+        of_size.add(size, calls)
         for counter in of_count:
-            counter.add(count)
+            counter.add(count, calls)
 
     def _find_put_counters(self, topic: str) -> tuple[Counter, tuple[Counter, ...]]:
         """The counters of the bytes, and those of the messages, that are put into a topic; looked up once."""

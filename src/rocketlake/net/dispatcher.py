@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
+
+if TYPE_CHECKING:
+    from rocketlake.net.link import Link
 
 log: Final = get_logger(__name__)
 
@@ -28,6 +31,10 @@ class Row:
     code: int
     handler: Handler
     lane: str = "quick"
+
+
+Run: TypeAlias = "Callable[[Link, bytes, float], int]"
+"""(link, whole frames and perhaps a begun one, time received): serves the first requests at once, returns the bytes."""
 
 
 class Dispatcher:
@@ -42,12 +49,24 @@ class Dispatcher:
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
         self.lanes: dict[int, str] = {}
+        self._run_server: Run | None = None
+        self._run_hooks: list[Callable[[Request], Reply | None]] = []
         for row in rows:
             code = int(row.code)
             if code in self._handlers:
                 raise ValueError(f"two rows for {request_name(code)}")
             self._handlers[code] = row.handler
             self.lanes[code] = row.lane
+
+    def serve_runs(self, run: Run, hooks: Iterable[Callable[[Request], Reply | None]]) -> None:
+        """Have runs of requests served by `run`, which does itself what these before-hooks do."""
+        self._run_server = run
+        self._run_hooks = list(hooks)
+
+    @property
+    def run(self) -> Run | None:
+        """Who serves runs; nobody while there is a hook that a run would not pass."""
+        return self._run_server if self.before == self._run_hooks and not self.after else None
 
     def dispatch(self, request: Request) -> Reply | Held:
         """Runs hooks and handler. Never raises: what goes wrong becomes the reply."""

@@ -147,10 +147,12 @@ class Link(asyncio.Protocol):
         machine = self._machine
         if machine.error is not None:
             return
-        commands = machine.receive_data(data)
+        ready = machine.gather(data)
+        served = self._serve_run(ready, now) if ready else 0
+        commands = machine.cut(ready, served)
         if not machine.pending_bytes:
             self._frame_since = None
-        elif commands or self._frame_since is None:
+        elif served or commands or self._frame_since is None:
             self._frame_since = now
         self._backlog.extend(commands)
         self._serve(now)
@@ -158,6 +160,24 @@ class Link(asyncio.Protocol):
     def eof_received(self) -> bool:
         """asyncio: the peer sends no more. No peer half-closes on purpose, so the link ends."""
         return False
+
+    def _serve_run(self, ready: bytes, now: float) -> int:
+        """Let the dispatcher serve the requests at the head of a chunk together; returns where the others begin."""
+        run = self._dispatcher.run
+        if run is None or self._backlog or self._paused or not self._admits_runs():
+            return 0
+        self._in_chunk = True
+        try:
+            return run(self, ready, now)
+        except Exception:  # our bug; the ordinary path serves it all, better twice than never
+            log.exception("a run of requests from %s failed", self.address)
+            return 0
+        finally:
+            self._in_chunk = False
+
+    def _admits_runs(self) -> bool:
+        """False when `_admit` might refuse a request."""
+        return self.held < self._limits.held
 
     def _serve(self, now: float) -> None:
         backlog = self._backlog
@@ -205,6 +225,16 @@ class Link(asyncio.Protocol):
             return
         self._dispatcher.finish(request, reply)
         self._write_reply(request, reply)
+
+    def write_answers(self, answers: bytes, *, held: int = 0) -> None:
+        """Writes the answers of a run, whole frames; `held`: so many of its requests had been held (`hold`)."""
+        self.held -= held
+        if answers and not self.closed:
+            self._write([answers])
+
+    def hold(self, count: int) -> None:
+        """So many requests of a run will be answered later."""
+        self.held += count
 
     def send(self, command: Command) -> None:
         """Writes a one-way request. Nothing happens on a closed link. Raises ProtocolError when it is too large."""

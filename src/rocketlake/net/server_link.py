@@ -70,6 +70,9 @@ class ServerLink(Link):
         self._owner.expects(self)
         return future
 
+    def _admits_runs(self) -> bool:
+        return not self._owner.draining and super()._admits_runs()
+
     def _admit(self, request: Request) -> Reply | None:
         if self._owner.draining and request.command.version > GO_AWAY_AFTER:
             return Reply(ResponseCode.GO_AWAY, remark=_GO_AWAY)

@@ -16,6 +16,7 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.errors import StoreError
@@ -31,6 +32,9 @@ from rocketlake.store.mapped_file_list import MappedFileList
 from rocketlake.store.paths import offset_file_name
 from rocketlake.store.results import PutMessage, PutStatus
 from rocketlake.store.write_pool import WritePool
+
+if TYPE_CHECKING:
+    from rocketlake.codec import record_run
 
 __all__ = ["AppendFailed", "CommitLog", "is_record"]
 
@@ -148,6 +152,18 @@ class CommitLog:
         self._write(mapped, chunk)
         self.last_store_ms = store_ms
         return offsets, total
+
+    def append_run(self, run: record_run.RecordRun, store_ms: int) -> bool:
+        """Append the records of a run in one write. False: nothing was appended, `append` knows what is in the way."""
+        last = self.list.last
+        if self.broken or last is None or run.size + BLANK_BYTES > last.room:
+            return False
+        try:
+            self._write(last, run.encode(last.start + last.wrote, store_ms))
+        except AppendFailed:
+            return False
+        self.last_store_ms = store_ms
+        return True
 
     def _file_with_room(self, size: int) -> MappedFile:
         """The file for `size` bytes of records; a full one is closed with a blank record and the next one taken."""

@@ -6,14 +6,15 @@ Must not know   how records are appended or flushed, who waits for arrivals.
 Invariant: everything below `position` is in its queue and in the index; a record whose entries could not be written
 stays at `position` and is tried again.
 
-Two ways lead to the same bytes: `appended` remembers what is known of a record just written, so `run` need not
-read it again; everything else (recovery, write pool, replication) is scanned from the log.
+Two ways lead to the same bytes: `appended` and `appended_run` remember what is known of records just written, so `run`
+need not read them again; everything else (recovery, write pool, replication) is scanned from the log.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -22,6 +23,9 @@ from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import MappedFileList
+
+if TYPE_CHECKING:
+    from rocketlake.codec import record_run
 
 __all__ = ["Arrival", "Dispatch"]
 
@@ -48,6 +52,8 @@ class Dispatch:
     ) -> None:
         """`delays_ms[k - 1]` is the delay of level k; `index` None builds no key index."""
         self.on_arrival: Arrival | None = None
+        self.is_awaited: Callable[[str, int], bool] = _perhaps
+        """(topic, queue id): does anybody want `on_arrival` for it now?"""
         self.position = 0
         """Physical offset up to which everything is dispatched."""
         self.last_store_ms = 0
@@ -58,7 +64,7 @@ class Dispatch:
         self._table = table
         self._index = index
         self._delays_ms = delays_ms
-        self._appended: deque[DispatchEntry] = deque()
+        self._appended: deque[DispatchEntry | record_run.RecordRun] = deque()
         self._warnings = RareWarnings(_log)
 
     # -- the short way -------------------------------------------------------------------------------------------------
@@ -74,9 +80,17 @@ class Dispatch:
             self._appended.clear()  # nobody dispatches: the log knows it all, memory need not
         self._appended.append(entry)
 
-    def _dispatched(self, entry: DispatchEntry) -> bool:
+    def appended_run(self, run: record_run.RecordRun, *, readable: bool = False) -> None:
+        """The same for a run of records that were appended together."""
+        if readable and run.physical_offset == self.position and not self._appended and self._dispatched(run):
+            return
+        if len(self._appended) >= _APPENDED_MAX:
+            self._appended.clear()
+        self._appended.append(run)
+
+    def _dispatched(self, entry: DispatchEntry | record_run.RecordRun) -> bool:
         try:
-            self._dispatch(entry)
+            self._dispatch_any(entry)
         except (OSError, StoreError):
             return False  # the next run tries again, and says why
         return True
@@ -116,7 +130,7 @@ class Dispatch:
             if entry.physical_offset < self.position:
                 appended.popleft()
             elif entry.physical_offset == self.position and entry.physical_offset + entry.size <= limit:
-                self._dispatch(entry)
+                self._dispatch_any(entry)
                 appended.popleft()
                 done += 1
             else:
@@ -167,6 +181,28 @@ class Dispatch:
         for entry in entries:
             self._build(entry)
 
+    def _dispatch_any(self, entry: DispatchEntry | record_run.RecordRun) -> None:
+        if isinstance(entry, DispatchEntry):
+            self._dispatch(entry)
+        else:
+            self._dispatch_run(entry)
+
+    def _dispatch_run(self, run: record_run.RecordRun) -> None:
+        """All records of a run, by one call for each queue; after an error it may be given again."""
+        touched = run.entries()
+        for topic, queue_id, offset, entries, end_physical in touched:
+            self._table.append_run(self._table.find_or_make(topic, queue_id), offset, entries, end_physical)
+        if self._index is not None:
+            self._index.put_run(run.key_pairs(), run.store_ms)
+        self.last_store_ms = run.store_ms
+        self.position = run.physical_offset + run.size
+        if self.on_arrival is None:
+            return
+        for topic, queue_id, _offset, _entries, _end in touched:
+            if self.is_awaited(topic, queue_id):
+                for max_offset, tag_code in run.arrivals(topic, queue_id):
+                    self.on_arrival(topic, queue_id, max_offset, tag_code, run.store_ms)
+
     def _dispatch(self, entry: DispatchEntry) -> None:
         is_queued = self._build(entry)
         self.position = entry.physical_offset + entry.size
@@ -187,3 +223,8 @@ class Dispatch:
             self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
         self.last_store_ms = entry.store_ms
         return is_queued
+
+
+def _perhaps(_topic: str, _queue_id: int) -> bool:
+    """Until somebody knows better."""
+    return True

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import StoreError
@@ -39,6 +40,9 @@ from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.recovery import Recovery
 from rocketlake.store.results import GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
 from rocketlake.store.retention import Removable, Retention
+
+if TYPE_CHECKING:
+    from rocketlake.codec import record_run
 
 __all__ = ["MessageStore"]
 
@@ -139,6 +143,7 @@ class MessageStore(Service):
             if self._closed:
                 self._release()
         self.dispatch.on_arrival = self._arrived
+        self.dispatch.is_awaited = self.is_awaited
         await super().start()
         for service in self._services:
             await service.start()
@@ -316,6 +321,31 @@ class MessageStore(Service):
         self._appended()
         end = offsets[0] + size
         return PutResult(PutStatus.OK, offsets[0], size, queue_offset, store_ms, end, count=len(items), offsets=offsets)
+
+    def put_run(self, run: record_run.RecordRun) -> PutResult | None:
+        """Append all records of a run in one write; its messages are sound, and neither delayed nor transactional.
+
+        None: nothing was appended, and `put` of each message does what is to be done, or says what is in the way.
+        """
+        if self.not_writable_reason:
+            return None
+        queues = []
+        try:
+            for number, (topic, queue_id, count) in enumerate(run.parts):
+                queue = self.queues.find_or_make(topic, queue_id)
+                run.begin_part(number, queue.next_offset)
+                queues.append((queue, count))
+        except BadQueueName:
+            return None
+        store_ms = self._clock.now_ms()
+        if not self.log.append_run(run, store_ms):
+            return None
+        for queue, count in queues:
+            queue.next_offset += count
+        self.dispatch.appended_run(run, readable=self._dispatches_at_once)
+        self._appended()
+        start, size = run.physical_offset, run.size
+        return PutResult(PutStatus.OK, start, size, -1, store_ms, start + size, count=len(run))
 
     def _refuse(self, message: PutMessage) -> PutResult | None:
         reason = self.not_writable_reason

@@ -103,6 +103,32 @@ class Send:
             (target or topic).name, request, lambda request: self._store_one(request, header, topic, target)
         )
 
+    # -- what send_runs.py needs to do the same for many --------------------------------------------------------------
+
+    def plain_topic(self, name: str) -> TopicConfig | None:
+        """The topic, when a send to it needs nothing but the store; None otherwise."""
+        topic = self._topics.get(name)
+        if topic is None or is_retry_topic(name) or topic.cleanup_policy == "COMPACTION":
+            return None
+        try:
+            _check_name(name)
+        except RemoteError:
+            return None
+        return topic if self._auto_create.is_saved(name) else None
+
+    @property
+    def takes_plain_sends(self) -> bool:
+        """False while the broker as a whole refuses some or all sends."""
+        config = self._config.now
+        is_early = config.start_accept_send_ms and self._clock.now_ms() < config.start_accept_send_ms
+        return not is_early and Perm.is_writeable(config.permission)
+
+    def added_properties(self) -> dict[str, str]:
+        """What the broker adds to the properties of each message."""
+        properties: dict[str, str] = {}
+        self._add_properties(properties)
+        return properties
+
     def _check_broker(self, header: SendHeader) -> None:
         config = self._config.now
         if config.start_accept_send_ms and self._clock.now_ms() < config.start_accept_send_ms:
@@ -196,7 +222,7 @@ class Send:
             sys_flag=header.sys_flag,
             born_ms=header.born_timestamp,
             born_host=encode_host(*request.link.remote),
-            store_host=self._store_host,
+            store_host=self.store_host,
             reconsume_times=max(0, header.reconsume_times or 0),
         )
         if topic.filter_type is TopicFilterType.MULTI_TAG:
@@ -219,15 +245,16 @@ class Send:
         unique_key: str | None,
     ) -> Reply | Held:
         if self._intake.acks_at_once or not result.status.is_stored:
-            return self._answer(result.status, result, queue_id, unique_key)
+            return self.answer(result.status, result, queue_id, unique_key)
         self._intake.when_durable(
             result,
             properties,
-            lambda status: request.answer(self._answer(status, result, queue_id, unique_key)),
+            lambda status: request.answer(self.answer(status, result, queue_id, unique_key)),
         )
         return HELD
 
-    def _answer(self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None) -> Reply:
+    def answer(self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None) -> Reply:
+        """The answer to a send that ended with this status."""
         if not status.is_stored:
             return _failure(status, result)
         config = self._config.now
@@ -256,7 +283,8 @@ class Send:
         return self._store_address()
 
     @cached_property
-    def _store_host(self) -> bytes:
+    def store_host(self) -> bytes:
+        """This broker's address as records carry it."""
         return encode_host(*self._address)
 
 

@@ -80,6 +80,10 @@ class AutoCreate:
             self._save(name)
         return HELD
 
+    def is_saved(self, name: str) -> bool:
+        """False while the topic is still to be written to disk."""
+        return name not in self._unsaved
+
     def _put(self, topic: TopicConfig) -> TopicConfig:
         self._topics.put(topic)
         self._unsaved.setdefault(topic.name, [])

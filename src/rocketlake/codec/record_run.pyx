@@ -1,0 +1,497 @@
+"""A run: the records of one received chunk, encoded together into one buffer.
+
+Owns        the bytes of plain records (record.py's layout), their consume-queue entries, their key hashes and tag codes.
+Must not know   frames, requests, files, which queue offset is next.
+
+Kernel: Cython without a Python form, because it makes no Python object per message. record.py, consume_queue/entry.py
+and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_record_run.py compares the bytes.
+
+Life of a run: it is filled (`add`), told its queue offsets (`begin_part`), encoded (`encode`), and then gives the
+entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
+alive until `encode`.
+
+Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; whoever fills a run checks that.
+"""
+
+from array import array
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from zlib import crc32 as _crc32
+
+__all__ = ["RecordRun", "RunTopic"]
+
+cdef extern from *:
+    """
+    #define BIG32(x) __builtin_bswap32((uint32_t)(x))
+    #define BIG64(x) __builtin_bswap64((uint64_t)(x))
+    static inline void store32(unsigned char *at, long long value) {
+        uint32_t big = BIG32(value); __builtin_memcpy(at, &big, 4);
+    }
+    static inline void store64(unsigned char *at, long long value) {
+        uint64_t big = BIG64(value); __builtin_memcpy(at, &big, 8);
+    }
+
+    /* CRC-32 of zlib's polynomial, eight bytes a step. */
+    static uint32_t crc_table[8][256];
+    static void make_crc_table(void) {
+        for (uint32_t n = 0; n < 256; n++) {
+            uint32_t c = n;
+            for (int k = 0; k < 8; k++) c = c & 1 ? 0xEDB88320u ^ (c >> 1) : c >> 1;
+            crc_table[0][n] = c;
+        }
+        for (uint32_t n = 0; n < 256; n++)
+            for (int k = 1; k < 8; k++)
+                crc_table[k][n] = crc_table[0][crc_table[k - 1][n] & 0xFF] ^ (crc_table[k - 1][n] >> 8);
+    }
+    static uint32_t crc_of(const unsigned char *data, Py_ssize_t size) {
+        uint32_t c = 0xFFFFFFFFu;
+        while (size >= 8) {
+            uint32_t low, high;
+            __builtin_memcpy(&low, data, 4);
+            __builtin_memcpy(&high, data + 4, 4);
+            low ^= c;
+            c = crc_table[7][low & 0xFF] ^ crc_table[6][low >> 8 & 0xFF] ^ crc_table[5][low >> 16 & 0xFF]
+              ^ crc_table[4][low >> 24] ^ crc_table[3][high & 0xFF] ^ crc_table[2][high >> 8 & 0xFF]
+              ^ crc_table[1][high >> 16 & 0xFF] ^ crc_table[0][high >> 24];
+            data += 8;
+            size -= 8;
+        }
+        while (size-- > 0) c = crc_table[0][(c ^ *data++) & 0xFF] ^ (c >> 8);
+        return c ^ 0xFFFFFFFFu;
+    }
+    """
+    void store32(uint8_t* at, int64_t value) noexcept nogil
+    void store64(uint8_t* at, int64_t value) noexcept nogil
+    void make_crc_table() noexcept nogil
+    uint32_t crc_of(const uint8_t* data, Py_ssize_t size) noexcept nogil
+
+make_crc_table()
+assert crc_of(<const uint8_t*>b"123456789abc", 12) == _crc32(b"123456789abc"), "this kernel needs a little-endian machine"
+
+cdef int64_t _MAGIC_V1 = 0xDAA320A7
+
+cdef enum:
+    TOPIC_BYTES_MAX_V1 = 127
+    FIXED_BYTES = 75  # of a v1 record without hosts, topic, body, properties
+    ENTRY_BYTES = 20
+    BORN_HOST_V6 = 16
+    STORE_HOST_V6 = 32
+    HOST_BITS = 48
+    NAMES_MAX = 64
+
+
+cdef class RunTopic:
+    """A topic as runs know it: its name, ASCII, at most 127 bytes."""
+
+    def __init__(self, str name):
+        cdef uint8_t unit
+        self.name = name
+        self.encoded = name.encode("ascii")
+        if not 0 < len(self.encoded) <= TOPIC_BYTES_MAX_V1:
+            raise ValueError(f"no topic of a run: {name!r}")
+        self.hash_start = 0
+        for unit in self.encoded + b"#":
+            self.hash_start = 31 * self.hash_start + unit
+
+
+cdef class RecordRun:
+    """Plain records, in the order in which they came. After `encode`: `physical_offset`, `size` and `store_ms`."""
+
+    def __cinit__(self, bytes born_host, bytes store_host):
+        """Hosts are encoded, 8 bytes (IPv4) or 20 (IPv6)."""
+        self._born_host = born_host
+        self._store_host = store_host
+        self._topics = []
+        self._sources = []
+        self.physical_offset = -1
+
+    def __dealloc__(self):
+        PyMem_Free(self.records)
+        PyMem_Free(self._parts)
+        PyMem_Free(self.text)
+        PyMem_Free(self._hashes)
+
+    def __len__(self):
+        return self.count
+
+    # -- filling -------------------------------------------------------------------------------------------------------
+
+    cdef int keep(self, object source) except -1:
+        """The bodies that follow lie in this object."""
+        self._sources.append(source)
+        return 0
+
+    cdef int add_topic(self, RunTopic topic) except -1:
+        """The number of a topic, for `add`."""
+        cdef Py_ssize_t number
+        for number in range(len(self._topics)):
+            if self._topics[number] is topic:
+                return <int>number
+        self._topics.append(topic)
+        return <int>(len(self._topics) - 1)
+
+    cdef Py_ssize_t add_text(self, const uint8_t* text, Py_ssize_t size) except -1:
+        """Copy text behind the text that is there; returns where it begins."""
+        cdef Py_ssize_t at = self._make_room(size)
+        memcpy(self.text + at, text, size)
+        return at
+
+    cdef Py_ssize_t repeat_text(self, Py_ssize_t text_at, Py_ssize_t size) except -1:
+        """The same with text that is there already."""
+        cdef Py_ssize_t at = self._make_room(size)
+        memcpy(self.text + at, self.text + text_at, size)
+        return at
+
+    cdef Py_ssize_t _make_room(self, Py_ssize_t size) except -1:
+        cdef Py_ssize_t at = self._text_size
+        if at + size > self._text_room:
+            self._text_room = max(2 * self._text_room, at + size, 4096)
+            self.text = <uint8_t*>_grown(self.text, self._text_room)
+        self._text_size = at + size
+        return at
+
+    cdef int add(self, int topic, int32_t queue_id, int32_t flag, int32_t sys_flag, int32_t reconsume_times,
+                 int64_t born_ms, const uint8_t* body, Py_ssize_t body_size, Py_ssize_t properties_at,
+                 Py_ssize_t properties_size, PropertyMarks* marks) except -1:
+        """One record. Its text is in the run already, its body in a source that is kept, its marks were read from it."""
+        cdef Record* record
+        cdef RunTopic of = <RunTopic>self._topics[topic]
+        if self.count == self._room:
+            self._room = max(2 * self._room, 32)
+            self.records = <Record*>_grown(self.records, self._room * sizeof(Record))
+        record = &self.records[self.count]
+        record.body = body
+        record.body_size = body_size
+        record.properties_at = properties_at
+        record.properties_size = properties_size
+        record.flag = flag
+        record.sys_flag = sys_flag & ~HOST_BITS
+        if PyBytes_GET_SIZE(self._born_host) > 8:
+            record.sys_flag |= BORN_HOST_V6
+        if PyBytes_GET_SIZE(self._store_host) > 8:
+            record.sys_flag |= STORE_HOST_V6
+        record.reconsume_times = reconsume_times
+        record.born_ms = born_ms
+        record.tag_code = <int32_t>_hash(0, marks.tags.at, marks.tags.size)
+        record.size = (FIXED_BYTES + PyBytes_GET_SIZE(self._born_host) + PyBytes_GET_SIZE(self._store_host)
+                       + PyBytes_GET_SIZE(of.encoded) + body_size + properties_size)
+        record.part = self._part(topic, queue_id)
+        record.first_key = self._hash_count
+        if marks.unique_key.size:
+            self._add_hash(of.hash_start, marks.unique_key.at, marks.unique_key.size)
+        if marks.keys.size:
+            self._add_words(of.hash_start, marks.keys.at, marks.keys.size)
+        record.keys = self._hash_count - record.first_key
+        self._parts[record.part].count += 1
+        self.count += 1
+        self.size += record.size
+        return 0
+
+    cdef int _part(self, int topic, int32_t queue_id) except -1:
+        cdef Py_ssize_t number
+        for number in range(self._part_count):
+            if self._parts[number].queue_id == queue_id and self._parts[number].topic == topic:
+                return <int>number
+        if self._part_count == self._part_room:
+            self._part_room = max(2 * self._part_room, 16)
+            self._parts = <Part*>_grown(self._parts, self._part_room * sizeof(Part))
+        self._parts[self._part_count].topic = topic
+        self._parts[self._part_count].queue_id = queue_id
+        self._parts[self._part_count].count = 0
+        self._part_count += 1
+        return <int>(self._part_count - 1)
+
+    cdef int _add_words(self, uint32_t hash_start, const uint8_t* keys, Py_ssize_t size) except -1:
+        """A hash for each word of the property KEYS."""
+        cdef Py_ssize_t start = 0, position
+        for position in range(size + 1):
+            if position == size or keys[position] == c" ":
+                if position > start:
+                    self._add_hash(hash_start, keys + start, position - start)
+                start = position + 1
+        return 0
+
+    cdef int _add_hash(self, uint32_t hash_start, const uint8_t* key, Py_ssize_t size) except -1:
+        """The number of layout.key_hash: the absolute Java hash of "topic#key"."""
+        cdef int32_t value = <int32_t>_hash(hash_start, key, size)
+        if self._hash_count == self._hash_room:
+            self._hash_room = max(2 * self._hash_room, 32)
+            self._hashes = <int64_t*>_grown(self._hashes, self._hash_room * sizeof(int64_t))
+        self._hashes[self._hash_count] = value if value >= 0 else -<int64_t>value if value != -2147483648 else 0
+        self._hash_count += 1
+        return 0
+
+    # -- encoding ------------------------------------------------------------------------------------------------------
+
+    @property
+    def parts(self):
+        """(topic, queue id, number of records) of each queue, in the order of their first records."""
+        return [
+            (
+                (<RunTopic>self._topics[self._parts[number].topic]).name,
+                self._parts[number].queue_id,
+                self._parts[number].count,
+            )
+            for number in range(self._part_count)
+        ]
+
+    def begin_part(self, Py_ssize_t number, int64_t queue_offset):
+        """The records of part `number` get queue offsets from `queue_offset` on."""
+        if not 0 <= number < self._part_count:
+            raise IndexError(number)
+        self._parts[number].queue_offset = queue_offset
+
+    def encode(self, int64_t physical_offset, int64_t store_ms):
+        """The records as they lie in the log from `physical_offset` on."""
+        cdef bytes encoded = PyBytes_FromStringAndSize(NULL, self.size)
+        cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(encoded)
+        cdef uint8_t* start = at
+        cdef const uint8_t* born_host = <const uint8_t*>PyBytes_AS_STRING(self._born_host)
+        cdef const uint8_t* store_host = <const uint8_t*>PyBytes_AS_STRING(self._store_host)
+        cdef Py_ssize_t born_bytes = PyBytes_GET_SIZE(self._born_host)
+        cdef Py_ssize_t store_bytes = PyBytes_GET_SIZE(self._store_host)
+        cdef Py_ssize_t number, topic_bytes
+        cdef Record* record
+        cdef RunTopic topic
+        self.physical_offset = physical_offset
+        self.store_ms = store_ms
+        self._number()
+        for number in range(self.count):
+            record = &self.records[number]
+            topic = <RunTopic>self._topics[self._parts[record.part].topic]
+            topic_bytes = PyBytes_GET_SIZE(topic.encoded)
+            record.physical_offset = physical_offset + (at - start)
+            store32(at, record.size)
+            store32(at + 4, _MAGIC_V1)
+            store32(at + 8, crc_of(record.body, record.body_size) & 0x7FFFFFFF)
+            store32(at + 12, self._parts[record.part].queue_id)
+            store32(at + 16, record.flag)
+            store64(at + 20, record.queue_offset)
+            store64(at + 28, record.physical_offset)
+            store32(at + 36, record.sys_flag)
+            store64(at + 40, record.born_ms)
+            at += 48
+            memcpy(at, born_host, born_bytes)
+            at += born_bytes
+            store64(at, store_ms)
+            at += 8
+            memcpy(at, store_host, store_bytes)
+            at += store_bytes
+            store32(at, record.reconsume_times)
+            store64(at + 4, 0)  # prepared transaction offset: plain messages have none
+            store32(at + 12, record.body_size)
+            at += 16
+            memcpy(at, record.body, record.body_size)
+            at += record.body_size
+            at[0] = <uint8_t>topic_bytes
+            at += 1
+            memcpy(at, PyBytes_AS_STRING(topic.encoded), topic_bytes)
+            at += topic_bytes
+            at[0] = <uint8_t>(record.properties_size >> 8)
+            at[1] = <uint8_t>record.properties_size
+            at += 2
+            memcpy(at, self.text + record.properties_at, record.properties_size)
+            at += record.properties_size
+            record.body = NULL
+        if at - start != self.size:
+            raise AssertionError(f"a run of {self.size} bytes was encoded in {at - start}")
+        self._sources.clear()
+        self._encode_entries()
+        return encoded
+
+    cdef int _number(self) except -1:
+        """Queue offsets, and where the entries of each part begin."""
+        cdef Py_ssize_t number, first = 0
+        cdef Record* record
+        for number in range(self._part_count):
+            self._parts[number].first = first
+            first += self._parts[number].count
+            self._parts[number].count = 0
+        for number in range(self.count):
+            record = &self.records[number]
+            record.queue_offset = self._parts[record.part].queue_offset + self._parts[record.part].count
+            self._parts[record.part].count += 1
+        return 0
+
+    cdef int _encode_entries(self) except -1:
+        cdef bytes entries = PyBytes_FromStringAndSize(NULL, self.count * ENTRY_BYTES)
+        cdef uint8_t* start = <uint8_t*>PyBytes_AS_STRING(entries)
+        cdef uint8_t* at
+        cdef Py_ssize_t number
+        cdef Record* record
+        cdef Part* part
+        for number in range(self.count):
+            record = &self.records[number]
+            part = &self._parts[record.part]
+            at = start + ENTRY_BYTES * (part.first + (record.queue_offset - part.queue_offset))
+            store64(at, record.physical_offset)
+            store32(at + 8, record.size)
+            store64(at + 12, record.tag_code)
+        self._entries = entries
+        return 0
+
+    # -- what follows from it ------------------------------------------------------------------------------------------
+
+    def entries(self):
+        """(topic, queue id, first queue offset, consume-queue entries, end of the last record) of each queue."""
+        cdef Py_ssize_t number
+        cdef Part* part
+        cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(self._entries)
+        cdef list found = []
+        for number in range(self._part_count):
+            part = &self._parts[number]
+            at = start + ENTRY_BYTES * part.first
+            found.append((
+                (<RunTopic>self._topics[part.topic]).name,
+                part.queue_id,
+                part.queue_offset,
+                PyBytes_FromStringAndSize(<const char*>at, ENTRY_BYTES * part.count),
+                _load64(at + ENTRY_BYTES * (part.count - 1)) + _load32(at + ENTRY_BYTES * (part.count - 1) + 8),
+            ))
+        return found
+
+    def key_pairs(self):
+        """array('q') of hash, physical offset, hash, physical offset, ... in the order of the log."""
+        cdef Py_ssize_t number, key
+        cdef Record* record
+        cdef bytes pairs = PyBytes_FromStringAndSize(NULL, 16 * self._hash_count)
+        cdef int64_t* at = <int64_t*>PyBytes_AS_STRING(pairs)
+        for number in range(self.count):
+            record = &self.records[number]
+            for key in range(record.first_key, record.first_key + record.keys):
+                at[0] = self._hashes[key]
+                at[1] = record.physical_offset
+                at += 2
+        return array("q", pairs)
+
+    def arrivals(self, str topic, int32_t queue_id):
+        """(queue offset behind it, tag code) of each record of a queue."""
+        cdef Py_ssize_t number
+        cdef Part* part
+        return [
+            (self.records[number].queue_offset + 1, self.records[number].tag_code)
+            for number in range(self.count)
+            if self._parts[self.records[number].part].queue_id == queue_id
+            and (<RunTopic>self._topics[self._parts[self.records[number].part].topic]).name == topic
+        ]
+
+
+cdef void* _grown(void* block, Py_ssize_t size) except NULL:
+    cdef void* grown = PyMem_Realloc(block, size)
+    if grown == NULL:
+        raise MemoryError()
+    return grown
+
+
+cdef inline uint32_t _hash(uint32_t value, const uint8_t* text, Py_ssize_t size) noexcept nogil:
+    """Java's String.hashCode, continued; it wraps around."""
+    cdef Py_ssize_t position
+    for position in range(size):
+        value = 31 * value + text[position]
+    return value
+
+
+cdef inline int64_t _load64(const uint8_t* at) noexcept nogil:
+    cdef int64_t value = 0
+    cdef int byte
+    for byte in range(8):
+        value = value << 8 | at[byte]
+    return value
+
+
+cdef inline int64_t _load32(const uint8_t* at) noexcept nogil:
+    return <int64_t>at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3]
+
+
+cdef Py_ssize_t put_number(uint8_t* target, int64_t value) noexcept:
+    """Decimal digits of a number that is not negative; returns how many. `target` has room for 19."""
+    cdef uint8_t digits[20]
+    cdef Py_ssize_t count = 0, position
+    while True:
+        digits[count] = <uint8_t>(48 + value % 10)
+        count += 1
+        value //= 10
+        if value == 0:
+            break
+    for position in range(count):
+        target[position] = digits[count - 1 - position]
+    return count
+
+
+# -- property text -----------------------------------------------------------------------------------------------------
+
+cdef bint _is(const uint8_t* name, Py_ssize_t size, const char* wanted, Py_ssize_t wanted_size) noexcept nogil:
+    return size == wanted_size and memcmp(name, wanted, size) == 0
+
+
+cdef bint _is_special(const uint8_t* name, Py_ssize_t size) noexcept nogil:
+    """Properties that change what becomes of a message, or that the broker sets itself."""
+    if name[0] == c"D":
+        return _is(name, size, b"DELAY", 5)
+    if name[0] == c"T":
+        return (_is(name, size, b"TRACE_ON", 8) or _is(name, size, b"TRAN_MSG", 8)
+                or (size > 6 and memcmp(name, b"TIMER_", 6) == 0))
+    if name[0] == c"M":
+        return _is(name, size, b"MSG_REGION", 10)
+    if name[0] == c"C":
+        return _is(name, size, b"CLUSTER", 7)
+    if name[0] == c"P":
+        return _is(name, size, b"POP_CK", 6)
+    if name[0] == c"I":
+        return size > 6 and memcmp(name, b"INNER_", 6) == 0
+    return False
+
+
+cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept:
+    """Read a property text; False when it is not perfectly regular ASCII: name \\x01 value \\x02 ..., nothing empty.
+
+    The last \\x02 may be missing. With `unique_names` equal names count as irregular, else the last one counts.
+    """
+    cdef const uint8_t* at = text
+    cdef const uint8_t* end = text + size
+    cdef const uint8_t* middle
+    cdef const uint8_t* stop
+    cdef const uint8_t* byte
+    cdef Slice names[NAMES_MAX]
+    cdef Py_ssize_t count = 0, earlier, name_size
+    marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = 0
+    marks.is_special = False
+    for earlier in range(size):
+        if text[earlier] >= 0x80:
+            return False
+    while at < end:
+        stop = <const uint8_t*>memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        middle = <const uint8_t*>memchr(at, 1, stop - at)
+        if middle == NULL or middle == at or middle + 1 == stop:
+            return False
+        if memchr(middle + 1, 1, stop - middle - 1) != NULL:
+            return False
+        name_size = middle - at
+        if unique_names:
+            if count == NAMES_MAX:
+                return False
+            for earlier in range(count):
+                if names[earlier].size == name_size and memcmp(names[earlier].at, at, name_size) == 0:
+                    return False
+            names[count].at = at
+            names[count].size = name_size
+            count += 1
+        if _is_special(at, name_size):
+            marks.is_special = True
+        elif name_size == 4:
+            if memcmp(at, b"TAGS", 4) == 0:
+                marks.tags.at, marks.tags.size = middle + 1, stop - middle - 1
+            elif memcmp(at, b"KEYS", 4) == 0:
+                marks.keys.at, marks.keys.size = middle + 1, stop - middle - 1
+            elif memcmp(at, b"WAIT", 4) == 0:
+                marks.wait.at, marks.wait.size = middle + 1, stop - middle - 1
+        elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+            marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
+        at = stop + 1
+    return True

@@ -1,0 +1,410 @@
+"""Runs of plain sends against the ordinary path: the same chunks give the same answers, bytes on disk and counts.
+
+Two brokers in memory get the same traffic. One has an after-hook that does nothing, so it serves every request in the
+ordinary way (Dispatcher.run); the other one takes what is plain by the chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.message import Message
+from rocketlake.model.topic import TopicConfig, TopicFilterType
+from rocketlake.net.memory_net import MemoryNet
+from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
+from rocketlake.protocol.frame import FrameReader, decode_frame, encode_command
+from rocketlake.protocol.headers.offset import MaxOffsetHeader
+from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.config import StoreConfig
+
+if os.environ.get("ROCKETLAKE_PURE") == "1":
+    pytest.skip("kernels have a compiled form only", allow_module_level=True)
+
+_HOST = "10.0.0.100"
+_STORE = StoreConfig(
+    commit_log_file_bytes=64 * 1024,
+    consume_queue_file_bytes=2000,
+    index_slots=10,
+    index_entries=100,
+    flush_least_pages=0,
+)
+_BORN_MS = 1_700_000_000_000
+
+
+class Peer(asyncio.Protocol):
+    """A raw connection; `frames` are the answers."""
+
+    def __init__(self) -> None:
+        self.reader = FrameReader()
+        self.frames: list[Command] = []
+        self.raw: list[bytes] = []
+        self.lost = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self.reader.feed(data):
+            self.frames.append(decode_frame(frame))
+            self.raw.append(repr(frame).encode())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+
+
+class World:
+    """One broker and one raw connection."""
+
+    def __init__(self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None) -> None:
+        self.clock = ManualClock(_BORN_MS)
+        self.disk = MemoryFiles(clock=self.clock)
+        self.net = MemoryNet(clock=self.clock)
+        self.peer = Peer()
+        self.broker = Broker(
+            BrokerConfig(
+                broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911, fast_listen_port=0,
+                store_root=Path("/store"),
+            ),
+            replace(_STORE, flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH"),
+            files=FaultyFiles(self.disk, plan),
+            clock=self.clock,
+            network=self.net.host(_HOST),
+            workers=InlineWorker,
+        )  # fmt: skip
+        if not by_runs:
+            self.broker._dispatcher.after.append(lambda _request, _reply: None)
+
+    async def start(self) -> None:
+        await self.broker.start()
+        topics = self.broker.topics
+        topics.put(TopicConfig("T", read_queues=4, write_queues=4))
+        topics.put(TopicConfig("Many", read_queues=2, write_queues=3, filter_type=TopicFilterType.MULTI_TAG))
+        topics.put(TopicConfig("Compacted", attributes={"cleanup.policy": "COMPACTION"}))
+        await self.net.host("10.0.0.1").connect(lambda: self.peer, _HOST, 10911)
+
+    async def send(self, chunk: bytes) -> None:
+        self.peer.transport.write(chunk)
+        await self.clock.settle()
+
+    async def stop(self) -> None:
+        self.peer.transport.close()
+        await self.clock.settle()
+        await self.broker.stop()
+
+    def counts(self) -> dict[str, object]:
+        stats = self.broker.stats
+        return {
+            "times": stats.put_times,
+            "bytes": stats.put_bytes,
+            "failures": stats.put_failures,
+            "items": {
+                (item, key): (counter.total, counter.calls)
+                for item, counters in stats._items.items()
+                for key, counter in counters.items()
+            },
+        }
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file of the store."""
+        return dict(_walk(self.disk, Path("/store")))
+
+
+def _walk(files: MemoryFiles, folder: Path) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for name in files.list_dir(folder):
+        path = folder / name
+        if files.is_dir(path):
+            found += _walk(files, path)
+        else:
+            file = files.open(path, read_only=True)
+            found.append((str(path), file.pread(files.size(path), 0)))
+            file.close()
+    return found
+
+
+def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(work())
+
+
+async def both(chunks: list[bytes], *, sync: bool) -> tuple[World, World]:
+    """Send the chunks to both; compares everything."""
+    worlds = World(by_runs=True, sync=sync), World(by_runs=False, sync=sync)
+    for world in worlds:
+        await world.start()
+        for chunk in chunks:
+            await world.send(chunk)
+        await world.clock.run_for(2000)
+    fast, ordinary = worlds
+    assert fast.peer.lost == ordinary.peer.lost
+    assert sorted(fast.peer.raw) == sorted(ordinary.peer.raw)
+    assert fast.counts() == ordinary.counts()
+    for world in worlds:
+        await world.stop()
+    fast_files, ordinary_files = fast.contents(), ordinary.contents()
+    assert fast_files.keys() == ordinary_files.keys()
+    for path, data in fast_files.items():
+        assert data == ordinary_files[path], path
+    return worlds
+
+
+# -- traffic -----------------------------------------------------------------------------------------------------------
+
+
+def properties_text(pairs: list[tuple[str, str]], *, ended: bool = True) -> str:
+    text = "".join(f"{name}\x01{value}\x02" for name, value in pairs)
+    return text if ended else text[:-1]
+
+
+def request(
+    opaque: int,
+    *,
+    topic: str = "T",
+    queue: str = "1",
+    properties: str = "UNIQ_KEY\x01K1\x02",
+    body: bytes = b"body",
+    codec: Codec = Codec.ROCKETMQ,
+    code: int = RequestCode.SEND_MESSAGE_V2,
+    flag: int = 0,
+    **fields: str,
+) -> bytes:
+    known = {
+        "a": "group", "b": topic, "c": "TBW102", "d": "4", "e": queue, "f": "0", "g": str(_BORN_MS), "h": "0",
+        "i": properties, "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+    known.update(fields)
+    wanted = {name: value for name, value in known.items() if value != "absent"}
+    command = Command(code, opaque=opaque, flag=flag, language="JAVA", version=433, fields=wanted, body=body)
+    return b"".join(bytes(part) for part in encode_command(command, codec))
+
+
+values = st.text(st.sampled_from('ab AB019-_é"\\\x07'), min_size=1, max_size=8)
+names = st.sampled_from(
+    ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "color", "a", "size", "DELAY", "TRACE_ON", "MSG_REGION", "CLUSTER", "POP_CK",
+     "TIMER_DELAY_SEC", "TRAN_MSG", "INNER_NUM", "INSTANCE_ID"]
+)  # fmt: skip
+plain_names = st.sampled_from(["TAGS", "KEYS", "color", "size", "WAIT"])
+plain_values = st.sampled_from(["a", "red", "k1 k2", " k1  k2 ", "true", "-", "x" * 40])
+
+
+@st.composite
+def property_texts(draw: st.DrawFn) -> str:
+    if draw(st.integers(0, 3)):
+        pairs = draw(st.lists(st.tuples(plain_names, plain_values), max_size=4, unique_by=lambda pair: pair[0]))
+        pairs.insert(draw(st.integers(0, len(pairs))), ("UNIQ_KEY", draw(st.sampled_from(["AC11", "7F00", "Z"]))))
+    else:
+        pairs = draw(st.lists(st.tuples(names, values), max_size=5))
+    text = properties_text(pairs, ended=draw(st.booleans()) or not pairs)
+    return (
+        text if draw(st.integers(0, 9)) else draw(st.sampled_from(["", "\x02", "a", "\x01b\x02", text + "x", "a\x01"]))
+    )
+
+
+@st.composite
+def batch_bodies(draw: st.DrawFn) -> bytes:
+    messages = []
+    for _ in range(draw(st.integers(0, 4))):
+        pairs = draw(
+            st.lists(st.tuples(st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "WAIT"]), plain_values), max_size=3)
+        )
+        messages.append(Message("T", draw(st.binary(max_size=20)), properties=dict(pairs)))
+    body = encode_batch(messages)
+    if not draw(st.integers(0, 7)):
+        body = body[: draw(st.integers(0, len(body)))] + draw(st.binary(max_size=3))
+    return body
+
+
+@st.composite
+def sends(draw: st.DrawFn, opaque: int = 0) -> bytes:
+    odd = draw(st.integers(0, 5)) == 0
+    is_batch = draw(st.integers(0, 4)) == 0
+    options: dict[str, Any] = {
+        "topic": draw(st.sampled_from(["T", "T", "T", "Many", "New", "%RETRY%g", "Compacted", "SELF_TEST_TOPIC"]))
+        if odd
+        else draw(st.sampled_from(["T", "T", "Many"])),
+        "queue": draw(st.sampled_from(["0", "1", "2", "3", "7", "03", "x", "2147483648"] if odd else ["0", "1", "2"])),
+        "properties": draw(property_texts()),
+        "body": draw(batch_bodies()) if is_batch else draw(st.binary(max_size=40)),
+        "codec": draw(st.sampled_from(Codec)),
+        "flag": draw(st.sampled_from([0, 0, 0, FLAG_ONEWAY])),
+    }
+    if is_batch:
+        options["m"] = "true"
+        options["code"] = draw(st.sampled_from([RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2]))
+    if odd:
+        field = draw(st.sampled_from("abcdefghijklm"))
+        options[field] = draw(st.sampled_from(["absent", "1", "-1", "true", "256", "é", "", "0x1", "4", "16", "192"]))
+        if field in ("b", "e", "i"):
+            options[{"b": "topic", "e": "queue", "i": "properties"}[field]] = options.pop(field)
+    return request(opaque, **options)
+
+
+def others(opaque: int) -> st.SearchStrategy[bytes]:
+    maximum = Command.request(RequestCode.GET_MAX_OFFSET, MaxOffsetHeader(topic="T", queue_id=1))
+    pull = Command.request(
+        RequestCode.PULL_MESSAGE,
+        PullHeader(
+            consumer_group="g", topic="T", queue_id=1, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUSPEND,
+            commit_offset=0, suspend_timeout_millis=500, subscription="*", sub_version=0,
+        ),
+    )  # fmt: skip
+    for command in (maximum, pull):
+        command.opaque = opaque
+    return st.sampled_from([b"".join(map(bytes, encode_command(command))) for command in (maximum, pull)])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[bytes]:
+    """Requests cut into chunks anywhere."""
+    stream = b""
+    for opaque in range(draw(st.integers(1, 14))):
+        stream += draw(others(opaque)) if draw(st.integers(0, 7)) == 0 else draw(sends(opaque))
+    if not draw(st.integers(0, 9)):
+        stream += b"\x00\x00\x00\x01garbage"
+    edges = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    chunks = [stream[begin:end] for begin, end in zip([0, *edges], [*edges, len(stream)], strict=True)]
+    return [chunk for chunk in chunks if chunk]
+
+
+@pytest.mark.parametrize("sync", [False, True])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(chunks=streams())
+def test_any_traffic_has_the_same_effects(sync: bool, chunks: list[bytes]) -> None:
+    async def work() -> None:
+        await both(chunks, sync=sync)
+
+    run(work)
+
+
+# -- single cases ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("sync", [False, True])
+def test_plain_sends_are_taken_by_the_chunk(codec: Codec, sync: bool) -> None:
+    """Without this, the comparison above could compare the ordinary path with itself."""
+
+    async def work() -> None:
+        chunk = b"".join(request(number, queue=str(number % 4), codec=codec) for number in range(50))
+        batch = encode_batch([Message("T", b"x", properties={"UNIQ_KEY": "1"}), Message("T", b"y")])
+        chunk += request(50, body=batch, code=RequestCode.SEND_BATCH_MESSAGE, m="true", codec=codec)
+        fast, _ordinary = await both([chunk], sync=sync)
+        assert [answer.code for answer in fast.peer.frames] == [ResponseCode.SUCCESS] * 51
+
+        world = World(by_runs=True, sync=sync)
+        await world.start()
+        taken: list[int] = []
+        put_run = world.broker.intake.put_run
+
+        def count(run: Any, counts: Any) -> Any:
+            taken.append(len(run))
+            return put_run(run, counts)
+
+        world.broker.intake.put_run = count  # type: ignore[method-assign]
+        await world.send(chunk)
+        assert taken == [52]
+        await world.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    ["POP_CK\x01x", "DELAY\x012", "DELAY\x010", "TIMER_DELAY_SEC\x015", "TRAN_MSG\x01true", "INNER_NUM\x012",
+     "MSG_REGION\x01here", "CLUSTER\x01mine", "TRACE_ON\x01false", "WAIT\x01false", "WAIT\x01TRUE", "UNIQ_KEY\x01again",
+     "TAGS\x01é", "KEYS\x01  a  b a ", "a\x01b\x01c", "\x01b", "a\x01", "a"],
+)  # fmt: skip
+@pytest.mark.parametrize("sync", [False, True])
+def test_each_special_property(pair: str, sync: bool) -> None:
+    async def work() -> None:
+        chunk = b""
+        for number, codec in enumerate(Codec):
+            chunk += request(number, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", codec=codec)
+            message = Message("T", b"x", properties={"UNIQ_KEY": "1"})
+            body = encode_batch([message])
+            chunk += request(number + 10, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", body=body, codec=codec, m="true")
+        await both([chunk], sync=sync)
+
+    run(work)
+
+
+def test_a_run_ends_before_what_is_not_plain() -> None:
+    async def work() -> None:
+        plain, odd = request(1), request(2, properties="UNIQ_KEY\x01K\x02DELAY\x013\x02")
+        fast, _ = await both([plain + odd + plain, plain], sync=False)
+        assert len(fast.peer.frames) == 4
+
+    run(work)
+
+
+def test_a_file_that_is_full_is_rolled_in_between() -> None:
+    async def work() -> None:
+        chunk = b"".join(request(number, body=b"x" * 3000) for number in range(10))
+        await both([chunk] * 8, sync=False)
+
+    run(work)
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_disk_that_refuses_is_told_to_each_sender(sync: bool) -> None:
+    async def work() -> None:
+        outcomes = []
+        for by_runs in (True, False):
+            plan = FaultPlan()
+            world = World(by_runs=by_runs, sync=sync, plan=plan)
+            await world.start()
+            await world.send(request(1))
+            plan.add(Fault("sync" if sync else "pwrite", path_part="commitlog", error=errno.EIO))
+            await world.send(request(2) + request(3, codec=Codec.JSON))
+            outcomes.append(sorted(world.peer.raw))
+            assert {answer.opaque: answer.code for answer in world.peer.frames} == {
+                1: ResponseCode.SUCCESS,
+                2: ResponseCode.SERVICE_NOT_AVAILABLE,
+                3: ResponseCode.SERVICE_NOT_AVAILABLE,
+            }
+        assert outcomes[0] == outcomes[1]
+
+    run(work)
+
+
+def test_a_deleted_topic_takes_no_more_runs() -> None:
+    async def work() -> None:
+        world = World(by_runs=True, sync=False)
+        await world.start()
+        await world.send(request(1))
+        world.broker.topics.delete("T")
+        await world.send(request(2, c="NoTemplate"))
+        assert [answer.code for answer in world.peer.frames] == [ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST]
+        await world.stop()
+
+    run(work)
+
+
+def test_changed_settings_count_for_the_next_chunk() -> None:
+    async def work() -> None:
+        world = World(by_runs=True, sync=False)
+        await world.start()
+        await world.send(request(1))
+        world.broker.config.update({"traceOn": "false"})
+        await world.send(request(2))
+        assert [answer.fields["TRACE_ON"] for answer in world.peer.frames if answer.fields] == ["true", "false"]
+        await world.stop()
+
+    run(work)
