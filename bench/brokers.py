@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -52,18 +51,13 @@ class Side:
 
     def kill_broker(self) -> None:
         """kill -9."""
-        os.kill(self.broker_pid, signal.SIGKILL)
-        self.stop_broker()
+        raise NotImplementedError
 
     def stop_broker(self) -> None:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """End both servers at once: nobody needs their stores any more, and Apache's take half a minute in order."""
-        self.kill_broker()
-        self._stop_namesrv()
-
-    def _stop_namesrv(self) -> None:
+        """Kill both servers: nobody needs their stores any more."""
         raise NotImplementedError
 
     def cpu_seconds(self) -> float:
@@ -98,11 +92,14 @@ class Apache(Side):
         self._cluster.launch_broker()
         return self._cluster.broker_pid
 
+    def kill_broker(self) -> None:
+        self._cluster.kill_broker()
+
     def stop_broker(self) -> None:
         self._cluster.stop_broker()
 
-    def _stop_namesrv(self) -> None:
-        self._cluster.stop()
+    def stop(self) -> None:
+        self._cluster.kill()
 
 
 class RocketLake(Side):
@@ -135,20 +132,19 @@ class RocketLake(Side):
         self._launch("broker", "-c", str(conf))
         return self._processes[-1].pid
 
+    def kill_broker(self) -> None:
+        process = self._processes.pop()
+        process.kill()
+        process.wait()
+
     def stop_broker(self) -> None:
-        self._end(self._processes.pop())
-
-    def _stop_namesrv(self) -> None:
-        self._end(self._processes.pop())
-
-    @staticmethod
-    def _end(process: subprocess.Popen[bytes]) -> None:
+        process = self._processes.pop()
         process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(60)
+
+    def stop(self) -> None:
+        while self._processes:
+            self.kill_broker()
 
     def _launch(self, *arguments: str) -> None:
         with (self.root / f"{arguments[0]}.log").open("ab") as log:

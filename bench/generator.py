@@ -161,7 +161,7 @@ class Link:
 
 @dataclass(slots=True)
 class Outcome:
-    """Latencies in ms of the messages due in the measured time and not refused; `late_ms_p99`: how late we sent them."""
+    """Latencies in ms of the messages due in the measured time and not refused; `late_ms_p99`: our own delay."""
 
     seconds: float
     sends_per_second: float

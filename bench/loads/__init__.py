@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from bench.loads import batch, open_loop, producer
+from bench.loads import backlog, batch, cold_read, connections, live, open_loop, producer, queues, starts
 from bench.plan import Load
 
-LOADS: tuple[Load, ...] = (*producer.LOADS, *batch.LOADS, *open_loop.LOADS)
+LOADS: tuple[Load, ...] = (
+    *producer.LOADS,
+    *batch.LOADS,
+    *open_loop.LOADS,
+    *backlog.LOADS,
+    *live.LOADS,
+    *queues.LOADS,
+    *starts.LOADS,
+    *cold_read.LOADS,
+    *connections.LOADS,
+)
 """All, in the order they run: a later one may use the rates of an earlier one."""

@@ -21,17 +21,20 @@ from bench.window import Window, started_values, wait_for_sends
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def generate(side: Side, plan: Plan, *arguments: object) -> Values:
-    """Run the generator as a process; its figures and those of the broker while it measured."""
-    times = ("--warm", plan.warm, "--seconds", plan.seconds)
+def generate(
+    side: Side, plan: Plan, *arguments: object, warm: float | None = None, seconds: float | None = None
+) -> Values:
+    """Run the generator as a process; its figures and those of the broker while it measured. Times are the plan's."""
+    warm, seconds = warm or plan.warm, seconds or plan.seconds
+    times = ("--warm", warm, "--seconds", seconds)
     command = [sys.executable, "-m", "bench.generator", side.broker, *map(str, (*arguments, *times))]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         wait_for_sends(side)
-        say(f"{side.name}: warming up {plan.warm:.0f} s, then measuring {plan.seconds:.0f} s")
-        time.sleep(plan.warm)
+        say(f"{side.name}: warming up {warm:.0f} s, then measuring {seconds:.0f} s")
+        time.sleep(warm)
         window = Window(side)
-        time.sleep(max(1.0, plan.seconds - 1))
+        time.sleep(max(1.0, seconds - 1))
         values = window.close()
         output, _ = process.communicate(timeout=60)
     finally:

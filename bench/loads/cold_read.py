@@ -1,0 +1,77 @@
+"""A consumer reads an old backlog from disk while others send: what that does to the latency of the sends.
+
+The store is filled, the broker stopped in order, its files are dropped from the page cache and the broker is started
+again. Log files are of 128 MiB here, on both sides: a start reads the last ones, the others stay cold.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bench.java import Drain
+from bench.loads.backlog import fill
+from bench.loads.open_loop import apache_maximum, generate
+from bench.plan import Earlier, Figure, Load, Plan, SideKind, Values, say
+from bench.window import wait_until
+
+FILE_BYTES = 128 << 20
+
+
+def drop_from_page_cache(folder: Path) -> None:
+    """Sync every file and let the kernel forget its pages. Pages that a process has mapped stay."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            number = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(number)
+                os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(number)
+
+
+def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
+    rate = round(apache_maximum(root, plan, earlier) / 4)
+    with kind(root / "side", {"mappedFileSizeCommitLog": FILE_BYTES}) as side:
+        fill(side, plan.cold_messages)
+        say(f"{kind.name}: stopping, dropping the page cache, starting")
+        side.stop_broker()
+        drop_from_page_cache(side.store)
+        side.start_broker()
+        quiet = generate(side, plan, "--rate", rate)
+        read_before = disk_bytes_read(side.broker_pid)
+        with Drain(side.namesrv) as drain:
+            # Its JVM has started and reads: from here on, for a short while, it is far behind.
+            wait_until(lambda: drain.latest().counters["received"] > 1000, "the reader's first messages", 60)
+            busy = generate(side, plan, "--rate", rate, warm=0.5, seconds=plan.seconds / 4)
+            received = drain.latest().counters["received"]
+        return {
+            "rate": rate,
+            "quiet_p99_ms": quiet["generator_p99_ms"],
+            "busy_p99_ms": busy["generator_p99_ms"],
+            "p99_ratio": round(busy["generator_p99_ms"] / quiet["generator_p99_ms"], 2),
+            "still_behind": max(0, plan.cold_messages - received),
+            "read_from_disk_mb": round((disk_bytes_read(side.broker_pid) - read_before) / 1e6, 1),
+        }
+
+
+def disk_bytes_read(pid: int) -> int:
+    """Bytes the process caused to be read from storage (proc(5), io, read_bytes)."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
+
+LOADS = (
+    Load(
+        "cold-read",
+        "Sends while a consumer reads an old backlog from disk",
+        (
+            Figure("p99_ratio", "p99 of sends, with / without the reader", 2.0, None, "lower", "ours"),
+            Figure("quiet_p99_ms", "p99 without, ms", better="lower"),
+            Figure("busy_p99_ms", "p99 with, ms", better="lower"),
+            Figure("read_from_disk_mb", "read from disk, MB"),
+            Figure("still_behind", "messages the reader was still behind at the end"),
+        ),
+        run,
+    ),
+)
