@@ -1,18 +1,19 @@
-"""The switch ROCKETLAKE_PURE=1: run the `.py` files although compiled twins lie beside them.
+"""The switch ROCKETLAKE_PURE=1: run the `.py` files although compiled twins lie beside them, and no kernels.
 
-Owns        the order in which Python's finder looks at file endings inside this package.
+Owns        the order in which Python's finder looks at file endings inside this package; whether a kernel is there.
 Must not know   which modules have a twin.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["install"]
+__all__ = ["has_kernel", "install"]
 
 
 class _SourceOnly:
@@ -33,3 +34,14 @@ class _SourceOnly:
 def install() -> None:
     """From now on modules of `rocketlake` come from their `.py` files."""
     sys.meta_path.insert(0, _SourceOnly())
+
+
+def has_kernel(name: str) -> bool:
+    """Can this module be imported? A kernel has a compiled form only: not with ROCKETLAKE_PURE=1, nor uncompiled."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if not (missing.name or "").startswith("rocketlake."):
+            raise
+        return False
+    return True

@@ -13,6 +13,7 @@ from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.config_file import setting_texts
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
+from rocketlake.base.pure_import import has_kernel
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.client_sweep import ClientSweep
 from rocketlake.broker.cluster_queues import ClusterQueues
@@ -64,7 +65,6 @@ __all__ = ["Broker"]
 
 _log = get_logger(__name__)
 
-_KERNELS = ("rocketlake.broker.plain_send", "rocketlake.codec.record_run")
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -158,12 +158,10 @@ class Broker:
 
     def _serve_send_runs(self, send: Send, limits: NetLimits) -> None:
         """Have plain sends served by the chunk, if the kernel for it was compiled."""
-        try:
-            from rocketlake.broker.send_runs import SendRuns
-        except ModuleNotFoundError as missing:
-            if missing.name not in _KERNELS:
-                raise
+        if not has_kernel("rocketlake.broker.plain_send"):
             return
+        from rocketlake.broker.send_runs import SendRuns
+
         runs = SendRuns(self.config, send, self.intake, limits.wire, lambda: self.store.config.body_bytes_max)
         self.topics.on_change.append(lambda _name: runs.forget_topics())
         self._dispatcher.serve_runs(runs.serve, self._dispatcher.before)
