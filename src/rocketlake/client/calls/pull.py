@@ -19,6 +19,7 @@ from rocketlake.codec.record_batch import unwrap_batch
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
+from rocketlake.model.sys_flag import INNER_BATCH
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import (
@@ -159,16 +160,15 @@ async def view_message(
 
 def decode_messages(body: bytes, queue: MessageQueue | None, address: str, *, delta: int = 0) -> list[StoredMessage]:
     """Records back to back, each with its queue's broker name; inner batches become their messages."""
-    records = decode_records(body)
-    size = sum(record.store_size for record in records)
+    records = decode_records(body, broker_name=queue.broker_name if queue else "")
+    size = sum([record.store_size for record in records])
     if size != len(body):
         what = f"record at byte {size} of an answer with messages is broken"
         where = f"{queue} at {address}" if queue else address
         raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
-    messages: list[StoredMessage] = []
-    for record in records:
-        if queue is not None:
-            record.broker_name = queue.broker_name
-        record.queue_offset += delta
-        messages += unwrap_batch(record)
-    return messages
+    if delta:
+        for record in records:
+            record.queue_offset += delta
+    if not any([record.sys_flag & INNER_BATCH for record in records]):
+        return records
+    return [message for record in records for message in unwrap_batch(record)]

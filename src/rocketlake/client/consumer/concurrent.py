@@ -89,7 +89,10 @@ class ConcurrentRunner:
             # Not looked at, or another member owns the queue now and has got these messages again.
             return
         done = answer.count_done(len(batch))
-        unsettled = await self._give_back(held, batch[done:], answer) if done < len(batch) else []
+        if done == len(batch):
+            self._finish(held, batch)
+            return
+        unsettled = await self._give_back(held, batch[done:], answer)
         stuck = {message.queue_offset for message in unsettled}
         self._finish(held, [message for message in batch if message.queue_offset not in stuck])
         if unsettled:

@@ -17,7 +17,7 @@ from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
-from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, is_wanted
+from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, wanted_of
 from rocketlake.client.consumer.running import Spawn
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -63,7 +63,7 @@ class Fetch:
     def take(self, limit: int) -> list[StoredMessage]:
         """The next messages in order, at most `limit`; moves the position behind them."""
         messages = [self._fetched.popleft() for _ in range(min(limit, len(self._fetched)))]
-        self._bytes -= sum(len(message.body) for message in messages)
+        self._bytes -= sum([len(message.body) for message in messages])
         self.position = self._fetched[0].queue_offset if self._fetched else self._next
         return messages
 
@@ -113,9 +113,9 @@ class Fetch:
         if answer.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
         self._next = answer.next_offset
-        wanted = [message for message in answer.messages if is_wanted(message, self._subscription)]
+        wanted = wanted_of(answer.messages, self._subscription)
         self._fetched += wanted
-        self._bytes += sum(len(message.body) for message in wanted)
+        self._bytes += sum([len(message.body) for message in wanted])
         if not self._fetched:
             self.position = self._next
         if wanted:

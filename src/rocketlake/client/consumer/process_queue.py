@@ -89,13 +89,15 @@ class ProcessQueue:
 
     def add(self, messages: Sequence[StoredMessage]) -> None:
         """Take pulled messages in, in rising offset order; one already in hand is not counted twice."""
+        held = self._messages
         for message in messages:
             offset = message.queue_offset
-            if offset not in self._messages:
+            if offset not in held:
                 self.size += len(message.body)
                 self._order.append(offset)
-            self._messages[offset] = message
-            self._highest = max(self._highest, offset)
+            held[offset] = message
+        if messages:
+            self._highest = max(self._highest, messages[-1].queue_offset)
 
     def holds(self, message: StoredMessage) -> bool:
         """Is the message still waiting to be finished here?"""
@@ -103,11 +105,12 @@ class ProcessQueue:
 
     def finish(self, messages: Iterable[StoredMessage]) -> int:
         """Forget consumed messages and return the offset that is now safe to commit (-1: none)."""
+        held, started = self._messages, self.started
         for message in messages:
             offset = message.queue_offset
-            if self._messages.pop(offset, None) is not None:
+            if held.pop(offset, None) is not None:
                 self.size -= len(message.body)
-            self.started.pop(offset, None)
+            started.pop(offset, None)
         return self.safe_offset
 
     def start(self, messages: Iterable[StoredMessage], now: float) -> None:

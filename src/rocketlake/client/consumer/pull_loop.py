@@ -121,7 +121,7 @@ class PullLoop:
             await plan.restart(held, answer.next_offset)
             return 0.0
         self.next_offset = answer.next_offset
-        wanted = [message for message in answer.messages if is_wanted(message, subscription)]
+        wanted = wanted_of(answer.messages, subscription)
         if wanted:
             held.add(wanted)
             plan.submit(held, wanted)
@@ -130,6 +130,8 @@ class PullLoop:
         return plan.config.pull_interval_ms / 1000
 
 
-def is_wanted(message: StoredMessage, subscription: Subscription) -> bool:
+def wanted_of(messages: list[StoredMessage], subscription: Subscription) -> list[StoredMessage]:
     """Brokers filter by hash code of the tag; this compares the tag itself."""
-    return not subscription.tags or message.tags in subscription.tags
+    if not subscription.tags:
+        return messages
+    return [message for message in messages if message.tags in subscription.tags]

@@ -30,7 +30,7 @@ class NotConsumed(Exception):
 
 def restore_topic(message: StoredMessage, group: str) -> None:
     """A message that comes again from %RETRY%group shows its first topic."""
-    if message.retry_topic and message.topic == names.retry_topic(group):
+    if message.topic == names.retry_topic(group) and message.retry_topic:
         message.topic = message.retry_topic
 
 
@@ -43,11 +43,14 @@ async def consume(
     clock: Clock,
 ) -> ConsumeResult | None:
     """Run the listener; an exception is logged with the messages it met and means "later". None: NotConsumed."""
-    for message in batch:
-        restore_topic(message, group)
-    event = ConsumeEvent(group, batch, queue)
-    run_hooks(hooks.before_consume, event)
-    begun = clock.monotonic()
+    if batch[0].topic == names.retry_topic(group):
+        for message in batch:
+            restore_topic(message, group)
+    event = None
+    if hooks.before_consume or hooks.after_consume:
+        event = ConsumeEvent(group, batch, queue)
+        run_hooks(hooks.before_consume, event)
+        begun = clock.monotonic()
     try:
         # A list of its own: the listener may change it.
         answer = await call(list(batch))
@@ -57,7 +60,8 @@ async def consume(
         ids = ", ".join(message.message_id for message in batch)
         log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
         answer = ConsumeResult.LATER
-    event.latency_ms = (clock.monotonic() - begun) * 1000
-    event.is_success = answer.count_done(len(batch)) == len(batch)
-    run_hooks(hooks.after_consume, event)
+    if event is not None:
+        event.latency_ms = (clock.monotonic() - begun) * 1000
+        event.is_success = answer.count_done(len(batch)) == len(batch)
+        run_hooks(hooks.after_consume, event)
     return answer
