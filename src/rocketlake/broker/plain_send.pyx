@@ -60,7 +60,7 @@ cdef struct Sent:
     # One taken request.
     Py_ssize_t first_record
     Py_ssize_t records
-    Py_ssize_t key_at  # its unique key in the text of the run
+    Py_ssize_t key_at  # its unique key in the text of the run; a batch may have none
     Py_ssize_t key_size
     int32_t opaque
     int32_t queue_id
@@ -144,7 +144,7 @@ cdef class PlainSends:
                     for record in range(sent.first_record, sent.first_record + sent.records)
                 ]
                 key = PyBytes_FromStringAndSize(<const char*>self.run.text + sent.key_at, sent.key_size).decode("ascii")
-                found.append((sent.opaque, sent.is_binary, sent.queue_id, key,
+                found.append((sent.opaque, sent.is_binary, sent.queue_id, key or None,
                               self.run.records[sent.first_record].queue_offset, offsets))
         return found
 
@@ -213,8 +213,9 @@ cdef class PlainSends:
         at += put_number(at, sent.queue_id)
         at = _copy(at, <bytes>parts[2])
         at += put_number(at, self.run.records[sent.first_record].queue_offset)
-        at = _copy(at, <bytes>parts[3])
-        memcpy(at, self.run.text + sent.key_at, sent.key_size)
+        if sent.key_size:
+            at = _copy(at, <bytes>parts[3])
+            memcpy(at, self.run.text + sent.key_at, sent.key_size)
         at = _copy(at + sent.key_size, <bytes>parts[4])
         at += put_number(at, sent.opaque)
         at = _copy(at, <bytes>parts[5])
@@ -241,10 +242,12 @@ cdef class PlainSends:
         value = at + 4
         at = value + put_number(value, self.run.records[sent.first_record].queue_offset)
         _put32(value - 4, at - value)
-        at = _put_key(at, b"transactionId", 13)
-        _put32(at, sent.key_size)
-        memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
-        at = _copy(at + 4 + sent.key_size, self._parts.binary_tail)
+        if sent.key_size:
+            at = _put_key(at, b"transactionId", 13)
+            _put32(at, sent.key_size)
+            memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
+            at += 4 + sent.key_size
+        at = _copy(at, self._parts.binary_tail)
         _put32(fields - 4, at - fields)
         _put_prefix(start, at - start, 1)
         return at
@@ -403,7 +406,7 @@ cdef class PlainSendCutter:
             return False
         if not read_marks(fields.properties.at, fields.properties.size, True, &marks) or marks.is_special:
             return False
-        if not _is_plain_key(marks.unique_key) or marks.tags.size or marks.keys.size:
+        if marks.tags.size or marks.keys.size or (marks.unique_key.size and not _is_plain_key(marks.unique_key)):
             return False
         # All messages are looked at before the first one is taken: a batch is taken as a whole, or not at all.
         at = 0
@@ -462,6 +465,9 @@ cdef class PlainSendCutter:
     cdef int _add_shared(self, RecordRun run, Slice properties, Slice unique_key) except -1:
         """The properties of a batch without its unique key, with what the broker adds."""
         cdef Slice before, behind
+        if unique_key.size == 0:
+            self._add_properties(run, properties)
+            return 0
         before.at = properties.at
         before.size = unique_key.at - 9 - properties.at  # 9: UNIQ_KEY and its separator
         behind.at = unique_key.at + unique_key.size + 1
