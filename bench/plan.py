@@ -24,12 +24,13 @@ class Plan:
     restart_bytes: int = 2 << 30
     cold_messages: int = 1_000_000
     connections: int = 1000
+    python_messages: int = 500_000
     starts: int = 3
 
     @classmethod
     def quick(cls) -> Plan:
         """A smoke run: the figures say little."""
-        return cls(1, 3, 5, 200_000, 200 << 20, 100_000, 200, 1)
+        return cls(1, 3, 5, 200_000, 200 << 20, 100_000, 200, 60_000, 1)
 
 
 @dataclass(frozen=True, slots=True)

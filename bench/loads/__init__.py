@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.loads import backlog, batch, cold_read, connections, live, open_loop, producer, queues, starts
+from bench.loads import backlog, batch, cold_read, connections, live, open_loop, producer, python_client, queues, starts
 from bench.plan import Load
 
 LOADS: tuple[Load, ...] = (
@@ -15,5 +15,6 @@ LOADS: tuple[Load, ...] = (
     *starts.LOADS,
     *cold_read.LOADS,
     *connections.LOADS,
+    *python_client.LOADS,
 )
 """All, in the order they run: a later one may use the rates of an earlier one."""

@@ -1,7 +1,7 @@
 """A consumer reads an old backlog from disk while others send: what that does to the latency of the sends.
 
 The store is filled, the broker stopped in order, its files are dropped from the page cache and the broker is started
-again. Log files are of 128 MiB here, on both sides: a start reads the last ones, the others stay cold.
+again. Log files are small here, a tenth of the backlog: a start reads the last ones, the others stay cold.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.loads.open_loop import apache_maximum, generate
 from bench.plan import Earlier, Figure, Load, Plan, SideKind, Values, say
 from bench.window import wait_until
 
-FILE_BYTES = 128 << 20
+RECORD_BYTES = 1130
 
 
 def drop_from_page_cache(folder: Path) -> None:
@@ -32,7 +32,7 @@ def drop_from_page_cache(folder: Path) -> None:
 
 def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
     rate = round(apache_maximum(root, plan, earlier) / 4)
-    with kind(root / "side", {"mappedFileSizeCommitLog": FILE_BYTES}) as side:
+    with kind(root / "side", {"mappedFileSizeCommitLog": plan.cold_messages * RECORD_BYTES // 10}) as side:
         fill(side, plan.cold_messages)
         say(f"{kind.name}: stopping, dropping the page cache, starting")
         side.stop_broker()

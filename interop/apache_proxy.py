@@ -1,0 +1,72 @@
+"""Owns Apache's proxy beside a running broker, and the official Python client in an environment of its own.
+
+The official client (rocketmq-python-client, gRPC) cannot talk to a broker: it needs the proxy. What cannot be had
+raises PeerMissing with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from interop.apache import OPENS, TARGET, PeerMissing, classpath, free_ports, wait_for_port
+
+CLIENT = "rocketmq-python-client==5.1.2"
+
+
+class ApacheProxy:
+    """The proxy as a process in cluster mode: it finds the broker through the name server."""
+
+    def __init__(self, root: Path, namesrv: str) -> None:
+        self.root, self.namesrv = root, namesrv
+        self._port, self._remoting_port = free_ports(2)
+        self.endpoint = f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.root.mkdir(parents=True, exist_ok=True)
+        conf = self.root / "rmq-proxy.json"
+        settings = {"rocketMQClusterName": "DefaultCluster", "proxyClusterName": "DefaultCluster"}
+        ports = {"grpcServerPort": self._port, "remotingListenPort": self._remoting_port}
+        conf.write_text(json.dumps({**settings, **ports, "namesrvAddr": self.namesrv, "localServeAddr": "127.0.0.1"}))
+        command = ["java", "-Xms512m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m", *OPENS, f"-Duser.home={self.root}"]
+        command += ["-cp", classpath("proxy"), "org.apache.rocketmq.proxy.ProxyStartup", "-pc", str(conf)]
+        command += ["-pm", "CLUSTER", "-n", self.namesrv]
+        environment = {**os.environ, "ROCKETMQ_HOME": str(self.root), "RMQ_PROXY_HOME": str(self.root)}
+        with (self.root / "proxy.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.root, stdout=log, stderr=subprocess.STDOUT, env=environment
+            )
+        try:
+            wait_for_port(self._port, self._process, 90)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+
+def official_python() -> Path:
+    """A Python that has the official client; its environment is made once and kept under target/."""
+    folder = TARGET / "python-client"
+    python, ready = folder / "bin" / "python", folder / CLIENT
+    if ready.exists():
+        return python
+    venv.create(folder, with_pip=True, clear=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", CLIENT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise PeerMissing(f"the official Python client: pip could not install {CLIENT}: {done.stderr[-300:]}")
+    ready.touch()
+    return python
