@@ -11,7 +11,7 @@ import pytest
 
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
 
 STORE = Path(__file__).parent / "stores" / "apache-5.3.3-clean"
@@ -35,7 +35,7 @@ def read(broker: Broker, topic: str, queue_id: int) -> list[StoredMessage]:
         found = broker.store.get(topic, queue_id, len(messages), 32, 1 << 20)
         if not found.slices:
             return messages
-        messages += [decode_record(part) for part in found.slices]
+        messages += decode_records(b"".join(found.slices))
 
 
 async def test_every_message_is_there_in_its_queue(broker: Broker) -> None:
@@ -60,4 +60,4 @@ async def test_what_apache_has_delivered_is_not_delivered_again(broker: Broker) 
 
 async def test_messages_are_found_by_key(broker: Broker) -> None:
     found = broker.store.query("Golden", "k599", 10, 0, 2**42)
-    assert [decode_record(record).properties["number"] for record in found.slices] == ["599"]
+    assert [message.properties["number"] for message in decode_records(b"".join(found.slices))] == ["599"]

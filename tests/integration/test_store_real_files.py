@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import StoreError
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -40,7 +40,7 @@ def message(body: bytes, queue_id: int = 0) -> PutMessage:
 def bodies(store: MessageStore, queue_id: int = 0) -> list[bytes]:
     found: list[bytes] = []
     while (answer := store.get("T", queue_id, len(found), 32, 1 << 20)).count:
-        found += [decode_record(record).body for record in answer.slices]
+        found += [message.body for message in decode_records(b"".join(answer.slices))]
     return found
 
 

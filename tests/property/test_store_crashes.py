@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.store.config import StoreConfig
@@ -228,8 +228,9 @@ class StoreMachine(RuleBasedStateMachine):
             if answer.status is not GetStatus.FOUND:
                 assert answer.status in (GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE), answer
                 return found
-            for record in answer.slices:
-                message = decode_record(record)
+            messages = decode_records(b"".join(answer.slices))
+            assert len(messages) == answer.count
+            for message in messages:
                 assert (message.topic, message.queue_id, message.queue_offset) == (*queue, len(found))
                 found.append(message.body)
 

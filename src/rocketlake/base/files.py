@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import StoreError
+from rocketlake.base.page_cache import address_of, is_resident, read_now
 
 __all__ = ["Closeable", "Fault", "FaultPlan", "FaultyFiles", "File", "Files", "MemoryFiles", "PosixFiles"]
 
@@ -51,6 +52,9 @@ class File(Protocol):
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer at the end of the file."""
 
+    def pread_now(self, size: int, offset: int) -> Bytes | None:
+        """`size` bytes from `offset`, or None if the disk would have to be waited for (and where the file ends)."""
+
     def pwrite(self, data: Bytes, offset: int) -> None:
         """Write all of `data` at `offset`."""
 
@@ -59,6 +63,9 @@ class File(Protocol):
 
     def view(self) -> memoryview:
         """Read-only view of the whole file; it sees later writes, and stays valid after `close`."""
+
+    def is_resident(self, size: int, offset: int) -> bool:
+        """Can these bytes of the view be looked at without waiting for the disk? True where nobody can tell."""
 
     def truncate(self, size: int) -> None:
         """Cut or lengthen with zeros. A view taken before must not be read past the new size."""
@@ -109,16 +116,20 @@ class Files(Protocol):
 
 
 class _PosixFile:
-    __slots__ = ("_descriptor", "_map", "path", "size")
+    __slots__ = ("_address", "_descriptor", "_map", "path", "size")
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.size = os.fstat(descriptor).st_size
         self._descriptor = descriptor
         self._map: mmap.mmap | None = None
+        self._address = 0
 
     def pread(self, size: int, offset: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
+
+    def pread_now(self, size: int, offset: int) -> Bytes | None:
+        return read_now(self._descriptor, size, offset)
 
     def pwrite(self, data: Bytes, offset: int) -> None:
         length = data.nbytes if isinstance(data, memoryview) else len(data)
@@ -136,7 +147,12 @@ class _PosixFile:
             return memoryview(b"")
         if self._map is None or len(self._map) != self.size:
             self._map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
+            self._address = address_of(self._map)
         return memoryview(self._map)
+
+    def is_resident(self, size: int, offset: int) -> bool:
+        self.view()
+        return is_resident(self._address + offset, size)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
@@ -341,6 +357,9 @@ class _MemoryFile:
     def pread(self, size: int, offset: int) -> bytes:
         return bytes(memoryview(self._node.data)[offset : offset + size])
 
+    def pread_now(self, size: int, offset: int) -> Bytes | None:
+        return self.pread(size, offset)
+
     def pwrite(self, data: Bytes, offset: int) -> None:
         if self._read_only:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
@@ -360,6 +379,9 @@ class _MemoryFile:
 
     def view(self) -> memoryview:
         return memoryview(self._node.data).toreadonly()
+
+    def is_resident(self, size: int, offset: int) -> bool:
+        return True
 
     def truncate(self, size: int) -> None:
         node = self._node
@@ -633,6 +655,9 @@ class _FaultyFile:
             return b""
         return self._file.pread(size, offset)
 
+    def pread_now(self, size: int, offset: int) -> Bytes | None:
+        return None if self._plan.take("pread_now", self.path) is not None else self._file.pread_now(size, offset)
+
     def pwrite(self, data: Bytes, offset: int) -> None:
         if (fault := self._plan.take("pwrite", self.path)) is not None:
             if fault.keep_bytes:
@@ -649,6 +674,9 @@ class _FaultyFile:
 
     def view(self) -> memoryview:
         return self._file.view()
+
+    def is_resident(self, size: int, offset: int) -> bool:
+        return self._plan.take("is_resident", self.path) is None and self._file.is_resident(size, offset)
 
     def truncate(self, size: int) -> None:
         if (fault := self._plan.take("truncate", self.path)) is not None:

@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from rocketlake.store.commit_log import CommitLog, is_record
+from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE
-from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
-from rocketlake.store.results import GetResult, GetStatus
+from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE, unpack_entries
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.mapped_file import Bytes, MappedFile
+from rocketlake.store.residency import Residency
+from rocketlake.store.results import ColdPart, GetResult, GetStatus
+from rocketlake.store.selection import Selection
 
 __all__ = ["Fetch", "MatchRecord", "MatchTag"]
 
@@ -30,9 +33,10 @@ _ENTRIES_AT_ONCE = 64
 class Fetch:
     """Reads queues of one store."""
 
-    def __init__(self, log: CommitLog, config: StoreConfig) -> None:
+    def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
         self._config = config
+        self._residency = residency
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._memory_bytes = memory * config.memory_max_percent // 100
 
@@ -48,79 +52,106 @@ class Fetch:
         max_bytes: int,
         match: MatchTag | None = None,
         match_record: MatchRecord | None = None,
+        *,
+        wait: bool = True,
     ) -> GetResult:
-        """Messages from queue offset `offset` on; `match` sees the tag code, `match_record` the whole record."""
+        """Messages from queue offset `offset` on; `match` sees the tag code, `match_record` the whole record.
+
+        `wait` False: where the disk would have to be waited for the answer ends, or is NOT_IN_MEMORY if it is empty.
+        """
         low, high = queue.min_offset(self._log.min_offset), queue.max_offset
         status, next_offset = _out_of_range(offset, low, high)
         if status is not None:
             return GetResult(status, next_offset=next_offset, min_offset=low, max_offset=high)
-        result = GetResult(GetStatus.NO_MATCHED_MESSAGE, next_offset=offset, min_offset=low, max_offset=high)
-        limits = _Limits(max_messages, min(max(max_bytes, _BYTES_MIN), _BYTES_MAX))
+        selection = self._selection(max_messages, max_bytes)
+        position = offset
         scan_end = min(offset + max(self._config.filter_bytes_max // ENTRY_SIZE, max_messages), high)
-        while result.next_offset < scan_end:
-            entries = queue.read(result.next_offset, min(_ENTRIES_AT_ONCE, scan_end - result.next_offset))
-            if not entries or not self._collect(result, entries, limits, match, match_record):
+        cold: list[ColdPart] | None = None
+        while position < scan_end and not selection.is_full:
+            count = min(_ENTRIES_AT_ONCE, scan_end - position)
+            entries = queue.packed(position, count) if wait else queue.packed_now(position, count)
+            if entries is None:
+                cold = [queue.cold_part(position)]
                 break
-            if result.next_offset % queue.entries_per_file == 0:
+            if not entries:
+                break
+            taken, cold = self._collect(selection, entries, match, match_record, wait)
+            position += taken
+            if cold is not None or position % queue.entries_per_file == 0:
                 break  # one queue file per call
-        if result.next_offset == offset:
-            result.status, result.next_offset = GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset)
-        return result
+        selection.end_piece()
+        if selection.count:
+            status = GetStatus.FOUND
+        elif cold:
+            status = GetStatus.NOT_IN_MEMORY
+        elif position == offset:
+            status, position = GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset)
+        elif selection.gone_below:
+            status = GetStatus.MESSAGE_WAS_REMOVING
+        else:
+            status = GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, selection.pieces, position, low, high, selection.bytes, selection.count, cold or [])
+
+    def _selection(self, max_messages: int, max_bytes: int) -> Selection:
+        config = self._config
+        max_bytes = min(max(max_bytes, _BYTES_MIN), _BYTES_MAX)
+        return Selection(
+            self._log.max_offset - self._memory_bytes,
+            min(max_messages, config.transfer_count_max_memory),
+            min(max_bytes, config.transfer_bytes_max_memory),
+            min(max_messages, config.transfer_count_max_disk),
+            min(max_bytes, config.transfer_bytes_max_disk),
+        )
 
     def _collect(
         self,
-        result: GetResult,
-        entries: list[Entry],
-        limits: _Limits,
+        selection: Selection,
+        entries: Bytes,
         match: MatchTag | None,
         match_record: MatchRecord | None,
-    ) -> bool:
-        """Take the records of `entries` into `result`; False when it is full."""
-        slices = result.slices
-        for physical_offset, size, tag_code in entries:
-            if slices and self._is_enough(result, size, physical_offset, limits):
-                return False
-            result.next_offset += 1
-            if size == FILLER_SIZE or physical_offset < limits.gone_below:
-                continue
-            if match is not None and not match(tag_code):
-                continue
-            record = self._log.view(physical_offset, size)
-            if record is None:
-                limits.gone_below = self._log.next_file_start(physical_offset)
-                if not slices:
-                    result.status = GetStatus.MESSAGE_WAS_REMOVING
-                continue
-            if not is_record(record, physical_offset):
-                continue  # damaged on disk: one bad record must not spoil the answer
-            if match_record is not None and not match_record(record):
-                continue
-            slices.append(record)
-            result.status = GetStatus.FOUND
-            result.bytes += size
-            result.count += 1
-        return True
+        wait: bool,
+    ) -> tuple[int, list[ColdPart] | None]:
+        """Take the records of `entries` into the selection; how many entries are done with, and what held it up.
 
-    def _is_enough(self, result: GetResult, size: int, physical_offset: int, limits: _Limits) -> bool:
-        """Would one more message of `size` bytes be too much? (The first is always taken.)"""
+        A list: it came to records that must be read from disk first (named only if there is nothing to answer yet).
+        """
+        done = 0
+        while True:
+            done = selection.take(entries, done, match, match_record)
+            if not selection.is_outside:
+                return done, None
+            offset, size = selection.wanted_offset, selection.wanted_size
+            mapped = self._find(offset, size)
+            if mapped is None:
+                selection.gone_below = self._log.next_file_start(offset)
+                continue
+            sure = None if wait else self._residency.sure_blocks(mapped, offset - mapped.start, size)
+            if sure is None and not wait:
+                return done, [] if selection.count else self._cold_parts(entries, done, match)
+            selection.show(mapped.view, mapped.start, mapped.start + mapped.committed, sure)
+
+    def _find(self, offset: int, size: int) -> MappedFile | None:
+        """The file of a record, None if it is gone or not there yet."""
+        mapped = self._log.list.find(offset)
+        return None if mapped is None or offset + size > mapped.start + mapped.committed else mapped
+
+    def _cold_parts(self, entries: Bytes, done: int, match: MatchTag | None) -> list[ColdPart]:
+        """All that must be read from disk for the entries from number `done` on that one answer may hold."""
         config = self._config
-        count, size = result.count, result.bytes + size
-        if count >= limits.messages or size > limits.bytes:
-            return True
-        if self.is_in_memory(physical_offset):
-            return size > config.transfer_bytes_max_memory or count >= config.transfer_count_max_memory
-        return size > config.transfer_bytes_max_disk or count >= config.transfer_count_max_disk
-
-
-class _Limits:
-    """What one answer may hold, and below which physical offset the log is known to be gone."""
-
-    __slots__ = ("bytes", "gone_below", "messages")
-
-    def __init__(self, messages: int, max_bytes: int) -> None:
-        self.messages = messages
-        self.bytes = max_bytes
-        self.gone_below = 0
+        parts: dict[ColdPart, None] = {}
+        count = size_of_all = 0
+        for offset, size, tag_code in unpack_entries(entries)[done:]:
+            mapped = self._find(offset, size)
+            if mapped is None or size == FILLER_SIZE or (match is not None and not match(tag_code)):
+                continue
+            count += 1
+            size_of_all += size
+            if count > config.transfer_count_max_memory or (parts and size_of_all > config.transfer_bytes_max_memory):
+                break
+            position = offset - mapped.start
+            if self._residency.sure_blocks(mapped, position, size) is None:
+                parts[self._residency.cold_part(mapped, position, size)] = None
+        return list(parts)
 
 
 def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, int]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
-__all__ = ["GetResult", "GetStatus", "PutMessage", "PutResult", "PutStatus", "QueryResult"]
+__all__ = ["ColdPart", "GetResult", "GetStatus", "PutMessage", "PutResult", "PutStatus", "QueryResult"]
 
 
 class PutStatus(Enum):
@@ -50,6 +51,8 @@ class GetStatus(Enum):
     NO_MATCHED_LOGIC_QUEUE = "no matched logic queue"
     NO_MESSAGE_IN_QUEUE = "no message in queue"
     OFFSET_RESET = "offset reset"
+    NOT_IN_MEMORY = "not in memory"
+    """Only for readers that must not wait for the disk: `cold` says what to load first."""
 
 
 @dataclass(slots=True)
@@ -85,9 +88,16 @@ class PutResult:
     """Physical offset of each record of a batch; empty for a single message."""
 
 
+ColdPart = tuple[Path, int, int]
+"""(file, position, bytes) of what must be read from disk before it can be looked at."""
+
+
 @dataclass(slots=True)
 class GetResult:
-    """Records found, as slices of mapped files (valid as long as they are held); `next_offset` is a queue offset."""
+    """Records found, as slices of mapped files, valid as long as they are held; `next_offset` is a queue offset.
+
+    Neighbours in the log share a slice: `count` says how many records there are.
+    """
 
     status: GetStatus
     slices: list[memoryview] = field(default_factory=list)
@@ -96,6 +106,7 @@ class GetResult:
     max_offset: int = 0
     bytes: int = 0
     count: int = 0
+    cold: list[ColdPart] = field(default_factory=list)
 
 
 @dataclass(slots=True)

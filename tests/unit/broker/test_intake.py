@@ -14,7 +14,7 @@ from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import sys_flag
 from rocketlake.model.delay_levels import DelayLevels
@@ -34,7 +34,7 @@ class World:
         self.intake = Intake(self.store, DelayLevels(), self.stats)
 
     def read(self, topic: str, queue_id: int = 0) -> list[StoredMessage]:
-        return [decode_record(part) for part in self.store.get(topic, queue_id, 0, 32, 1 << 20).slices]
+        return decode_records(b"".join(self.store.get(topic, queue_id, 0, 32, 1 << 20).slices))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.files import FaultyFiles, MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_records
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
@@ -83,6 +83,6 @@ def bodies_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[
     found: list[bytes] = []
     offset = store.min_offset(topic, queue_id)
     while (answer := store.get(topic, queue_id, offset, 32, 1 << 20)).count:
-        found += [decode_record(record).body for record in answer.slices]
+        found += [message.body for message in decode_records(b"".join(answer.slices))]
         offset = answer.next_offset
     return found

@@ -6,7 +6,7 @@ import pytest
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Fault
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.store.results import GetStatus, PutStatus
@@ -133,7 +133,7 @@ async def test_filters_skip_and_the_next_offset_passes_what_was_skipped(world: W
     for number in range(100):
         store.put(message(bytes([number]), properties=b"TAGS\x01" + (b"odd" if number % 2 else b"even") + b"\x02"))
     odd = store.get("T", 0, 0, 4, 1 << 20, match=lambda code: code == 109871)
-    assert [decode_record(record).body[0] for record in odd.slices] == [1, 3, 5, 7]
+    assert [message.body[0] for message in decode_records(b"".join(odd.slices))] == [1, 3, 5, 7]
     assert odd.next_offset == 8
     none = store.get("T", 0, 0, 4, 1 << 20, match_record=lambda _record: False)
     assert (none.status, none.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)  # one queue file of 10 entries

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from rocketlake.base.files import Fault, FaultyFiles
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.store.message_store import MessageStore
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
@@ -241,7 +241,7 @@ async def test_a_disk_that_lies_about_syncs_invents_nothing(world: World, seed: 
     survivors = []
     offset = 0
     while offset < store.max_offset("T", 0):
-        answer = store.get("T", 0, offset, 32, 1 << 20)
+        answer = store.get("T", 0, offset, 1, 1 << 20)
         for record in answer.slices:
             with contextlib.suppress(RecordError):  # torn inside: whoever checks its checksum sees it
                 survivors.append(decode_record(record))
@@ -299,6 +299,6 @@ async def test_a_damaged_record_is_passed_over_by_readers(world: World) -> None:
     results = put_ok(store, *bodies(5))
     damage(world, results[2].physical_offset, b"\xff" * 40)
     answer = store.get("T", 0, 0, 32, 1 << 20)
-    assert [decode_record(record).queue_offset for record in answer.slices] == [0, 1, 3, 4]
+    assert [message.queue_offset for message in decode_records(b"".join(answer.slices))] == [0, 1, 3, 4]
     assert answer.next_offset == 5
     assert store.read_record(results[2].physical_offset) is None

@@ -23,6 +23,7 @@ from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.command import Body
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -52,6 +53,8 @@ _MESSAGES_MAX = 4096
 """Queue entries one pull may make the store look at; how many it gets is a setting of the store."""
 _BYTES_MAX = 128 * 1024 * 1024
 _BYTES_MIN = 100
+_PIECE_BYTES_MIN = 8192
+"""Pieces of an answer that are smaller on average are copied into one; see docs/decisions/0002 and 0008."""
 _HOLD_MS_MAX = 24 * 3_600_000
 
 # Values of forbiddenType in the answer.
@@ -89,21 +92,24 @@ class Pull:
         self._offsets = offsets
         self._hold = hold
         self._stats = stats
+        self._loading = 0
 
     def pull(self, request: Request) -> Reply | Held:
         """Serve both codes."""
-        return self._serve(request, request.header(PullHeader), may_hold=True)
+        return self._serve(request, request.header(PullHeader), first_pass=True)
 
-    def _serve(self, request: Request, header: PullHeader, *, may_hold: bool) -> Reply | Held:
+    def _serve(self, request: Request, header: PullHeader, *, first_pass: bool) -> Reply | Held:
         try:
             group, topic = self._check_target(request, header)
             subscription = self._find_subscription(header, group)
         except _Refused as refused:
             return refused.reply
-        result = self._read(header, subscription)
-        self._note_offsets(header, result.next_offset, first_pass=may_hold)
+        may_hold = first_pass and not self._hold.is_closed
+        result = self._read(header, subscription, wait=not may_hold)
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            return self._load(request, header, result)
+        self._note_offsets(header, result.next_offset, first_pass=first_pass)
         code = _code_of(result.status, header.queue_offset)
-        may_hold = may_hold and not self._hold.is_closed
         if code is ResponseCode.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
             return self._keep(request, header, subscription)
         if result.status is GetStatus.FOUND:
@@ -118,7 +124,7 @@ class Pull:
                 topic_sys_flag=topic.sys_flag,
                 group_sys_flag=group.sys_flag,
             ),
-            body=result.slices or None,
+            body=_body(result),
             remark=result.status.name,
         )
 
@@ -199,7 +205,7 @@ class Pull:
             raise _Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
 
-    def _read(self, header: PullHeader, subscription: Subscription) -> GetResult:
+    def _read(self, header: PullHeader, subscription: Subscription, *, wait: bool) -> GetResult:
         name, queue_id = header.topic, header.queue_id
         restart = self._offsets.take_reset(header.consumer_group, name, queue_id)
         if restart >= 0:
@@ -217,43 +223,76 @@ class Pull:
             min(header.max_msg_nums, _MESSAGES_MAX),
             min(max(bytes_max, _BYTES_MIN), _BYTES_MAX),
             match=tag_matcher(subscription),
+            wait=wait,
         )
 
     def _note_offsets(self, header: PullHeader, next_offset: int, *, first_pass: bool) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         self._offsets.commit_pull(group, topic, queue_id, next_offset)
-        if first_pass and header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
-            self._offsets.commit(group, topic, queue_id, header.commit_offset)
+        if first_pass:
+            self._commit(header)
+
+    def _commit(self, header: PullHeader) -> None:
+        """Keep the offset that the consumer brings along."""
+        if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+
+    def _load(self, request: Request, header: PullHeader, result: GetResult) -> Reply | Held:
+        """Hold the request while a worker reads from disk what it asks for."""
+        if self._loading + len(self._hold) >= self._config.now.held_pulls_max:
+            return _busy()
+        self._commit(header)
+        self._loading += 1
+
+        def loaded(error: Exception | None) -> None:
+            self._loading -= 1
+            if error is not None:
+                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
+            elif not request.link.closed:
+                self._serve_again(request, header)
+
+        self._store.load(result.cold, loaded)
+        return HELD
+
+    def _serve_again(self, request: Request, header: PullHeader) -> None:
+        """Answer a held request by what is there now."""
+        request.answer(_as_reply(run_handler(lambda again: self._serve(again, header, first_pass=False), request)))
 
     def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
         if self._hold.is_full:
-            return Reply(
-                ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while: pulls held"
-            )
+            return _busy()
         hold_ms = self._config.now.short_polling_ms
         if self._config.now.long_polling_enabled:
             hold_ms = min(max(header.suspend_timeout_millis, 0), _HOLD_MS_MAX)
-
-        def resume() -> None:
-            request.answer(_as_reply(run_handler(lambda again: self._serve(again, header, may_hold=False), request)))
-
         self._hold.hold(
             HeldPull(
                 (header.topic, header.queue_id),
                 header.queue_offset,
                 tag_matcher(subscription),
                 request.link,
-                resume,
+                lambda: self._serve_again(request, header),
             ),
             hold_ms,
         )
         return HELD
 
 
+def _body(result: GetResult) -> Body:
+    """The records as the link shall write them: many small pieces cost more to hand over than to copy."""
+    pieces = result.slices
+    if len(pieces) > 1 and result.bytes < len(pieces) * _PIECE_BYTES_MIN:
+        return b"".join(pieces)
+    return pieces or None
+
+
 def _code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
     if status in _EMPTY_QUEUE:
         return ResponseCode.PULL_OFFSET_MOVED if asked_offset != 0 else ResponseCode.PULL_NOT_FOUND
     return _CODE_OF[status]
+
+
+def _busy() -> Reply:
+    return Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while: pulls held")
 
 
 def _as_reply(outcome: Reply | Held) -> Reply:

@@ -25,7 +25,7 @@ def pack_entry(physical_offset: int, size: int, tag_code: int) -> bytes:
     return _ENTRY.pack(physical_offset, size, tag_code)
 
 
-def unpack_entries(data: bytes | memoryview) -> list[tuple[int, int, int]]:
+def unpack_entries(data: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
     """(physical offset, size, tag code) of each entry; `data` must be whole entries."""
     return list(_ENTRY.iter_unpack(data))
 

@@ -86,6 +86,10 @@ class QueueFile:
         """Up to `size` bytes from `offset`."""
         return self._pool.open(self).pread(size, offset)
 
+    def pread_now(self, size: int, offset: int) -> Bytes | None:
+        """The same, or None if the disk would have to be waited for."""
+        return self._pool.open(self).pread_now(size, offset)
+
     def pwrite(self, data: Bytes, offset: int) -> None:
         """Write all of `data`."""
         self._pool.open(self).pwrite(data, offset)
@@ -106,6 +110,10 @@ class QueueFile:
     def view(self) -> memoryview:
         """A mapping of the whole file."""
         return self._pool.open(self).view()
+
+    def is_resident(self, size: int, offset: int) -> bool:
+        """Can these bytes be read without waiting for the disk?"""
+        return self._pool.open(self).is_resident(size, offset)
 
     def truncate(self, size: int) -> None:
         """Cut or lengthen with zeros."""

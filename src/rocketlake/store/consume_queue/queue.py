@@ -24,8 +24,9 @@ from rocketlake.store.consume_queue.entry import (
     valid_count,
 )
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+from rocketlake.store.results import ColdPart
 
 __all__ = ["ConsumeQueue", "Entry", "first_offset"]
 
@@ -34,6 +35,7 @@ _log = get_logger(__name__)
 _RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
 _TAIL_MAX = 32_000  # 1,600 entries to a write
+_COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
 Entry = tuple[int, int, int]
 """(physical offset, record size, tag code)."""
@@ -70,8 +72,17 @@ class ConsumeQueue(QueueTail):
         """Up to `count` entries from `offset`, all of one file; empty if there is none at `offset`."""
         return unpack_entries(self.packed(offset, count))
 
-    def packed(self, offset: int, count: int) -> bytes:
+    def packed(self, offset: int, count: int) -> Bytes:
         """The same as the bytes they are."""
+        found = self._packed(offset, count, wait=True)
+        assert found is not None, "who waits gets an answer"
+        return found
+
+    def packed_now(self, offset: int, count: int) -> Bytes | None:
+        """`packed`, or None if the disk would have to be waited for."""
+        return self._packed(offset, count, wait=False)
+
+    def _packed(self, offset: int, count: int, *, wait: bool) -> Bytes | None:
         wanted = count * ENTRY_SIZE
         position = offset * ENTRY_SIZE
         tail_start = self.max_offset * ENTRY_SIZE - len(self.tail)
@@ -80,10 +91,18 @@ class ConsumeQueue(QueueTail):
         mapped = self._list.find(position)
         if mapped is None or offset < 0:
             return b""
-        data = mapped.file.pread(min(wanted, mapped.start + mapped.committed - position), position - mapped.start)
-        if len(data) < wanted and mapped is self._list.last:  # the tail belongs to the last file
-            data += self.tail[: wanted - len(data)]
+        pread = mapped.file.pread if wait else mapped.file.pread_now
+        data = pread(min(wanted, mapped.start + mapped.committed - position), position - mapped.start)
+        if data is not None and len(data) < wanted and mapped is self._list.last:  # the tail belongs to the last file
+            return bytes(data) + self.tail[: wanted - len(data)]
         return data
+
+    def cold_part(self, offset: int) -> ColdPart:
+        """What to read from disk when `packed_now` came back with None."""
+        mapped = self._list.find(offset * ENTRY_SIZE)
+        assert mapped is not None, "there are entries"
+        position = offset * ENTRY_SIZE - mapped.start
+        return mapped.path, position, min(_COLD_BYTES, mapped.committed - position)
 
     def entry(self, offset: int) -> Entry | None:
         """The entry at `offset`, None if there is none."""

@@ -14,7 +14,7 @@ from rocketlake.broker.delay.parking import park_if_delayed
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.codec import property_text
-from rocketlake.codec.record import decode_record
+from rocketlake.codec.record import decode_records
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.store.config import StoreConfig
@@ -46,7 +46,7 @@ class World:
         assert self.store.put(message).status is PutStatus.OK
 
     def delivered(self, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
-        return [decode_record(part) for part in self.store.get(topic, queue_id, 0, 32, 1 << 20).slices]
+        return decode_records(b"".join(self.store.get(topic, queue_id, 0, 32, 1 << 20).slices))
 
     def bodies(self) -> list[bytes]:
         return [message.body for message in self.delivered()]

@@ -1,0 +1,81 @@
+"""What the kernel has in memory of a file, asked without making it read.
+
+Owns        the two system calls that can tell: mincore for what is mapped, a read that must not wait for the rest.
+Must not know   what the files hold, who reads them later.
+
+A machine that cannot tell says yes: then a read may have to wait, as it would without asking.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+
+__all__ = ["address_of", "is_resident", "read_now"]
+
+_PAGE = mmap.PAGESIZE
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+# Quick calls: letting go of the interpreter lock for them would cost more than they take.
+_libc = ctypes.PyDLL(None)
+_mincore = getattr(_libc, "mincore", None)
+if _mincore is not None:
+    _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+
+
+class _Buffer(ctypes.Structure):
+    """Python's Py_buffer."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def address_of(mapping: mmap.mmap) -> int:
+    """Where a mapping begins. Good as long as the mapping is kept."""
+    # ctypes offers no address of what is read-only.
+    buffer = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapping), ctypes.byref(buffer), 0)
+    address = int(buffer.buf)
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
+    return address
+
+
+def is_resident(address: int, size: int) -> bool:
+    """Are all pages of this mapped stretch in memory?"""
+    if _mincore is None:
+        return True
+    start = address - address % _PAGE
+    pages = -(-(address + size - start) // _PAGE)
+    states = ctypes.create_string_buffer(pages)
+    if _mincore(start, address + size - start, states) != 0:
+        return True
+    return not states.raw.translate(None, _RESIDENT)
+
+
+_RESIDENT = bytes(state for state in range(256) if state & 1)
+
+
+def read_now(descriptor: int, size: int, offset: int) -> bytes | bytearray | None:
+    """What `os.pread` would read, or None if it is not all in memory."""
+    buffer = bytearray(size)
+    try:
+        return buffer if os.preadv(descriptor, (buffer,), offset, _NOWAIT) == size else None
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in _CANNOT_TELL:
+            return os.pread(descriptor, size, offset)
+        raise

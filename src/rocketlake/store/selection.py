@@ -1,0 +1,191 @@
+"""Which records of a stretch of a consume queue one read takes.
+
+Owns        the walk over queue entries: limits of the answer, tag tests, a last look at each record, neighbours as one.
+Must not know   queues, files: it is shown a window of the log, and says when a record lies outside of it.
+
+A compiled twin; see docs/internals/compiled_twins.md. Rules: docs/internals/store_layout.md, "Get".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.store.residency import BLOCK_BITS
+
+__all__ = ["Selection"]
+
+_BLOCK_BITS = BLOCK_BITS
+_ENTRY_BYTES = 20
+_FILLER_SIZE = 0x7FFFFFFF
+_HEAD_BYTES = 36  # up to the end of the physical offset
+_MAGIC_HIGH = 0xDAA320  # of both record magics; the last byte differs
+_MAGIC_V1_LOW = 0xA7
+_MAGIC_V2_LOW = 0xAB
+
+
+class Selection:
+    """The records taken so far, as few pieces as possible. Physical offsets rise from entry to entry."""
+
+    __slots__ = (
+        "_end",
+        "_old_bytes",
+        "_old_count",
+        "_origin",
+        "_piece_end",
+        "_piece_start",
+        "_recent_bytes",
+        "_recent_count",
+        "_recent_from",
+        "_sure",
+        "_view",
+        "bytes",
+        "count",
+        "gone_below",
+        "is_full",
+        "is_outside",
+        "pieces",
+        "wanted_offset",
+        "wanted_size",
+    )
+
+    def __init__(self, recent_from: int, recent_count: int, recent_bytes: int, old_count: int, old_bytes: int) -> None:
+        """How many messages and bytes one answer may hold: of records at or behind `recent_from`, and of older ones."""
+        self._recent_from = recent_from
+        self._recent_count = recent_count
+        self._recent_bytes = recent_bytes
+        self._old_count = old_count
+        self._old_bytes = old_bytes
+        self._view = memoryview(b"")
+        self._origin = 0
+        self._end = 0
+        self._sure: bytearray | None = None
+        self._piece_start = 0
+        self._piece_end = 0
+        self.pieces: list[memoryview] = []
+        """What was taken, in order; neighbours in the log are one piece. Complete after `end_piece`."""
+        self.count = 0
+        self.bytes = 0
+        self.is_full = False
+        """The next record would be too much."""
+        self.is_outside = False
+        """The next record lies outside of the window, or in no sure block: at `wanted_offset`, `wanted_size` bytes."""
+        self.wanted_offset = 0
+        self.wanted_size = 0
+        self.gone_below = 0
+        """Entries of records below this physical offset are passed by."""
+
+    def show(self, view: memoryview, origin: int, end: int, sure: bytearray | None) -> None:
+        """The window: `view` starts at physical offset `origin` and may be read up to `end`.
+
+        `sure` has a byte for each block of it, 0 if a look into the block might have to wait for the disk.
+        """
+        if view is not self._view:
+            self.end_piece()
+            self._view = view
+            self._origin = origin
+        self._end = end
+        self._sure = sure
+
+    def take(
+        self,
+        entries: bytes | bytearray | memoryview,
+        at: int,
+        match: Callable[[int], bool] | None,
+        match_record: Callable[[memoryview], bool] | None,
+    ) -> int:
+        """Walk over `entries` from number `at` on; the number of the entry at which it stopped (`is_...` say why)."""
+        return self._walk(entries, at, self._view, match, match_record)
+
+    def _walk(
+        self,
+        entries: bytes | bytearray | memoryview,
+        number: int,
+        data: memoryview,
+        match: Callable[[int], bool] | None,
+        match_record: Callable[[memoryview], bool] | None,
+    ) -> int:
+        """`data` is the window once more, where the compiled form reads single bytes."""
+        count = len(entries) // _ENTRY_BYTES
+        self.is_outside = False
+        while number < count:
+            at = number * _ENTRY_BYTES
+            offset = _int64(entries, at)
+            size = _int32(entries, at + 8)
+            if self.count > 0 and self._is_enough(offset, size):
+                self.is_full = True
+                break
+            number += 1
+            if size < _HEAD_BYTES or size == _FILLER_SIZE or offset < self.gone_below:
+                continue
+            if match is not None and not match(_int64(entries, at + 12)):
+                continue
+            if not self._is_inside(offset, size):
+                self.is_outside = True
+                self.wanted_offset = offset
+                self.wanted_size = size
+                return number - 1
+            position = offset - self._origin
+            if not _is_record(data, position, size, offset):
+                continue  # damaged on disk: one bad record must not spoil the answer
+            if match_record is not None and not match_record(self._view[position : position + size]):
+                continue
+            if position != self._piece_end:
+                self.end_piece()
+                self._piece_start = position
+            self._piece_end = position + size
+            self.bytes += size
+            self.count += 1
+        return number
+
+    def _is_inside(self, offset: int, size: int) -> bool:
+        """Does a record lie in the window, where it can be looked at without waiting?"""
+        if offset < self._origin or offset > self._end - size:  # the sum could overflow in C
+            return False
+        if self._sure is not None:
+            block = (offset - self._origin) >> _BLOCK_BITS
+            last = (offset - self._origin + size - 1) >> _BLOCK_BITS
+            while block <= last:
+                if self._sure[block] == 0:
+                    return False
+                block += 1
+        return True
+
+    def _is_enough(self, offset: int, size: int) -> bool:
+        """Would one more message of `size` bytes be too much? (The first is always taken.)"""
+        if offset >= self._recent_from:
+            return self.count >= self._recent_count or self.bytes + size > self._recent_bytes
+        return self.count >= self._old_count or self.bytes + size > self._old_bytes
+
+    def end_piece(self) -> None:
+        """Put what was taken last into `pieces`."""
+        if self._piece_end > self._piece_start:
+            self.pieces.append(self._view[self._piece_start : self._piece_end])
+        self._piece_start = 0
+        self._piece_end = 0
+
+
+def _is_record(data: memoryview, position: int, size: int, offset: int) -> bool:
+    """Do the bytes at `position` say that they are the record of this size at this physical offset?"""
+    low = data[position + 7]
+    return (
+        _int32(data, position) == size
+        and (data[position + 4] << 16 | data[position + 5] << 8 | data[position + 6]) == _MAGIC_HIGH
+        and (low in (_MAGIC_V1_LOW, _MAGIC_V2_LOW))
+        and _int64(data, position + 28) == offset
+    )
+
+
+def _int32(data: bytes | bytearray | memoryview, at: int) -> int:
+    high = data[at]
+    if high > 127:
+        high -= 256
+    return high << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+
+
+def _int64(data: bytes | bytearray | memoryview, at: int) -> int:
+    # Byte after byte, so that every step is 64 bits wide in C.
+    low = data[at + 4]
+    low = low << 8 | data[at + 5]
+    low = low << 8 | data[at + 6]
+    low = low << 8 | data[at + 7]
+    return _int32(data, at) << 32 | low

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rocketlake.base.files import Fault
+from rocketlake.base.worker import HandWorker, InlineWorker, Worker
+from rocketlake.codec.record import decode_records
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.residency import BLOCK_BYTES
+from rocketlake.store.results import GetResult, GetStatus
+from tests.unit.store.store_world import ROOT, World, message, put_ok
+
+LARGE = BLOCK_BYTES // 2 - 200
+"""Of such bodies two and a bit fill a block."""
+
+
+class Old:
+    """A store whose log can be told to lie on disk only, and whose reads wait to be run."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.reads = HandWorker()
+        self.ended: list[Exception | None] = []
+        self.store: MessageStore
+
+    async def start(self) -> None:
+        def workers(name: str) -> Worker:
+            return self.reads if name == "store-reads" else InlineWorker(name)
+
+        config = StoreConfig(commit_log_file_bytes=8 * BLOCK_BYTES, transfer_bytes_max_memory=1 << 24)
+        self.store = MessageStore(ROOT, config, files=self.world.files, clock=self.world.clock, workers=workers)
+        self.world.opened.append(self.store)
+        await self.store.start()
+
+    def cool(self, folder: str, *, after: int = 0, times: int = -1) -> None:
+        """From now on (after so many looks) the files of this folder count as not in memory."""
+        call = "is_resident" if folder == "commitlog" else "pread_now"
+        self.world.files.plan.add(Fault(call, folder, after=after, times=times, error=None))
+
+    def warm(self) -> None:
+        self.world.files.plan.clear()
+
+    def looks(self) -> int:
+        return sum(1 for call, _path in self.world.files.plan.calls if call == "is_resident")
+
+    def get(self, offset: int = 0, *, wait: bool = False, **limits: Any) -> GetResult:
+        return self.store.get("T", 0, offset, limits.pop("count", 32), 1 << 24, wait=wait, **limits)
+
+    def load(self, result: GetResult) -> None:
+        self.store.load(result.cold, self.ended.append)
+
+
+@pytest.fixture
+async def old(world: World) -> Old:
+    old = Old(world)
+    await old.start()
+    return old
+
+
+def bodies(result: GetResult) -> list[bytes]:
+    return [found.body for found in decode_records(b"".join(result.slices))]
+
+
+async def test_a_reader_that_must_not_wait_is_told_what_to_load(old: Old) -> None:
+    put_ok(old.store, b"one", b"two")
+    old.cool("commitlog")
+    cold = old.get()
+    assert (cold.status, cold.count, cold.slices, cold.next_offset) == (GetStatus.NOT_IN_MEMORY, 0, [], 0)
+    ((path, position, size),) = cold.cold
+    assert (path.parent.name, position, size) == ("commitlog", 0, old.store.max_physical_offset)
+    old.load(cold)
+    assert old.ended == []
+    old.reads.run_one()
+    assert old.ended == [None]
+    assert ("pread", path) in old.world.files.plan.calls
+    old.warm()
+    assert bodies(old.get()) == [b"one", b"two"]
+
+
+async def test_a_reader_that_may_wait_asks_nobody(old: Old) -> None:
+    put_ok(old.store, b"one")
+    old.cool("commitlog")
+    old.cool("consumequeue")
+    assert bodies(old.get(wait=True)) == [b"one"]
+    assert old.looks() == 0
+
+
+async def test_queue_entries_that_are_on_disk_are_loaded_first(old: Old) -> None:
+    put_ok(old.store, b"one", b"two")
+    old.store.queues.flush()
+    old.cool("consumequeue")
+    cold = old.get(1)
+    assert cold.status is GetStatus.NOT_IN_MEMORY
+    assert [(path.parent.parent.name, position, size) for path, position, size in cold.cold] == [("T", 20, 20)]
+    old.warm()
+    assert bodies(old.get(1)) == [b"two"]
+
+
+async def test_an_answer_ends_where_the_disk_would_have_to_be_waited_for(old: Old) -> None:
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(6)))
+    old.cool("commitlog", after=2)  # into the first block, and into the first two
+    found = old.get()
+    assert (found.status, found.count, found.next_offset, found.cold) == (GetStatus.FOUND, 4, 4, [])
+    rest = old.get(found.next_offset)
+    assert rest.status is GetStatus.NOT_IN_MEMORY
+    old.warm()
+    assert bodies(old.get(4)) == [bytes([number]) * LARGE for number in range(4, 6)]
+
+
+async def test_all_that_one_answer_may_hold_is_loaded_at_once(old: Old) -> None:
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(12)))
+    old.cool("commitlog")
+    blocks = [(position // BLOCK_BYTES, -(-size // BLOCK_BYTES)) for _path, position, size in old.get().cold]
+    assert blocks[0] == (0, 1)
+    assert max(first + count for first, count in blocks) == 6
+    tag = old.store.put(message(b"x" * LARGE, properties=b"TAGS\x01A\x02"))
+    only_tagged = old.get(match=lambda code: code != 0).cold
+    assert [position // BLOCK_BYTES for _path, position, _size in only_tagged] == [tag.physical_offset // BLOCK_BYTES]
+
+
+async def test_a_block_found_in_memory_is_sure_for_a_second(old: Old) -> None:
+    put_ok(old.store, *(b"x" * 1000 for _ in range(100)))
+    for offset in range(0, 96, 32):
+        assert old.get(offset).count == 32
+    assert old.looks() == 1
+    old.cool("commitlog")
+    assert old.get().count == 32
+    old.world.clock.advance(1001)
+    assert old.get().status is GetStatus.NOT_IN_MEMORY
+
+
+async def test_a_block_that_many_want_is_read_once(old: Old) -> None:
+    put_ok(old.store, b"one", b"two")
+    old.cool("commitlog")
+    first, second = old.get(0), old.get(1)
+    assert first.cold == second.cold
+    old.load(first)
+    old.load(second)
+    old.reads.run_all()
+    assert old.ended == [None, None]
+    reads = [path for call, path in old.world.files.plan.calls if call == "pread" and path.parent.name == "commitlog"]
+    assert len(reads) == 1
+
+
+async def test_a_disk_that_cannot_read_says_so_and_is_asked_again(old: Old) -> None:
+    put_ok(old.store, b"one")
+    old.cool("commitlog")
+    old.world.files.plan.add(Fault("pread", "commitlog", times=1))
+    cold = old.get()
+    for _ in range(2):
+        old.load(cold)
+        old.reads.run_one()
+    failed, again = old.ended
+    assert isinstance(failed, OSError) and failed.errno == errno.EIO
+    assert again is None
+
+
+async def test_a_file_that_expires_meanwhile_is_no_error(old: Old) -> None:
+    put_ok(old.store, b"one")
+    old.cool("commitlog")
+    cold = old.get()
+    old.world.disk.remove(cold.cold[0][0])
+    old.load(cold)
+    old.reads.run_one()
+    assert old.ended == [None]
+
+
+@pytest.mark.parametrize("spoil", [lambda code: code == 1, lambda code: code == 0])
+async def test_a_filter_is_obeyed_before_and_after_loading(old: Old, spoil: Callable[[int], bool]) -> None:
+    put_ok(old.store, b"one", b"two")
+    expected = old.get(match=spoil, wait=True)
+    old.cool("commitlog")
+    cold = old.get(match=spoil)
+    if cold.status is GetStatus.NOT_IN_MEMORY:
+        old.warm()
+        cold = old.get(match=spoil)
+    assert (cold.status, bodies(cold), cold.next_offset) == (expected.status, bodies(expected), expected.next_offset)
