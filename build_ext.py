@@ -27,7 +27,7 @@ COMPILED = (
     "rocketlake.store.consume_queue.tail",
     "rocketlake.store.dispatch_scan",
     "rocketlake.store.key_index.chains",
-    "rocketlake.store.selection",
+    "rocketlake.store.known_records",
 )
 
 KERNELS = (

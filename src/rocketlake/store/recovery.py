@@ -22,22 +22,38 @@ from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
 from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.known_records import KnownRecords, QueueEnd
 from rocketlake.store.mapped_file import MappedFile
 
 __all__ = ["LogWalk", "Recovery"]
 
 _log = get_logger(__name__)
 
-_CHUNK = 4 * 1024 * 1024
+_CHUNK = 1024 * 1024
+_NO_LIMIT = 2**63 - 1
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 class LogWalk:
-    """All sound records from a position on; `end` is behind the last one once `chunks` is exhausted."""
+    """The sound records from a position on; `end` is behind the last one once `chunks` is exhausted."""
 
-    def __init__(self, log: CommitLog, start: int, safe_end: int, check_crc: bool, delays_ms: Sequence[int]) -> None:
-        """`safe_end`: below it everything was synced once, so a broken record there is damage, not the end."""
+    def __init__(
+        self,
+        log: CommitLog,
+        start: int,
+        safe_end: int,
+        check_crc: bool,
+        delays_ms: Sequence[int],
+        known: KnownRecords | None = None,
+    ) -> None:
+        """`safe_end`: below it everything was synced once, so a broken record there is damage, not the end.
+
+        `known` records are walked over and not given out.
+        """
         self.end = start
+        self.last_store_ms = 0
+        """Store time of the last record, 0 without one."""
+        self._known = known
         self._log = log
         self._safe_end = safe_end
         self._check_crc = check_crc
@@ -56,9 +72,11 @@ class LogWalk:
         """The records of one file; `end` is the file's end if the walk may go on in the next."""
         size = _CHUNK
         while position < mapped.size:
+            position += self._passed(mapped, position)
             view = mapped.view[position : position + size]
             entries, taken, status = scan(view, mapped.start + position, self._check_crc, self._delays_ms)
             if entries:
+                self.last_store_ms = entries[-1].store_ms
                 yield entries
             position += taken
             self.end = mapped.start + position
@@ -76,6 +94,15 @@ class LogWalk:
             position = resumed
             self.end = mapped.start + position
             size = _CHUNK
+
+    def _passed(self, mapped: MappedFile, position: int) -> int:
+        """Bytes of records from `position` on that are known."""
+        if self._known is None:
+            return 0
+        passed = self._known.skip(mapped.view[position:], mapped.start + position, self._check_crc)
+        if passed:
+            self.last_store_ms = self._known.last_store_ms
+        return passed
 
     def _resume(self, mapped: MappedFile, position: int) -> int | None:
         """Where the next sound record starts when the one at `position` is damaged; None if the log ends here."""
@@ -171,33 +198,48 @@ class Recovery:
         take any page that was not synced): then the walk is done again from the file before.
         """
         while True:
+            known = self._known_records(dispatched)
             walk = LogWalk(
                 self._log,
                 self._log.list.files[start].start,
                 safe_end,
                 self._config.check_crc_on_recover,
                 self._delays_ms,
+                known,
             )
-            if self._replay_walk(walk, dispatched, may_go_back=start > 0):
+            if self._replay_walk(walk, known, dispatched, may_go_back=start > 0):
+                if walk.last_store_ms:
+                    self._last_store_ms = self._dispatch.last_store_ms = walk.last_store_ms
                 return walk.end
             start -= 1
 
-    def _replay_walk(self, walk: LogWalk, dispatched: int, *, may_go_back: bool) -> bool:
+    def _known_records(self, dispatched: int) -> KnownRecords:
+        """What queues and index have at the begin of a walk."""
+        index_below = self._index.last_physical_offset if self._config.index_enabled else _NO_LIMIT
+        known = KnownRecords(dispatched, index_below)
+        for queue in self._table:
+            ends = known.queues.setdefault(queue.topic.encode("utf-8", "surrogateescape"), {})
+            ends[queue.queue_id] = QueueEnd(queue.max_physical_offset)
+        return known
+
+    def _replay_walk(self, walk: LogWalk, known: KnownRecords, dispatched: int, *, may_go_back: bool) -> bool:
         seen: set[tuple[str, int]] = set()
         for entries in walk.chunks():
-            self._last_store_ms = entries[-1].store_ms
             missing = [entry for entry in entries if entry.physical_offset >= dispatched]
-            if may_go_back and any(self._leaves_gap(entry, seen) for entry in missing):
+            if may_go_back and any(self._leaves_gap(entry, known, seen) for entry in missing):
                 return False
             self._dispatch.rebuild(missing)
         return True
 
-    def _leaves_gap(self, entry: DispatchEntry, seen: set[tuple[str, int]]) -> bool:
+    def _leaves_gap(self, entry: DispatchEntry, known: KnownRecords, seen: set[tuple[str, int]]) -> bool:
         """Is this the first record of its queue in the walk, and are entries before it missing?"""
         key = entry.topic, entry.queue_id
         if key in seen or not entry.is_queued():
             return False
         seen.add(key)
+        end = known.queues.get(entry.topic.encode(), {}).get(entry.queue_id)
+        if end is not None and end.is_seen:
+            return False
         queue = self._table.find(*key)
         return (
             queue is not None

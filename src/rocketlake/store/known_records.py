@@ -1,0 +1,137 @@
+"""Pass over the records of a commit log that recovery has nothing to do for: sound, in their queue, in the index.
+
+Owns        which records those are.
+Must not know   files, how a record is dispatched. Whatever it does not pass is dispatch_scan.py's to judge.
+
+After a kill nearly every record of the walk is such a one, so none of them becomes an object here. What a record must
+be to be sound is what dispatch_scan.py asks for: same checks, same order of bytes (docs/internals/record.md).
+
+Twin: known_records.pxd.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+__all__ = ["KnownRecords", "QueueEnd"]
+
+# Private copies: a twin may not share constants (docs/internals/compiled_twins.md).
+_MAGIC_V1 = 0xDAA320A7
+_MAGIC_V2 = 0xDAA320AB
+_LEAST_RECORD = 91
+_BORN_HOST_V6 = 0x10
+_STORE_HOST_V6 = 0x20
+_V6_MORE = 12  # bytes of a host with an IPv6 address beyond those of one with IPv4
+_STORED_AT = 56
+_BODY_SIZE_AT = 84  # both with IPv4 hosts
+_CRC_BITS = 0x7FFFFFFF
+_TRANSACTION_MASK = 12
+_TRANSACTION_PREPARED = 4
+_TRANSACTION_ROLLBACK = 12
+_QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20
+_SIGN_32 = 0x80000000
+_NOTHING = memoryview(b"")
+
+
+class QueueEnd:
+    """How far a queue reaches."""
+
+    __slots__ = ("end_physical", "is_seen")
+
+    def __init__(self, end_physical: int) -> None:
+        self.end_physical = end_physical
+        """End of the record of its last entry."""
+        self.is_seen = False
+        """Was a record of it passed?"""
+
+
+class KnownRecords:
+    """What queues and index have."""
+
+    __slots__ = ("_below", "_bytes", "_index_below", "_view", "last_store_ms", "queues")
+
+    def __init__(self, below: int, index_below: int) -> None:
+        """Records that start below `below` are known whatever they are; the index has those below `index_below`."""
+        self.last_store_ms = 0
+        """Store time of the last record passed, 0 without one."""
+        self.queues: dict[bytes, dict[int, QueueEnd]] = {}
+        """Topic -> queue id -> end."""
+        self._below = below
+        self._index_below = index_below
+        self._view = _NOTHING
+        self._bytes = _NOTHING  # the same; the compiled form reads it without Python objects
+
+    def skip(self, view: memoryview, base_offset: int, check_crc: bool) -> int:
+        """How many bytes from the start of `view` (at physical offset `base_offset`) are known and sound records."""
+        self._view = self._bytes = view
+        position, length = 0, len(view)
+        while size := self._known_size(position, length - position, base_offset + position, check_crc):
+            position += size
+        self._view = self._bytes = _NOTHING  # the file must be free to go
+        return position
+
+    def _known_size(self, start: int, left: int, own_offset: int, check_crc: bool) -> int:
+        """Size of the record that starts at `start`, 0 if it must not be passed."""
+        if left < _LEAST_RECORD:
+            return 0
+        size = self._number(start)
+        magic = self._number(start + 4)
+        if (magic != _MAGIC_V1 and magic != _MAGIC_V2) or size < _LEAST_RECORD or size > left:
+            return 0
+        end = start + size
+        sys_flag = self._number(start + 36)
+        born_more = _V6_MORE if sys_flag & _BORN_HOST_V6 else 0
+        body = start + _BODY_SIZE_AT + born_more + (_V6_MORE if sys_flag & _STORE_HOST_V6 else 0) + 4
+        if body + 3 > end:
+            return 0
+        queue_id = self._number(start + 12)
+        queue_offset = self._long(start + 20)
+        if self._long(start + 28) != own_offset or queue_id >= _SIGN_32 or not 0 <= queue_offset <= _QUEUE_OFFSET_MAX:
+            return 0
+        body_size = self._number(body - 4)
+        if body_size >= _SIGN_32:
+            return 0
+        topic = body + body_size + (1 if magic == _MAGIC_V1 else 2)
+        if topic + 2 > end:
+            return 0
+        topic_size = (
+            self._bytes[topic - 1] if magic == _MAGIC_V1 else self._bytes[topic - 2] << 8 | self._bytes[topic - 1]
+        )
+        properties = topic + topic_size + 2
+        if topic_size == 0 or topic_size > (127 if magic == _MAGIC_V1 else 32767) or properties > end:
+            return 0
+        properties_size = self._short(properties - 2)
+        if properties_size > 32767 or properties + properties_size != end:
+            return 0
+        queue: QueueEnd | None = None
+        kind = sys_flag & _TRANSACTION_MASK
+        if own_offset >= self._below:
+            if kind != _TRANSACTION_PREPARED and kind != _TRANSACTION_ROLLBACK:
+                queues = self.queues.get(bytes(self._view[topic : topic + topic_size]))
+                queue = queues.get(queue_id) if queues is not None else None
+                if queue is None or own_offset + size > queue.end_physical:
+                    return 0
+            if own_offset >= self._index_below and kind != _TRANSACTION_ROLLBACK:
+                text = bytes(self._view[properties:end])
+                if b"KEYS\x01" in text or b"UNIQ_KEY\x01" in text:
+                    return 0
+        if check_crc and body_size > 0 and self._crc(body, body_size) != self._number(start + 8):
+            return 0
+        if queue is not None:
+            queue.is_seen = True
+        self.last_store_ms = self._long(start + _STORED_AT + born_more)
+        return size
+
+    def _crc(self, begin: int, size: int) -> int:
+        return zlib.crc32(self._view[begin : begin + size]) & _CRC_BITS
+
+    def _short(self, at: int) -> int:
+        return self._bytes[at] << 8 | self._bytes[at + 1]
+
+    def _number(self, at: int) -> int:
+        first = self._bytes[at]
+        return first << 24 | self._bytes[at + 1] << 16 | self._bytes[at + 2] << 8 | self._bytes[at + 3]
+
+    def _long(self, at: int) -> int:
+        high = self._number(at)
+        return (high - (_SIGN_32 + _SIGN_32) if high >= _SIGN_32 else high) << 32 | self._number(at + 4)
