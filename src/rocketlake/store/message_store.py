@@ -11,7 +11,7 @@ Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,7 @@ from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.recovery import Recovery
-from rocketlake.store.residency import Residency
-from rocketlake.store.results import ColdPart, GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
+from rocketlake.store.results import GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
 from rocketlake.store.retention import Removable, Retention
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class MessageStore(Service):
         self._disk = files or PosixFiles()
         self._clock = clock or SystemClock()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
-        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete", "reads")}
+        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete")}
         self._closed = _NOT_STARTED
         self._commit_failure = ""
         self._lock: Closeable | None = None
@@ -95,8 +94,7 @@ class MessageStore(Service):
         self.dispatch = Dispatch(
             self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
         )
-        self._residency = Residency(disk, self._clock, self._workers["reads"])
-        self._fetch = Fetch(self.log, config, self._residency)
+        self._fetch = Fetch(self.log, config)
         self._recovery = Recovery(
             self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
         )
@@ -324,30 +322,24 @@ class MessageStore(Service):
         end = offsets[0] + size
         return PutResult(PutStatus.OK, offsets[0], size, queue_offset, store_ms, end, count=len(items), offsets=offsets)
 
-    def put_run(self, run: record_run.RecordRun) -> PutResult | None:
+    def put_run(self, run: record_run.RecordRun) -> bool:
         """Append all records of a run in one write; its messages are sound, and neither delayed nor transactional.
 
-        None: nothing was appended, and `put` of each message does what is to be done, or says what is in the way.
+        False: nothing was appended, and `put` of each message does what is to be done, or says what is in the way.
         """
         if self.not_writable_reason:
-            return None
-        queues = []
+            return False
         try:
-            for number, (topic, queue_id, count) in enumerate(run.parts):
-                queue = self.queues.find_or_make(topic, queue_id)
-                run.begin_part(number, queue.next_offset)
-                queues.append((queue, count))
+            run.find_queues(self.queues.find_or_make)
         except BadQueueName:
-            return None
-        store_ms = self._clock.now_ms()
-        if not self.log.append_run(run, store_ms):
-            return None
-        for queue, count in queues:
-            queue.next_offset += count
+            return False
+        run.number()
+        if not self.log.append_run(run, self._clock.now_ms()):
+            return False
+        run.take_numbers()
         self.dispatch.appended_run(run, readable=self._dispatches_at_once)
         self._appended()
-        start, size = run.physical_offset, run.size
-        return PutResult(PutStatus.OK, start, size, -1, store_ms, start + size, count=len(run))
+        return True
 
     def _refuse(self, message: PutMessage) -> PutResult | None:
         reason = self.not_writable_reason
@@ -423,11 +415,10 @@ class MessageStore(Service):
 
     # -- background work -----------------------------------------------------------------------------------------------
 
-    def _queue_jobs(self, least_pages: int) -> list[SyncJob]:
-        jobs: list[SyncJob] = [*self.queues.to_flush(least_pages)]
+    def _queue_jobs(self, least_pages: int) -> Iterator[SyncJob | None]:
+        yield from self.queues.to_flush(least_pages)
         if least_pages == 0:
-            jobs += self.index.to_flush()
-        return jobs
+            yield from self.index.to_flush()
 
     def _drop_below(self, min_physical: int) -> list[Removable]:
         return [*self.queues.delete_before(min_physical), *self.index.delete_before(min_physical)]
@@ -451,21 +442,12 @@ class MessageStore(Service):
         max_bytes: int,
         match: MatchTag | None = None,
         match_record: MatchRecord | None = None,
-        *,
-        wait: bool = True,
     ) -> GetResult:
-        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record.
-
-        `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
-        """
+        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record."""
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
-        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
-
-    def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
-        """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
-        self._residency.load(cold, done)
+        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record)
 
     def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
         """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""

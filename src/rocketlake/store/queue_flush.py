@@ -9,22 +9,26 @@ succeeded. (Apache moves it at the append and relies on a margin of 3 s.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Protocol
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.flush import Thorough
+from rocketlake.store.flush import Soon, Thorough
 
 __all__ = ["CheckpointWriter", "QueueFlush", "SyncJob"]
 
 _log = get_logger(__name__)
 
 _CHECKPOINT_SECONDS = 1.0
+_LOOK_AT = 64
+"""Queues looked at in one turn of the loop: some ten microseconds, when their tails are written about a millisecond."""
 
 
 class SyncJob(Protocol):
@@ -45,13 +49,14 @@ class QueueFlush(Service):
 
     def __init__(
         self,
-        to_flush: Callable[[int], Sequence[SyncJob]],
+        to_flush: Callable[[int], Iterator[SyncJob | None]],
         dispatched_ms: Callable[[], int],
         checkpoint: Checkpoint,
         config: StoreConfig,
         clock: Clock,
         worker: Worker,
     ) -> None:
+        """`to_flush` looks at one queue after the other, by least pages: what to sync of it, None: nothing."""
         super().__init__("queue-flush")
         self._to_flush = to_flush
         self._dispatched_ms = dispatched_ms
@@ -60,13 +65,22 @@ class QueueFlush(Service):
         self._clock = clock
         self._worker = worker
         self._thorough = Thorough(config.queue_flush_thorough_interval_ms, clock)
-        self._under_way = False
+        self._soon = Soon(self._look)
+        self._round: Iterator[SyncJob | None] | None = None
+        """The queues of this round that are still to be looked at; None between rounds."""
+        self._safe_ms = 0
+        """The store time up to which queues are safe when this round ends; 0 if it is not thorough."""
         self._failed = False
 
     async def start(self) -> None:
         """Begin the rounds."""
         await super().start()
         self.spawn("rounds", self._run())
+
+    async def stop(self) -> None:
+        """Begin no more; a sync that is under way ends as usual."""
+        await super().stop()
+        self._round = None
 
     async def _run(self) -> None:
         while True:
@@ -75,19 +89,31 @@ class QueueFlush(Service):
 
     def flush(self, *, thorough: bool) -> None:
         """Begin a round; nothing happens while one is under way or after a failed sync."""
-        if self._under_way or self._failed:
+        if self._round is not None or self._failed:
             return
-        dispatched_ms = self._dispatched_ms() if thorough else 0
+        self._safe_ms = self._dispatched_ms() if thorough else 0
+        self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
+        self._look()
+
+    def _look(self) -> None:
+        """Look at some queues, so that ten thousand of them hold up nobody; go on when those are synced."""
+        if self._round is None:
+            return
         try:
-            jobs = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
-        except OSError as error:
+            looked = list(islice(self._round, _LOOK_AT))
+        except (OSError, StoreError) as error:
+            self._round = None
             _log.warning("the consume queues cannot be flushed, it is tried again: %s", error)
             return
-        self._under_way = True
-        self._worker.submit(lambda: _run_all(jobs), lambda outcomes, _error: self._synced(outcomes, dispatched_ms))
+        jobs = [job for job in looked if job is not None]
+        if jobs:
+            self._worker.submit(lambda: _run_all(jobs), self._synced)
+        elif looked:
+            self._soon.ask()
+        else:
+            self._end()
 
-    def _synced(self, outcomes: list[tuple[SyncJob, OSError | None]], dispatched_ms: int) -> None:
-        self._under_way = False
+    def _synced(self, outcomes: list[tuple[SyncJob, OSError | None]], _error: Exception | None) -> None:
         for job, error in outcomes:
             if error is None:
                 job.done()
@@ -95,8 +121,12 @@ class QueueFlush(Service):
                 job.failed(error)
                 self._failed = True
                 _log.error("a consume queue cannot be synced; the next start rebuilds it from the log: %s", error)
-        if dispatched_ms and not self._failed:
-            self._checkpoint.logics_ms = dispatched_ms
+        self._look()
+
+    def _end(self) -> None:
+        self._round = None
+        if self._safe_ms and not self._failed:
+            self._checkpoint.logics_ms = self._safe_ms
 
 
 def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, OSError | None]]:

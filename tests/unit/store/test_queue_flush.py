@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +24,19 @@ class Parts:
         self.checkpoint = Checkpoint(self.files, Path("/checkpoint"))
         self.checkpoint.load()
         self.dispatched_ms = 0
+        self.refusal: OSError | None = None
         self.clock = ManualClock()
         self.worker = HandWorker()
         self.flush = QueueFlush(
             self.to_flush, lambda: self.dispatched_ms, self.checkpoint, StoreConfig(), self.clock, self.worker
         )
 
-    def to_flush(self, least_pages: int) -> Sequence[SyncJob]:
-        return [job for queue in self.queues if (job := queue.to_flush(least_pages)) is not None]
+    def to_flush(self, least_pages: int) -> Iterator[SyncJob | None]:
+        refusal, self.refusal = self.refusal, None
+        if refusal is not None:
+            raise refusal
+        for queue in self.queues:
+            yield queue.to_flush(least_pages)
 
     def append(self, queue: int, size: int, store_ms: int) -> None:
         self.queues[queue].append(bytes(size))
@@ -85,6 +90,44 @@ def test_a_failed_sync_freezes_the_promise_and_the_other_queues_are_still_synced
     assert not parts.worker.pending
     assert parts.checkpoint.logics_ms == 0
     assert "cannot be synced" in caplog.text
+
+
+async def test_a_round_over_many_queues_takes_some_at_a_time(parts: Parts) -> None:
+    parts.queues = [MappedFileList(Path(f"/q{number}"), 8 * PAGE, parts.files) for number in range(300)]
+    for number in range(150, 300):
+        parts.append(number, 20, 100 + number)
+    parts.flush.flush(thorough=True)
+    synced = 0
+    while synced < 150:
+        await parts.clock.settle()
+        assert parts.checkpoint.logics_ms == 0
+        assert len(parts.worker.pending) == 1
+        parts.worker.run_one()
+        now = sum(queue.flushed_offset == 20 for queue in parts.queues)
+        assert synced < now <= synced + 100
+        synced = now
+    await parts.clock.settle()
+    assert parts.checkpoint.logics_ms == 399
+
+
+async def test_a_round_that_is_stopped_promises_nothing(parts: Parts) -> None:
+    await parts.flush.start()
+    parts.append(0, 20, 100)
+    parts.flush.flush(thorough=True)
+    await parts.flush.stop()
+    parts.worker.run_all()
+    assert parts.queues[0].flushed_offset == 20
+    assert parts.checkpoint.logics_ms == 0
+
+
+def test_a_round_that_a_full_disk_ends_is_tried_again(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    parts.append(0, 20, 100)
+    parts.refusal = OSError("full")
+    parts.flush.flush(thorough=True)
+    assert "tried again" in caplog.text
+    parts.flush.flush(thorough=True)
+    parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 100
 
 
 async def test_rounds_come_every_second_and_are_thorough_every_minute(parts: Parts) -> None:

@@ -161,17 +161,18 @@ class ConsumeQueueTable:
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
-    def to_flush(self, least_pages: int = 0) -> list[FlushJob]:
-        """What to sync now; only queues that were appended to since their last sync are looked at.
+    def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob | None]:
+        """Look at one queue after the other that was appended to since its last sync: what to sync now, None: nothing.
 
-        With `least_pages` 0 that is everything, and tails are written first. Raises OSError, StoreError.
+        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError.
         """
-        if least_pages == 0:
-            for queue in list(self._tails.queues):
+        for queue in list(self._not_flushed):
+            if least_pages == 0:
                 queue.write_tail()
-        self._not_flushed = {queue for queue in self._not_flushed if not queue.is_flushed}
-        jobs = (queue.to_flush(least_pages) for queue in self._not_flushed)
-        return [job for job in jobs if job is not None]
+            job = queue.to_flush(least_pages)
+            if job is None and queue.is_flushed:
+                self._not_flushed.discard(queue)
+            yield job
 
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""

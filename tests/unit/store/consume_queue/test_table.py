@@ -7,6 +7,7 @@ import pytest
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
+from rocketlake.store.mapped_file_list import FlushJob
 
 FOLDER = Path("/store/consumequeue")
 FILE_SIZE = 100  # five entries
@@ -26,6 +27,10 @@ def put(table: ConsumeQueueTable, topic: str, queue_id: int, physical: int) -> i
     offset = table.assign(topic, queue_id)
     assert table.append(topic, queue_id, offset, physical, 100, 0)
     return offset
+
+
+def jobs(table: ConsumeQueueTable, least_pages: int = 0) -> list[FlushJob]:
+    return [job for job in table.to_flush(least_pages) if job is not None]
 
 
 def test_offsets_of_a_queue_are_dense_and_its_own() -> None:
@@ -120,7 +125,7 @@ def test_what_was_flushed_after_a_kill_survives_a_power_cut() -> None:
     disk = MemoryFiles()
     table = new_table(disk)
     put(table, "A", 0, 0)
-    table.to_flush()  # and not run
+    jobs(table)  # and not run
     again = reopened(disk, clean=False)
     put(again, "A", 0, 100)
     again.flush()
@@ -132,19 +137,19 @@ def test_only_queues_with_new_entries_are_synced() -> None:
     table = new_table(disk)
     put(table, "A", 0, 0)
     put(table, "B", 0, 100)
-    for job in table.to_flush():
+    for job in jobs(table):
         job.run()
         job.done()
-    assert table.to_flush() == []
+    assert jobs(table) == []
     put(table, "B", 0, 200)
-    assert len(table.to_flush()) == 1
+    assert len(jobs(table)) == 1
 
 
 def test_few_pages_can_wait() -> None:
     table = new_table(MemoryFiles())
     put(table, "A", 0, 0)
-    assert table.to_flush(least_pages=2) == []
-    assert len(table.to_flush(least_pages=0)) == 1
+    assert jobs(table, 2) == []
+    assert len(jobs(table, 0)) == 1
 
 
 def test_a_failed_sync_is_reported_and_not_tried_again() -> None:
@@ -152,7 +157,23 @@ def test_a_failed_sync_is_reported_and_not_tried_again() -> None:
     put(table, "A", 0, 0)
     with pytest.raises(StoreError, match="sync"):
         table.flush()
-    assert table.to_flush() == []
+    assert jobs(table) == []
+
+
+def test_queues_may_come_and_go_while_others_are_looked_at() -> None:
+    table = new_table(MemoryFiles())
+    for number in range(3):
+        put(table, "A", number, number * 100)
+    put(table, "B", 0, 300)
+    looked = table.to_flush()
+    assert next(looked) is not None
+    table.delete_topics(["B"])
+    put(table, "C", 0, 400)
+    for job in looked:
+        if job is not None:
+            job.run()
+            job.done()
+    assert len(jobs(table)) == 2
 
 
 # -- cutting and dropping ----------------------------------------------------------------------------------------------
@@ -201,7 +222,7 @@ def test_deleted_topics_leave_nothing_behind() -> None:
 def test_a_topic_deleted_while_its_flush_is_under_way_does_not_fail_the_flush() -> None:
     table = new_table(MemoryFiles())
     put(table, "A", 0, 0)
-    (job,) = table.to_flush()
+    (job,) = jobs(table)
     table.delete_topics(["A"])
     job.run()
     job.done()
