@@ -28,6 +28,7 @@ COMPILED = (
     "rocketlake.store.dispatch_scan",
     "rocketlake.store.key_index.chains",
     "rocketlake.store.known_records",
+    "rocketlake.store.selection",
 )
 
 KERNELS = (
