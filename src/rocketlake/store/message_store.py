@@ -11,7 +11,7 @@ Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,8 @@ from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.recovery import Recovery
-from rocketlake.store.results import GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
+from rocketlake.store.residency import Residency
+from rocketlake.store.results import ColdPart, GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
 from rocketlake.store.retention import Removable, Retention
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class MessageStore(Service):
         self._disk = files or PosixFiles()
         self._clock = clock or SystemClock()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
-        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete")}
+        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete", "reads")}
         self._closed = _NOT_STARTED
         self._commit_failure = ""
         self._lock: Closeable | None = None
@@ -94,7 +95,8 @@ class MessageStore(Service):
         self.dispatch = Dispatch(
             self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
         )
-        self._fetch = Fetch(self.log, config)
+        self._residency = Residency(disk, self._clock, self._workers["reads"])
+        self._fetch = Fetch(self.log, config, self._residency)
         self._recovery = Recovery(
             self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
         )
@@ -442,12 +444,21 @@ class MessageStore(Service):
         max_bytes: int,
         match: MatchTag | None = None,
         match_record: MatchRecord | None = None,
+        *,
+        wait: bool = True,
     ) -> GetResult:
-        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record."""
+        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record.
+
+        `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
+        """
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
-        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record)
+        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+
+    def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
+        """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
+        self._residency.load(cold, done)
 
     def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
         """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""
