@@ -187,6 +187,10 @@ class Generator:
         self._next_link = 0
         self.sent = 0
 
+    def close(self) -> None:
+        for link in self._links:
+            link.socket.close()
+
     def _send(self, count: int) -> None:
         """The next `count` messages over the next connection."""
         while count:
@@ -299,11 +303,11 @@ def main() -> None:
         parser.error("give --rate (open loop) or --window (closed loop)")
     low, high = (int(part) for part in options.queues.split("-"))
     template = Template(options.topic, range(low, high + 1), options.body_bytes)
-    generator = Generator(options.broker, template, options.connections)
-    if options.rate is not None:
-        outcome = generator.open_loop(options.rate, options.warm, options.seconds)
-    else:
-        outcome = generator.closed_loop(options.window, options.warm, options.seconds)
+    with contextlib.closing(Generator(options.broker, template, options.connections)) as generator:
+        if options.rate is not None:
+            outcome = generator.open_loop(options.rate, options.warm, options.seconds)
+        else:
+            outcome = generator.closed_loop(options.window, options.warm, options.seconds)
     print(json.dumps({name: getattr(outcome, name) for name in Outcome.__slots__}), flush=True)
 
 

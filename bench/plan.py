@@ -19,7 +19,7 @@ class Plan:
 
     rounds: int = 2
     warm: float = 20
-    seconds: float = 20
+    seconds: float = 15
     backlog_messages: int = 3_000_000
     restart_bytes: int = 2 << 30
     cold_messages: int = 1_000_000

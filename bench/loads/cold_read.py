@@ -38,7 +38,7 @@ def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
         side.stop_broker()
         drop_from_page_cache(side.store)
         side.start_broker()
-        quiet = generate(side, plan, "--rate", rate)
+        quiet = generate(side, plan, "--rate", rate, warm=plan.warm / 2, seconds=plan.seconds / 2)
         read_before = disk_bytes_read(side.broker_pid)
         with Drain(side.namesrv) as drain:
             # Its JVM has started and reads: from here on, for a short while, it is far behind.

@@ -72,7 +72,8 @@ def run_open(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values
 
 def run_closed(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
     with kind(root) as side:
-        return started_values(side) | generate(side, plan, "--window", 64, "--connections", 1)
+        arguments = ("--window", 64, "--connections", 1)
+        return started_values(side) | generate(side, plan, *arguments, warm=plan.warm / 2, seconds=plan.seconds / 2)
 
 
 LOADS = (
