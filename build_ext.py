@@ -43,6 +43,7 @@ DIRECTIVES = {
     # Types come from the .pxd alone: with annotations as types the compiled form would refuse what Python accepts.
     "annotation_typing": False,
     "boundscheck": True,
+    "nonecheck": True,
     "wraparound": True,
     "embedsignature": True,
 }

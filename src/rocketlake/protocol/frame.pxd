@@ -1,6 +1,8 @@
 # C types of frame.py. Lengths are 64 bits wide: a lying 32-bit length cannot overflow a sum.
 import cython
 
+from rocketlake.protocol.command cimport Command
+
 cdef class FrameReader:
     cdef public long long frame_bytes_max
     cdef public long long header_bytes_max
@@ -19,11 +21,11 @@ cdef class FrameReader:
 
     cdef object _refusal(self, long long total, long long kind, long long header_size)
 
-@cython.locals(kind=cython.longlong)
-cpdef decode_frame(tuple frame, limits=*)
+@cython.locals(kind=cython.longlong, command=Command)
+cpdef Command decode_frame(tuple frame, limits=*)
 
 @cython.locals(header=bytes, kind=cython.longlong, body=list, header_size=cython.longlong, total=cython.longlong,
                prefix=bytes)
-cpdef list encode_command(command, codec=*)
+cpdef list encode_command(Command command, codec=*)
 
-cdef list _body_buffers(command)
+cdef list _body_buffers(Command command)

@@ -27,6 +27,9 @@ __all__ = ["PREFIX_BYTES", "Codec", "Frame", "FrameReader", "decode_frame", "enc
 
 PREFIX_BYTES: Final = 8
 
+_JSON: Final = Codec.JSON
+_ROCKETMQ: Final = Codec.ROCKETMQ
+
 Frame: TypeAlias = tuple[int, bytes, bytes | None]
 """Serialize type, header, body (None when it has no byte)."""
 
@@ -124,10 +127,10 @@ def decode_frame(frame: Frame, limits: WireLimits = DEFAULT_LIMITS) -> Command:
     kind, header, body = frame
     if kind == 0:
         command = decode_json_header(header, limits.fields)
-        command.codec = Codec.JSON
+        command.codec = _JSON
     else:
         command = decode_binary_header(header, limits.fields)
-        command.codec = Codec.ROCKETMQ
+        command.codec = _ROCKETMQ
     command.body = body
     return command
 
@@ -143,7 +146,7 @@ def encode_command(command: Command, codec: Codec = Codec.JSON) -> list[Buffer]:
         command.remark = command.remark[:REMARK_CHARS_MAX]
     if command.codec is not None:
         codec = command.codec
-    if command.block is not None or (codec == Codec.ROCKETMQ and fits_binary_header(command.code)):
+    if command.block is not None or (codec == _ROCKETMQ and fits_binary_header(command.code)):
         header = encode_binary_header(command)
         kind = 1
     else:

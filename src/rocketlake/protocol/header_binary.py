@@ -91,16 +91,15 @@ def decode_binary_header(header: Buffer, fields_max: int = FIELDS_MAX) -> Comman
     position += 4
     if fields_size < 0 or fields_size > size - position:
         raise ProtocolError(f"binary header of {size} bytes claims {fields_size} bytes of fields")
-    fields = _decode_fields(data, position, position + fields_size, fields_max) if fields_size else None
-    return Command(
-        code,
-        opaque=opaque,
-        flag=flag,
-        language=language_name(language),
-        version=version,
-        remark=remark,
-        fields=fields,
-    )
+    command = Command(code)
+    command.opaque = opaque
+    command.flag = flag
+    command.language = language_name(language)
+    command.version = version
+    command.remark = remark
+    if fields_size:
+        command.fields = _decode_fields(data, position, position + fields_size, fields_max)
+    return command
 
 
 def _decode_fields(data: bytes, position: int, end: int, fields_max: int) -> dict[str, str]:

@@ -170,11 +170,15 @@ async def send(
     timeout_ms: int,
 ) -> SendResult:
     """One attempt. Raises RemoteError when the broker refused, LinkError when it did not answer."""
-    command = sender.command(outgoing, queue, born_ms)
-    answer = await net.invoke(address, command, timeout_ms)
+    answer = await net.invoke(address, sender.command(outgoing, queue, born_ms), timeout_ms)
+    return result_of(answer, outgoing, queue, address)
+
+
+def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
+    """What the broker's answer says. Raises RemoteError when it refused."""
     status = STATUSES.get(answer.code)
     if status is None:
-        raise refusal(answer, command.code, address)
+        raise refusal(answer, _BATCH_CODE if outgoing.count else _CODE, address)
     reply = answer.header(SendReplyHeader)
     return SendResult(
         status,

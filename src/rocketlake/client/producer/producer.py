@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -103,7 +104,6 @@ class Producer(Service):
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
-        self._pending: set[asyncio.Task[None]] = set()
 
     # life
 
@@ -145,8 +145,9 @@ class Producer(Service):
         """
         self._check(message)
         deadline = self._deadline(timeout_ms)
-        fixed = await self._fixed_queue(message, queue, selector, key)
-        return await self._send(self._prepare(message), fixed, deadline, message)
+        if queue is not None or selector is not None or key is not None:
+            queue = await self._fixed_queue(message, queue, selector, key)
+        return await self._send(self._prepare(message), queue, deadline, message)
 
     async def send_oneway(
         self,
@@ -187,23 +188,11 @@ class Producer(Service):
         Raises TooManySends when `pending_sends_max` are on their way.
         """
         self._check(message)
-        if len(self._pending) >= self.config.pending_sends_max:
+        if len(self._tasks) >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
 
-        async def run() -> None:
-            result, error = None, None
-            try:
-                result = await self.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
-            except RocketLakeError as problem:
-                error = problem
-            if callback is not None:
-                callback(result, error)
-            elif error is not None:
-                log.warning("background send failed: %s", error)
-
-        task = self.spawn("send", run())
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        sent = self.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
+        self.spawn("send", _report(sent, callback))
 
     async def send_batch(
         self,
@@ -234,8 +223,8 @@ class Producer(Service):
 
     async def flush(self) -> None:
         """Wait until every `send_nowait` so far has its result."""
-        while self._pending:
-            await asyncio.wait(set(self._pending))
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a message of this topic may go to. Raises NoRoute."""
@@ -353,15 +342,9 @@ class Producer(Service):
             event = SendEvent(self.group, message, queue, address)
             run_hooks(self.hooks.before_send, event)
         try:
-            result = await calls.send(
-                self.instance.net,
-                address,
-                outgoing,
-                queue,
-                self._sender,
-                born_ms=self._clock.now_ms(),
-                timeout_ms=timeout_ms,
-            )
+            command = self._sender.command(outgoing, queue, self._clock.now_ms())
+            answer = await self.instance.net.invoke(address, command, timeout_ms)
+            result = calls.result_of(answer, outgoing, queue, address)
         except (RemoteError, LinkError) as error:
             if event is not None:
                 event.error = error
@@ -376,6 +359,19 @@ class Producer(Service):
             if event is not None:
                 event.latency_ms = (self._clock.monotonic() - begun) * 1000
                 run_hooks(self.hooks.after_send, event)
+
+
+async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:
+    """Tell the callback how a background send ended; without one, the log learns of a failure."""
+    result, error = None, None
+    try:
+        result = await sent
+    except RocketLakeError as problem:
+        error = problem
+    if callback is not None:
+        callback(result, error)
+    elif error is not None:
+        log.warning("background send failed: %s", error)
 
 
 def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
