@@ -76,24 +76,28 @@ class Intake:
 
         self._store.when_durable(result, wait=properties.get(names.WAIT, "true").lower() == "true", done=count_out)
 
-    def put_run(self, run: record_run.RecordRun, counts: Iterable[tuple[str, int, int, int]]) -> PutResult | None:
-        """Append the plain messages of a run together; None: nothing was done, put them one by one.
+    def put_run(self, run: record_run.RecordRun, counts: Iterable[tuple[str, int, int, int]]) -> bool:
+        """Append the plain messages of a run together; False: nothing was done, put them one by one.
 
         `counts`: (topic, messages, bytes, requests) of the run.
         """
-        result = self._store.put_run(run)
-        if result is not None:
-            for topic, messages, size, requests in counts:
-                self._stats.count_put(topic, messages, size, requests)
-        return result
+        if not self._store.put_run(run):
+            return False
+        for topic, messages, size, requests in counts:
+            self._stats.count_put(topic, messages, size, requests)
+        return True
 
-    def when_run_durable(self, result: PutResult, requests: int, done: Callable[[PutStatus], None]) -> None:
-        """`when_durable` for a run whose senders all wait."""
+    def when_run_durable(
+        self, run: record_run.RecordRun, requests: int, done: Callable[[PutStatus, str], None]
+    ) -> None:
+        """`when_durable` for a run whose senders all wait; `done` gets the reason of a failure, too."""
+        end = run.physical_offset + run.size
+        result = PutResult(PutStatus.OK, run.physical_offset, run.size, next_offset=end, count=len(run))
         self.waiting += requests
 
         def count_out(status: PutStatus) -> None:
             self.waiting -= requests
-            done(status)
+            done(status, result.reason)
 
         self._store.when_durable(result, wait=True, done=count_out)
 

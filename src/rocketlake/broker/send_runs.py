@@ -18,7 +18,7 @@ from rocketlake.broker.intake import Intake
 from rocketlake.broker.processors.send import Send
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
-from rocketlake.model.topic import TopicFilterType
+from rocketlake.model.topic import Perm, TopicFilterType
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.command import Codec, Command
@@ -45,7 +45,9 @@ class SendRuns:
         self._intake = intake
         self._wire = wire
         self._body_bytes_max = body_bytes_max
+        self._acks_at_once = intake.acks_at_once
         self._made_for: BrokerConfig | None = None
+        self._takes_sends = False
         self._cutter: plain_send.PlainSendCutter
 
     def forget_topics(self) -> None:
@@ -62,24 +64,24 @@ class SendRuns:
         config = self._config.now
         if config is not self._made_for:
             self._make_cutter(config)
-        if not self._send.takes_plain_sends:
+        if not self._takes_sends or (config.start_accept_send_ms and self._send.is_early):
             return 0
-        sends = self._cutter.cut(ready, _born_host(link))
+        host = link.state.get(_BORN_HOST)
+        sends = self._cutter.cut(ready, host or _born_host(link))
         if sends is None:
             return 0
-        acks_at_once = self._intake.acks_at_once
-        if not acks_at_once and (not sends.waits or self._intake.waiting + sends.count > config.waiting_sends_max):
-            return 0
-        result = self._intake.put_run(sends.run, sends.topic_counts())
-        if result is None:
-            return 0
-        if acks_at_once:
+        intake = self._intake
+        if self._acks_at_once:
+            if not intake.put_run(sends.run, sends.topic_counts()):
+                return 0
             link.write_answers(sends.answers())
-        else:
-            link.hold(sends.count)
-            self._intake.when_run_durable(
-                result, sends.count, lambda status: self._answer(link, sends, status, result.reason)
-            )
+            return sends.end
+        if not sends.waits or intake.waiting + sends.count > config.waiting_sends_max:
+            return 0
+        if not intake.put_run(sends.run, sends.topic_counts()):
+            return 0
+        link.hold(sends.count)
+        intake.when_run_durable(sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why))
         return sends.end
 
     def _answer(self, link: Link, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
@@ -113,6 +115,7 @@ class SendRuns:
             self._wire.frame_bytes,
             self._wire.header_bytes,
         )
+        self._takes_sends = Perm.is_writeable(config.permission)
         self._made_for = config
 
     def _find_topic(self, name: str) -> plain_send.PlainTopic | None:
@@ -146,7 +149,5 @@ def _header(reply: Reply, codec: Codec) -> bytes:
 
 
 def _born_host(link: Link) -> bytes:
-    host: bytes | None = link.state.get(_BORN_HOST)
-    if host is None:
-        host = link.state[_BORN_HOST] = encode_host(*link.remote)
+    host = link.state[_BORN_HOST] = encode_host(*link.remote)
     return host

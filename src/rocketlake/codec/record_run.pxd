@@ -62,6 +62,7 @@ cdef class RecordRun:
     cdef bytes _born_host
     cdef bytes _store_host
     cdef list _topics
+    cdef list _queues
     cdef list _sources
     cdef Record* records
     cdef Py_ssize_t _room
@@ -87,5 +88,5 @@ cdef class RecordRun:
     cdef int _part(self, int topic, int32_t queue_id) except -1
     cdef int _add_hash(self, uint32_t hash_start, const uint8_t* key, Py_ssize_t size) except -1
     cdef int _add_words(self, uint32_t hash_start, const uint8_t* keys, Py_ssize_t size) except -1
-    cdef int _number(self) except -1
+    cdef int _number_records(self) except -1
     cdef int _encode_entries(self) except -1

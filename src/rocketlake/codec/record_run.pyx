@@ -6,8 +6,8 @@ Must not know   frames, requests, files, which queue offset is next.
 Kernel: Cython without a Python form, because it makes no Python object per message. record.py, consume_queue/entry.py
 and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_record_run.py compares the bytes.
 
-Life of a run: it is filled (`add`), told its queue offsets (`begin_part`), encoded (`encode`), and then gives the
-entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
+Life of a run: it is filled (`add`), learns its queues and their next offsets (`find_queues`, `number`), is encoded
+(`encode`), and then gives the entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
 alive until `encode`.
 
 Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; whoever fills a run checks that.
@@ -106,6 +106,7 @@ cdef class RecordRun:
         self._born_host = born_host
         self._store_host = store_host
         self._topics = []
+        self._queues = []
         self._sources = []
         self.physical_offset = -1
 
@@ -227,23 +228,25 @@ cdef class RecordRun:
 
     # -- encoding ------------------------------------------------------------------------------------------------------
 
-    @property
-    def parts(self):
-        """(topic, queue id, number of records) of each queue, in the order of their first records."""
-        return [
-            (
-                (<RunTopic>self._topics[self._parts[number].topic]).name,
-                self._parts[number].queue_id,
-                self._parts[number].count,
-            )
-            for number in range(self._part_count)
-        ]
+    def find_queues(self, find):
+        """Learn the consume queues the records go to: `find(topic, queue id)` gives each."""
+        cdef Py_ssize_t number
+        cdef list queues = []
+        for number in range(self._part_count):
+            queues.append(find((<RunTopic>self._topics[self._parts[number].topic]).name, self._parts[number].queue_id))
+        self._queues = queues
 
-    def begin_part(self, Py_ssize_t number, int64_t queue_offset):
-        """The records of part `number` get queue offsets from `queue_offset` on."""
-        if not 0 <= number < self._part_count:
-            raise IndexError(number)
-        self._parts[number].queue_offset = queue_offset
+    def number(self):
+        """Give the records the next queue offsets of their queues; nobody may append to these before `take_numbers`."""
+        cdef Py_ssize_t number
+        for number in range(self._part_count):
+            self._parts[number].queue_offset = self._queues[number].next_offset
+
+    def take_numbers(self):
+        """The records are in the log: their queue offsets are given away."""
+        cdef Py_ssize_t number
+        for number in range(self._part_count):
+            self._queues[number].next_offset = self._parts[number].queue_offset + self._parts[number].count
 
     def encode(self, int64_t physical_offset, int64_t store_ms):
         """The records as they lie in the log from `physical_offset` on."""
@@ -259,7 +262,7 @@ cdef class RecordRun:
         cdef RunTopic topic
         self.physical_offset = physical_offset
         self.store_ms = store_ms
-        self._number()
+        self._number_records()
         for number in range(self.count):
             record = &self.records[number]
             topic = <RunTopic>self._topics[self._parts[record.part].topic]
@@ -303,7 +306,7 @@ cdef class RecordRun:
         self._encode_entries()
         return encoded
 
-    cdef int _number(self) except -1:
+    cdef int _number_records(self) except -1:
         """Queue offsets, and where the entries of each part begin."""
         cdef Py_ssize_t number, first = 0
         cdef Record* record
@@ -337,7 +340,7 @@ cdef class RecordRun:
     # -- what follows from it ------------------------------------------------------------------------------------------
 
     def entries(self):
-        """(topic, queue id, first queue offset, consume-queue entries, end of the last record) of each queue."""
+        """(consume queue, first queue offset, entries, end of the last record) of each queue."""
         cdef Py_ssize_t number
         cdef Part* part
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(self._entries)
@@ -346,8 +349,7 @@ cdef class RecordRun:
             part = &self._parts[number]
             at = start + ENTRY_BYTES * part.first
             found.append((
-                (<RunTopic>self._topics[part.topic]).name,
-                part.queue_id,
+                self._queues[number],
                 part.queue_offset,
                 PyBytes_FromStringAndSize(<const char*>at, ENTRY_BYTES * part.count),
                 _load64(at + ENTRY_BYTES * (part.count - 1)) + _load32(at + ENTRY_BYTES * (part.count - 1) + 8),

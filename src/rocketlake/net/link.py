@@ -149,6 +149,10 @@ class Link(asyncio.Protocol):
             return
         ready = machine.gather(data)
         served = self._serve_run(ready, now) if ready else 0
+        if ready and served == len(ready):  # the usual chunk of a producer
+            self._frame_since = None
+            self._flush()
+            return
         commands = machine.cut(ready, served)
         if not machine.pending_bytes:
             self._frame_since = None

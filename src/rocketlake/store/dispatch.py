@@ -130,6 +130,8 @@ class Dispatch:
             if entry.physical_offset < self.position:
                 appended.popleft()
             elif entry.physical_offset == self.position and entry.physical_offset + entry.size <= limit:
+                if not isinstance(entry, DispatchEntry):
+                    entry.find_queues(self._table.find_or_make)  # its topic may have been deleted and made again
                 self._dispatch_any(entry)
                 appended.popleft()
                 done += 1
@@ -190,18 +192,20 @@ class Dispatch:
     def _dispatch_run(self, run: record_run.RecordRun) -> None:
         """All records of a run, by one call for each queue; after an error it may be given again."""
         touched = run.entries()
-        for topic, queue_id, offset, entries, end_physical in touched:
-            self._table.append_run(self._table.find_or_make(topic, queue_id), offset, entries, end_physical)
+        append_run = self._table.append_run
+        for queue, offset, entries, end_physical in touched:
+            append_run(queue, offset, entries, end_physical)
         if self._index is not None:
             self._index.put_run(run.key_pairs(), run.store_ms)
         self.last_store_ms = run.store_ms
         self.position = run.physical_offset + run.size
         if self.on_arrival is None:
             return
-        for topic, queue_id, _offset, _entries, _end in touched:
-            if self.is_awaited(topic, queue_id):
-                for max_offset, tag_code in run.arrivals(topic, queue_id):
-                    self.on_arrival(topic, queue_id, max_offset, tag_code, run.store_ms)
+        is_awaited = self.is_awaited
+        for queue, _offset, _entries, _end in touched:
+            if is_awaited(queue.topic, queue.queue_id):
+                for max_offset, tag_code in run.arrivals(queue.topic, queue.queue_id):
+                    self.on_arrival(queue.topic, queue.queue_id, max_offset, tag_code, run.store_ms)
 
     def _dispatch(self, entry: DispatchEntry) -> None:
         is_queued = self._build(entry)

@@ -117,11 +117,9 @@ class Send:
         return topic if self._auto_create.is_saved(name) else None
 
     @property
-    def takes_plain_sends(self) -> bool:
-        """False while the broker as a whole refuses some or all sends."""
-        config = self._config.now
-        is_early = config.start_accept_send_ms and self._clock.now_ms() < config.start_accept_send_ms
-        return not is_early and Perm.is_writeable(config.permission)
+    def is_early(self) -> bool:
+        """True until the time at which this broker begins to take messages."""
+        return self._clock.now_ms() < self._config.now.start_accept_send_ms
 
     def added_properties(self) -> dict[str, str]:
         """What the broker adds to the properties of each message."""
@@ -131,7 +129,7 @@ class Send:
 
     def _check_broker(self, header: SendHeader) -> None:
         config = self._config.now
-        if config.start_accept_send_ms and self._clock.now_ms() < config.start_accept_send_ms:
+        if config.start_accept_send_ms and self.is_early:
             raise RemoteError(
                 f"broker unable to service, until {config.start_accept_send_ms}", code=ResponseCode.SYSTEM_ERROR
             )
