@@ -57,7 +57,7 @@ class ConsumeQueueTable:
         self._open = OpenFiles(files, open_files_max)
         self._tails = Tails(tail_bytes_max)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        self._not_flushed: set[ConsumeQueue] = set()
+        self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class ConsumeQueueTable:
             queue.recover(all_flushed=last_exit_ok)
             self._topics.setdefault(topic, {})[queue_id] = queue
             if not queue.is_flushed:
-                self._not_flushed.add(queue)
+                self._not_flushed[queue] = None
 
     def _file_list(self, folder: Path) -> MappedFileList:
         return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))
@@ -140,7 +140,7 @@ class ConsumeQueueTable:
         queue = self.find_or_make(topic, queue_id)
         appended = queue.append(offset, physical_offset, size, tag_code)
         if appended:
-            self._not_flushed.add(queue)
+            self._not_flushed[queue] = None
         return appended
 
     def append_run(self, queue: ConsumeQueue, offset: int, entries: bytes, end_physical: int) -> None:
@@ -151,7 +151,7 @@ class ConsumeQueueTable:
         if self._tails.is_over:
             self._make_room()
         if not queue.tail:  # one that has a tail is there already
-            self._not_flushed.add(queue)
+            self._not_flushed[queue] = None
         queue.append_run(offset, entries, end_physical)
 
     def _make_room(self) -> None:
@@ -171,7 +171,7 @@ class ConsumeQueueTable:
                 queue.write_tail()
             job = queue.to_flush(least_pages)
             if job is None and queue.is_flushed:
-                self._not_flushed.discard(queue)
+                self._not_flushed.pop(queue, None)
             yield job
 
     def flush(self) -> None:
@@ -204,8 +204,8 @@ class ConsumeQueueTable:
         """Remove all queues of these topics. Raises OSError."""
         for name in names:
             queues = self._topics.pop(name, {})
-            self._not_flushed.difference_update(queues.values())
             for queue in queues.values():
+                self._not_flushed.pop(queue, None)
                 queue.destroy()
                 self._remove_folder(self.folder / name / str(queue.queue_id))
             if queues:
