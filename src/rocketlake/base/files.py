@@ -32,6 +32,7 @@ Bytes = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _SECTOR = 512
+_LOOK_CHUNK = 64 * 1024
 
 
 class Closeable(Protocol):
@@ -51,6 +52,9 @@ class File(Protocol):
 
     def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer at the end of the file."""
+
+    def is_zero_from(self, offset: int) -> bool:
+        """True if there are only zeros from `offset` to the end. Holes cost nothing."""
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         """`size` bytes from `offset`, or None if the disk would have to be waited for (and where the file ends)."""
@@ -127,6 +131,21 @@ class _PosixFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         return os.pread(self._descriptor, size, offset)
+
+    def is_zero_from(self, offset: int) -> bool:
+        try:
+            while offset < self.size:
+                offset = os.lseek(self._descriptor, offset, os.SEEK_DATA)
+                end = min(self.size, os.lseek(self._descriptor, offset, os.SEEK_HOLE))
+                while offset < end:
+                    chunk = os.pread(self._descriptor, min(_LOOK_CHUNK, end - offset), offset)
+                    if not chunk or chunk.strip(b"\0"):
+                        return False
+                    offset += len(chunk)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no data behind
+                raise
+        return True
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return read_now(self._descriptor, size, offset)
@@ -356,6 +375,9 @@ class _MemoryFile:
 
     def pread(self, size: int, offset: int) -> bytes:
         return bytes(memoryview(self._node.data)[offset : offset + size])
+
+    def is_zero_from(self, offset: int) -> bool:
+        return not self._node.data[offset:].strip(b"\0")
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return self.pread(size, offset)
@@ -654,6 +676,9 @@ class _FaultyFile:
             _raise(fault, self.path)
             return b""
         return self._file.pread(size, offset)
+
+    def is_zero_from(self, offset: int) -> bool:
+        return self._file.is_zero_from(offset)
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return None if self._plan.take("pread_now", self.path) is not None else self._file.pread_now(size, offset)

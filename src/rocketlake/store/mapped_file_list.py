@@ -273,6 +273,22 @@ class MappedFileList:
             last.cut(min(max(offset - last.start, 0), last.wrote))
         self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
 
+    def ends_at(self, offset: int) -> bool:
+        """Is `offset` the end already: in the last file, and only zeros behind? Then set it; else nothing is changed.
+
+        Unlike `truncate` it touches no file, so nothing has to be synced for it (recovery).
+        """
+        last = self.last
+        if last is None or not last.start <= offset <= last.end or (offset == last.start and len(self.files) > 1):
+            return False
+        position = offset - last.start
+        if not last.file.is_zero_from(position):
+            return False
+        last.wrote = last.committed = position
+        last.flushed = min(last.flushed, last.wrote)
+        self.flushed_offset = min(self.flushed_offset, offset)
+        return True
+
     def secure(self, offset: int) -> None:
         """Write everything from `offset` on once more and sync it and the zeros behind (recovery). Raises OSError."""
         for mapped in self.files:

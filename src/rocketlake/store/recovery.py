@@ -3,7 +3,8 @@
 Owns        where the walk over the log starts, where the log ends, cutting what lies behind, making the rest safe.
 Must not know   how a record is taken apart (dispatch_scan.py), how a queue finds its own end (consume_queue/).
 
-Invariant: afterwards log, queues and index agree, the log ends in zeros, and everything kept has been synced.
+Invariant: afterwards log, queues and index agree, the log ends in zeros and has been synced, and so has what was cut of
+queues and index: no power cut brings it back.
 Invariant: nothing that is known to have been synced is cut off: a broken record there is passed over.
 
 Rules: docs/internals/store_layout.md, "Recovery".
@@ -175,7 +176,7 @@ class Recovery:
         self._log.list.truncate(end)
         self._secure(clean, first_walked)
         self._dispatch.position = end
-        self._note_safe(end)
+        self._note_safe(end, clean=clean)
 
     def _start_index(self, clean: bool, dispatched: int) -> int:
         """Index of the newest file before which queues (and index, if asked for) lack nothing."""
@@ -248,7 +249,10 @@ class Recovery:
         )
 
     def _secure(self, clean: bool, first_walked: int) -> None:
-        """Sync what was kept and what was cut.
+        """Sync what was kept and what was cut; after a crash only the log, and of queues and index what was cut.
+
+        Else ten thousand queues would each wait for the disk before the first message: they are synced by the first
+        thorough round, and until then the checkpoint says nothing of them.
 
         After a crash the bytes behind the last known sync are written once more before: if that crash was a failed
         sync, the kernel may hold them in memory as if they were on disk, and a mere sync would do nothing.
@@ -259,12 +263,15 @@ class Recovery:
             known = self._checkpoint.confirm_offset
             offset = min(offset, max(known, log.min_offset) if known else first_walked)
         log.secure(offset)
-        self._table.flush()
-        self._index.flush()
+        if clean:
+            self._table.flush()
+            self._index.flush()
 
-    def _note_safe(self, end: int) -> None:
-        """The checkpoint now says: everything that is there is safe."""
+    def _note_safe(self, end: int, *, clean: bool) -> None:
+        """The checkpoint now says: the log is safe. Queues and index follow with the first thorough round."""
         self._checkpoint.confirm_offset = end
         if self._last_store_ms > 0:
             self._log.last_store_ms = self._last_store_ms
-            self._checkpoint.physic_ms = self._checkpoint.logics_ms = self._last_store_ms
+            self._checkpoint.physic_ms = self._last_store_ms
+            if clean:
+                self._checkpoint.logics_ms = self._last_store_ms

@@ -56,6 +56,20 @@ class TestEveryDisk:
         assert view.readonly
         assert len(view) == 100
 
+    @pytest.mark.parametrize("size", [100, 1 << 20])
+    def test_whether_only_zeros_follow_is_known(self, disk, size):
+        files, folder = disk
+        file = files.open(folder / "a", size=size, create=True)
+        assert file.is_zero_from(0)
+        file.pwrite(b"abc", 20)
+        assert not file.is_zero_from(0)
+        assert not file.is_zero_from(22)
+        assert file.is_zero_from(23)
+        file.pwrite(b"x", size - 1)
+        assert not file.is_zero_from(23)
+        assert not file.is_zero_from(size - 1)
+        assert file.is_zero_from(size)
+
     def test_a_view_outlives_its_file(self, disk):
         files, folder = disk
         file = files.open(folder / "a", size=10, create=True)

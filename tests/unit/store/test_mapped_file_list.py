@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles, PosixFiles
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles, PosixFiles
 from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import MappedFileList
 
@@ -206,3 +206,17 @@ def test_the_sync_of_a_file_deleted_meanwhile_is_no_failure(tmp_path: Path) -> N
     assert job is not None
     log.destroy()
     job.run()
+
+
+def test_an_end_with_zeros_behind_touches_no_file() -> None:
+    plan = FaultPlan()
+    files = FaultyFiles(MemoryFiles(), plan)
+    filled(files, 5).close()
+    loaded = new_list(files)
+    plan.calls.clear()
+    assert not loaded.ends_at(80)  # the last file would have to go
+    assert not loaded.ends_at(90)  # something lies behind
+    assert loaded.wrote_offset == 120
+    assert loaded.ends_at(100)
+    assert (loaded.wrote_offset, loaded.max_offset, loaded.flushed_offset) == (100, 100, 100)
+    assert plan.calls == []

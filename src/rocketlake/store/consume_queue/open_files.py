@@ -86,6 +86,10 @@ class QueueFile:
         """Up to `size` bytes from `offset`."""
         return self._pool.open(self).pread(size, offset)
 
+    def is_zero_from(self, offset: int) -> bool:
+        """True if nothing but zeros lies from `offset` on."""
+        return self._pool.open(self).is_zero_from(offset)
+
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         """The same, or None if the disk would have to be waited for."""
         return self._pool.open(self).pread_now(size, offset)

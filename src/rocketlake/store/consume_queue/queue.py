@@ -252,7 +252,10 @@ class ConsumeQueue(QueueTail):
                 end = mapped.start + count * ENTRY_SIZE
                 if end < mapped.end:
                     break
-            self._cut(end, safe=not all_flushed)
+            if self._list.ends_at(end):
+                self._find_end()
+            else:
+                self._cut(end, safe=not all_flushed)
         self._drop_fillers()
         self._tail_moved()
 

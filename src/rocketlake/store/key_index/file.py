@@ -233,8 +233,8 @@ class KeyIndexFile:
     def mend(self, end_physical: int) -> None:
         """Keep the entries that hold together and lie below `end_physical`, with right links, slots and header.
 
-        After a crash any page of the file may be older than its neighbours; entries alone tell the truth.
-        Raises OSError.
+        After a crash any page of the file may be older than its neighbours; entries alone tell the truth. What was cut
+        off is safe: no power cut brings it back. Raises OSError.
         """
         self.write_out()
         self._new = None
@@ -259,6 +259,8 @@ class KeyIndexFile:
             self.end_ms = self.begin_ms + seconds * 1000
         self._write_heads(heads)
         self.file.pwrite(self._header(), 0)
+        if cut:
+            self.file.sync()
 
     def _write_heads(self, heads: array[int]) -> None:
         """Write the slots that differ; most of a sparse file stays untouched."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.files import FaultPlan, FaultyFiles, MemoryFiles
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER, FILLER_SIZE, pack_entry
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.mapped_file_list import MappedFileList
@@ -213,3 +213,19 @@ def test_a_cut_keeps_the_offset_of_a_queue_that_lost_its_first_files() -> None:
     queue.drop_before(600)
     queue.truncate_after(500)
     assert (queue.min_offset(600), queue.max_offset, queue.next_offset) == (5, 5, 5)
+
+
+def test_after_a_crash_only_a_queue_that_was_cut_waits_for_the_disk() -> None:
+    plan = FaultPlan()
+    disk = MemoryFiles()
+    filled(disk, 7).close()
+    for is_cut in (False, True):
+        if is_cut:  # an entry behind one that was lost
+            disk.open(FOLDER / f"{PER_FILE * ENTRY_SIZE:020d}").pwrite(pack_entry(900, SIZE, 0), 4 * ENTRY_SIZE)
+        plan.calls.clear()
+        mapped = MappedFileList(FOLDER, PER_FILE * ENTRY_SIZE, FaultyFiles(disk, plan))
+        mapped.load()
+        queue = ConsumeQueue("T", 0, mapped)
+        queue.recover(all_flushed=False)
+        assert (queue.max_offset, queue.is_flushed) == (7, False)
+        assert ("sync" in {call for call, _path in plan.calls}) == is_cut
