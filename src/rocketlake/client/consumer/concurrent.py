@@ -10,6 +10,7 @@ and comes again after `local_retry_ms`. Broadcasting has no retry: a failed mess
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from rocketlake.base.clock import Clock
@@ -50,7 +51,9 @@ class ConcurrentRunner:
         self._send_back = send_back
         self._hooks = hooks
         self._clock = clock
-        self._waiting: asyncio.Queue[tuple[ProcessQueue, list[StoredMessage]] | None] = asyncio.Queue()
+        self._waiting: deque[tuple[ProcessQueue, list[StoredMessage]]] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Workers without work; not an asyncio.Queue, which costs as much as the rest of a short listener's call."""
         self._is_stopping = False
 
     def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
@@ -62,36 +65,48 @@ class ConcurrentRunner:
     def stop(self) -> None:
         """Begin no further listener call; idle workers end now, busy ones after their call."""
         self._is_stopping = True
-        while not self._waiting.empty():
-            self._waiting.get_nowait()
-        for _ in range(self._config.concurrency):
-            self._waiting.put_nowait(None)
+        self._waiting.clear()
+        self._wake(len(self._idle))
 
     def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         """Hand pulled messages over, in pieces of `batch_size`."""
         size = self._config.batch_size
-        for start in range(0, len(messages), size):
-            self._waiting.put_nowait((held, list(messages[start : start + size])))
+        pieces = [(held, list(messages[start : start + size])) for start in range(0, len(messages), size)]
+        self._waiting.extend(pieces)
+        self._wake(len(pieces))
+
+    def _wake(self, count: int) -> None:
+        while count and self._idle:
+            worker = self._idle.popleft()
+            if not worker.done():
+                worker.set_result(None)
+                count -= 1
 
     async def _work(self) -> None:
-        while True:
-            piece = await self._waiting.get()
-            if piece is None or self._is_stopping:
-                return
-            held, batch = piece
-            if not held.dropped:
-                await self._consume(held, batch)
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting
+        while not self._is_stopping:
+            if not waiting:
+                idle = loop.create_future()
+                self._idle.append(idle)
+                await idle
+                continue
+            held, batch = waiting.popleft()
+            if held.dropped:
+                continue
+            held.start(batch, self._clock.monotonic())
+            answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
+            if answer is None or held.dropped:
+                # Not looked at, or another member owns the queue now and has got these messages again.
+                continue
+            if answer.count_done(len(batch)) == len(batch):
+                self._finish(held, batch)
+            else:
+                await self._settle(held, batch, answer)
 
-    async def _consume(self, held: ProcessQueue, batch: list[StoredMessage]) -> None:
-        held.start(batch, self._clock.monotonic())
-        answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
-        if answer is None or held.dropped:
-            # Not looked at, or another member owns the queue now and has got these messages again.
-            return
+    async def _settle(self, held: ProcessQueue, batch: list[StoredMessage], answer: ConsumeResult) -> None:
+        """Not all of the batch is done: the rest comes again, from its broker or from here."""
         done = answer.count_done(len(batch))
-        if done == len(batch):
-            self._finish(held, batch)
-            return
         unsettled = await self._give_back(held, batch[done:], answer)
         stuck = {message.queue_offset for message in unsettled}
         self._finish(held, [message for message in batch if message.queue_offset not in stuck])

@@ -68,11 +68,18 @@ class ListenerCall:
 
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
         """The listener's answer; what it raises comes out."""
+        return self.result(await self.begin(messages))
+
+    def begin(self, messages: list[StoredMessage]) -> Awaitable[Answer]:
+        """Start the listener; what it returns or raises comes out of what this returns."""
         if self._pool is None:
-            answer = await cast(Awaitable[Answer], self._listener(messages))
-        else:
-            loop = asyncio.get_running_loop()
-            answer = cast(Answer, await loop.run_in_executor(self._pool, self._listener, messages))
+            return cast("Awaitable[Answer]", self._listener(messages))
+        loop = asyncio.get_running_loop()
+        return cast("Awaitable[Answer]", loop.run_in_executor(self._pool, self._listener, messages))
+
+    @staticmethod
+    def result(answer: Answer) -> ConsumeResult:
+        """What the listener's answer means. TypeError when it is none."""
         if answer is None:
             return ConsumeResult.SUCCESS
         if not isinstance(answer, ConsumeResult):

@@ -53,7 +53,7 @@ async def consume(
         begun = clock.monotonic()
     try:
         # A list of its own: the listener may change it.
-        answer = await call(list(batch))
+        answer = call.result(await call.begin(list(batch)))
     except NotConsumed:
         return None
     except Exception:
