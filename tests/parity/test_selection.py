@@ -10,7 +10,7 @@ ENTRY = struct.Struct(">qiq")
 HEAD = struct.Struct(">iI20xq")
 MAGIC = 0xDAA320A7
 NUMBERS = ("count", "bytes", "is_full", "is_outside", "wanted_offset", "wanted_size", "gone_below")
-WIDE = (1 << 62, 1000, 1 << 40, 1000, 1 << 40)
+WIDE = (1 << 62, 1000, 1 << 40, 1000, 1 << 40, 1000, 1 << 40)
 """Limits nothing here reaches."""
 
 
@@ -70,7 +70,15 @@ def test_the_window_moves_to_where_a_record_lies(twin):
 
 
 @pytest.mark.parametrize(
-    "limits", [(0, 3, 1 << 40, 9, 9), (1 << 62, 9, 9, 3, 1 << 40), (0, 9, 300, 9, 9), (250, 9, 1 << 40, 2, 1 << 40)]
+    "limits",
+    [
+        (0, 9, 1 << 40, 3, 1 << 40, 9, 9),
+        (1 << 62, 9, 1 << 40, 9, 9, 3, 1 << 40),
+        (0, 9, 1 << 40, 9, 300, 9, 9),
+        (0, 9, 300, 9, 1 << 40, 9, 9),
+        (1 << 62, 3, 1 << 40, 9, 9, 9, 1 << 40),
+        (250, 9, 1 << 40, 9, 1 << 40, 2, 1 << 40),
+    ],
 )
 def test_limits_of_recent_and_of_old_records(twin, limits):
     data, entries = log_of([100] * 6)
@@ -81,7 +89,7 @@ def test_limits_of_recent_and_of_old_records(twin, limits):
 
 def test_the_first_message_is_taken_whatever_its_size(twin):
     data, entries = log_of([5000, 100])
-    trace, pieces = both(twin(NAME), (0, 1, 1, 1, 1), entries, [(memoryview(data), 0, len(data), None)])
+    trace, pieces = both(twin(NAME), (0, 1, 1, 1, 1, 1, 1), entries, [(memoryview(data), 0, len(data), None)])
     assert (trace[-1][0], len(pieces[0])) == (1, 5000)
 
 
@@ -141,7 +149,7 @@ def test_random_queues(twin, seed):
         )
         for _ in range(chance.randrange(5))
     ]
-    limits = chance.randrange(len(data)), *(chance.choice([1, 3, 500, 1 << 40]) for _ in range(4))
+    limits = chance.randrange(len(data)), *(chance.choice([1, 3, 500, 1 << 40]) for _ in range(6))
     both(twin(NAME), limits, bytes(packed), steps, match=chance.choice([None, lambda code: code % 2 == 0]))
 
 

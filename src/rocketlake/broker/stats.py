@@ -87,6 +87,7 @@ class BrokerStats(Service):
         self._rounds = 0
         self._items: dict[str, dict[str, Counter]] = {}
         self._put_counters: dict[str, tuple[Counter, tuple[Counter, ...]]] = {}
+        self._get_counters: dict[tuple[str, str], tuple[Counter, tuple[Counter, ...]]] = {}
 
     async def start(self) -> None:
         """Begin to take samples."""
@@ -117,12 +118,19 @@ class BrokerStats(Service):
     def count_get(self, group: str, topic: str, count: int, size: int) -> None:
         """A pull of the group got `count` messages of `size` bytes in all."""
         self.got_messages += count
+        of_size, of_count = self._get_counters.get((group, topic)) or self._find_get_counters(group, topic)
+        of_size.add(size)
+        for counter in of_count:
+            counter.add(count)
+
+    def _find_get_counters(self, group: str, topic: str) -> tuple[Counter, tuple[Counter, ...]]:
+        """The counters of the bytes, and those of the messages, that a group gets of a topic; looked up once."""
         key = f"{topic}@{group}"
-        self._counter(GROUP_GET_NUMS, key).add(count)
-        self._counter(GROUP_GET_SIZE, key).add(size)
-        self._counter(BROKER_GET_NUMS, self._cluster).add(count)
+        of_count = [self._counter(GROUP_GET_NUMS, key), self._counter(BROKER_GET_NUMS, self._cluster)]
         if not is_system_topic(topic):
-            self._counter(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster).add(count)
+            of_count.append(self._counter(BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, self._cluster))
+        found = self._get_counters[group, topic] = self._counter(GROUP_GET_SIZE, key), tuple(of_count)
+        return found
 
     def count_send_back(self, group: str, topic: str, *, is_dead: bool) -> None:
         """A consumer sent a message of `topic` back, for another try or to the dead letters."""
@@ -189,3 +197,4 @@ class BrokerStats(Service):
             for key in [key for key in counters if is_gone(key)]:
                 del counters[key]
         self._put_counters.clear()
+        self._get_counters.clear()

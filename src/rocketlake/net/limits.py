@@ -26,7 +26,7 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
-    write_high_bytes: int = 1024 * 1024
+    write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
     unsent_bytes: int = 64 * 1024 * 1024
     """Answers of held requests that wait for such a peer; above it the link is closed."""

@@ -35,10 +35,12 @@ class Fetch:
 
     def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
-        self._config = config
         self._residency = residency
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._memory_bytes = memory * config.memory_max_percent // 100
+        self._recent = config.transfer_count_max_memory, config.transfer_bytes_max_memory
+        self._old = config.transfer_count_max_disk, config.transfer_bytes_max_disk
+        self._scan_min = config.filter_bytes_max // ENTRY_SIZE
 
     def is_in_memory(self, physical_offset: int) -> bool:
         """True when a record is so recent that it is probably still in the page cache."""
@@ -65,7 +67,7 @@ class Fetch:
             return GetResult(status, next_offset=next_offset, min_offset=low, max_offset=high)
         selection = self._selection(max_messages, max_bytes)
         position = offset
-        scan_end = min(offset + max(self._config.filter_bytes_max // ENTRY_SIZE, max_messages), high)
+        scan_end = min(offset + max(self._scan_min, max_messages), high)
         cold: list[ColdPart] | None = None
         while position < scan_end and not selection.is_full:
             count = min(_ENTRIES_AT_ONCE, scan_end - position)
@@ -93,15 +95,9 @@ class Fetch:
         return GetResult(status, selection.pieces, position, low, high, selection.bytes, selection.count, cold or [])
 
     def _selection(self, max_messages: int, max_bytes: int) -> Selection:
-        config = self._config
         max_bytes = min(max(max_bytes, _BYTES_MIN), _BYTES_MAX)
-        return Selection(
-            self._log.max_offset - self._memory_bytes,
-            min(max_messages, config.transfer_count_max_memory),
-            min(max_bytes, config.transfer_bytes_max_memory),
-            min(max_messages, config.transfer_count_max_disk),
-            min(max_bytes, config.transfer_bytes_max_disk),
-        )
+        recent_from = self._log.max_offset - self._memory_bytes
+        return Selection(recent_from, max_messages, max_bytes, *self._recent, *self._old)
 
     def _collect(
         self,
@@ -137,7 +133,7 @@ class Fetch:
 
     def _cold_parts(self, entries: Bytes, done: int, match: MatchTag | None) -> list[ColdPart]:
         """All that must be read from disk for the entries from number `done` on that one answer may hold."""
-        config = self._config
+        count_max, bytes_max = self._recent
         parts: dict[ColdPart, None] = {}
         count = size_of_all = 0
         for offset, size, tag_code in unpack_entries(entries)[done:]:
@@ -146,7 +142,7 @@ class Fetch:
                 continue
             count += 1
             size_of_all += size
-            if count > config.transfer_count_max_memory or (parts and size_of_all > config.transfer_bytes_max_memory):
+            if count > count_max or (parts and size_of_all > bytes_max):
                 break
             position = offset - mapped.start
             if self._residency.sure_blocks(mapped, position, size) is None:

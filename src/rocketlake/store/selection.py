@@ -48,13 +48,22 @@ class Selection:
         "wanted_size",
     )
 
-    def __init__(self, recent_from: int, recent_count: int, recent_bytes: int, old_count: int, old_bytes: int) -> None:
-        """How many messages and bytes one answer may hold: of records at or behind `recent_from`, and of older ones."""
+    def __init__(
+        self,
+        recent_from: int,
+        count_max: int,
+        bytes_max: int,
+        recent_count: int,
+        recent_bytes: int,
+        old_count: int,
+        old_bytes: int,
+    ) -> None:
+        """How many messages and bytes one answer may hold, in all and of records before and from `recent_from` on."""
         self._recent_from = recent_from
-        self._recent_count = recent_count
-        self._recent_bytes = recent_bytes
-        self._old_count = old_count
-        self._old_bytes = old_bytes
+        self._recent_count = min(count_max, recent_count)
+        self._recent_bytes = min(bytes_max, recent_bytes)
+        self._old_count = min(count_max, old_count)
+        self._old_bytes = min(bytes_max, old_bytes)
         self._view = memoryview(b"")
         self._origin = 0
         self._end = 0

@@ -90,6 +90,9 @@ def test_deleted_topics_and_groups_are_forgotten(world: World) -> None:
     world.stats.forget_topic("T")
     assert world.stats.find("TOPIC_PUT_NUMS", "T") is None
     assert world.stats.find("GROUP_GET_NUMS", "T@g") is None
+    world.stats.count_get("g", "T", 3, 30)
+    got_anew = world.stats.find("GROUP_GET_NUMS", "T@g")
+    assert got_anew is not None and got_anew.total == 3
     world.stats.forget_group("h")
     assert world.stats.find("GROUP_GET_NUMS", "U@h") is None
 

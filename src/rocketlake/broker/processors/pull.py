@@ -29,7 +29,7 @@ from rocketlake.protocol.headers.pull import (
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
     PullHeader,
-    PullReplyHeader,
+    pull_reply_fields,
 )
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -39,7 +39,6 @@ from rocketlake.store.results import GetResult, GetStatus
 __all__ = ["Pull"]
 
 _CODE_OF = {
-    GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
@@ -116,16 +115,11 @@ class Pull:
             self._stats.count_get(header.consumer_group, topic.name, result.count, result.bytes)
         return Reply(
             code,
-            PullReplyHeader(
-                suggest_which_broker_id=0,
-                next_begin_offset=result.next_offset,
-                min_offset=result.min_offset,
-                max_offset=result.max_offset,
-                topic_sys_flag=topic.sys_flag,
-                group_sys_flag=group.sys_flag,
-            ),
             body=_body(result),
             remark=result.status.name,
+            fields=pull_reply_fields(
+                result.next_offset, result.min_offset, result.max_offset, topic.sys_flag, group.sys_flag
+            ),
         )
 
     def _check_target(self, request: Request, header: PullHeader) -> tuple[GroupConfig, TopicConfig]:
@@ -255,7 +249,16 @@ class Pull:
         return HELD
 
     def _serve_again(self, request: Request, header: PullHeader) -> None:
-        """Answer a held request by what is there now."""
+        """Answer a held request by what is there now; to a peer that does not read, that there is nothing.
+
+        It holds many pulls perhaps, and all their records would wait in memory. Its next pull waits until it reads.
+        """
+        if not request.link.writable:
+            low = self._store.min_offset(header.topic, header.queue_id)
+            high = self._store.max_offset(header.topic, header.queue_id)
+            fields = pull_reply_fields(header.queue_offset, low, high, 0, 0)
+            request.answer(Reply(ResponseCode.PULL_NOT_FOUND, fields=fields, remark="the link is full"))
+            return
         request.answer(_as_reply(run_handler(lambda again: self._serve(again, header, first_pass=False), request)))
 
     def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
@@ -286,6 +289,8 @@ def _body(result: GetResult) -> Body:
 
 
 def _code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
+    if status is GetStatus.FOUND:  # the usual one first: an Enum hashes slowly
+        return ResponseCode.SUCCESS
     if status in _EMPTY_QUEUE:
         return ResponseCode.PULL_OFFSET_MOVED if asked_offset != 0 else ResponseCode.PULL_NOT_FOUND
     return _CODE_OF[status]

@@ -53,3 +53,17 @@ class PullReplyHeader(Header, kw_only=True):
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
     forbidden_type: Int32 | None = None
+
+
+def pull_reply_fields(
+    next_offset: int, min_offset: int, max_offset: int, topic_sys_flag: int, group_sys_flag: int
+) -> dict[str, str]:
+    """A PullReplyHeader as it goes on the wire, for who writes many: from the master, nothing mapped or forbidden."""
+    return {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_offset),
+        "minOffset": str(min_offset),
+        "maxOffset": str(max_offset),
+        "topicSysFlag": str(topic_sys_flag),
+        "groupSysFlag": str(group_sys_flag),
+    }

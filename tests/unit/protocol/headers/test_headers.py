@@ -14,6 +14,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header, from_fields, to_fields
 from rocketlake.protocol.headers.admin_group import ConsumeStatsHeader
 from rocketlake.protocol.headers.offset import SearchOffsetHeader
+from rocketlake.protocol.headers.pull import PullReplyHeader, pull_reply_fields
 from rocketlake.protocol.headers.send import (
     SendHeader,
     SendHeaderV2,
@@ -114,3 +115,15 @@ def test_hosts_are_ip_colon_port() -> None:
     for bad in ("10.0.0.1", "host:port", ""):
         with pytest.raises(UsageError):
             parse_host_text(bad)
+
+
+def test_the_fields_of_a_pull_answer_are_those_of_its_header() -> None:
+    header = PullReplyHeader(
+        suggest_which_broker_id=0,
+        next_begin_offset=2**62,
+        min_offset=1,
+        max_offset=3,
+        topic_sys_flag=4,
+        group_sys_flag=5,
+    )
+    assert pull_reply_fields(2**62, 1, 3, 4, 5) == to_fields(header)
