@@ -14,11 +14,11 @@ GOLDEN = sorted((Path(__file__).parents[1] / "golden/stores/apache-5.3.3-clean/c
 ALL = 2**62
 
 
-def passed(twin, data, base, check_crc=True, *, below=ALL, index_below=ALL, ends=()):
+def passed(twin, data, base, check_crc=True, *, below=ALL, index_below=ALL, safe_end=0, ends=()):
     """Skip with both forms; they must agree in all they tell. Gives (bytes passed, last store time, queues seen)."""
     results = []
     for form in (twin(NAME).source, twin(NAME).compiled):
-        known = form.KnownRecords(below, index_below)
+        known = form.KnownRecords(below, index_below, safe_end)
         for topic, queue_id, end in ends:
             known.queues.setdefault(topic, {})[queue_id] = form.QueueEnd(end)
         taken = known.skip(memoryview(data).toreadonly(), base, check_crc)
@@ -87,6 +87,15 @@ def test_a_record_that_its_queue_or_the_index_lacks_ends_it(twin, seed):
     flat = [(topic, queue_id, end) for (topic, queue_id), end in ends.items()]
     result = passed(twin, data, base, below=below, index_below=index_below, ends=flat)
     assert (base + result[0], result[2]) == (expected, seen)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_below_the_safe_end_checksums_are_not_worked_out(twin, seed):
+    data, base = damaged(random.Random(seed))
+    unchecked = scan(memoryview(data), base, False, ())[1]
+    checked = scan(memoryview(data), base, True, ())[1]
+    assert passed(twin, data, base, safe_end=base + len(data))[0] == unchecked
+    assert passed(twin, data, base, safe_end=base + checked)[0] == checked
 
 
 @pytest.mark.parametrize("length", range(0, 300))

@@ -14,6 +14,7 @@ cdef class KnownRecords:
     cdef public dict queues
     cdef long long _below
     cdef long long _index_below
+    cdef long long _safe_end
     cdef object _view
     cdef const unsigned char[::1] _bytes
 
@@ -25,6 +26,7 @@ cdef class KnownRecords:
         born_more=cython.longlong, body=cython.longlong, queue_id=cython.longlong, queue_offset=cython.longlong,
         body_size=cython.longlong, topic=cython.longlong, topic_size=cython.longlong, properties=cython.longlong,
         properties_size=cython.longlong, kind=cython.longlong, queue=QueueEnd, queues=dict, text=bytes,
+        is_checked=cython.bint,
     )
     cdef long long _known_size(self, long long start, long long left, long long own_offset, bint check_crc) except -1
 

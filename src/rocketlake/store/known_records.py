@@ -48,16 +48,21 @@ class QueueEnd:
 class KnownRecords:
     """What queues and index have."""
 
-    __slots__ = ("_below", "_bytes", "_index_below", "_view", "last_store_ms", "queues")
+    __slots__ = ("_below", "_bytes", "_index_below", "_safe_end", "_view", "last_store_ms", "queues")
 
-    def __init__(self, below: int, index_below: int) -> None:
-        """Records that start below `below` are known whatever they are; the index has those below `index_below`."""
+    def __init__(self, below: int, index_below: int, safe_end: int) -> None:
+        """Records that start below `below` are known whatever they are; the index has those below `index_below`.
+
+        The body's checksum tells where a log ends. Below `safe_end` it does not end, and of a record that consumers can
+        read already, a wrong one would change nothing: there it is not worked out.
+        """
         self.last_store_ms = 0
         """Store time of the last record passed, 0 without one."""
         self.queues: dict[bytes, dict[int, QueueEnd]] = {}
         """Topic -> queue id -> end."""
         self._below = below
         self._index_below = index_below
+        self._safe_end = safe_end
         self._view = _NOTHING
         self._bytes = _NOTHING  # the same; the compiled form reads it without Python objects
 
@@ -115,7 +120,8 @@ class KnownRecords:
                 text = bytes(self._view[properties:end])
                 if b"KEYS\x01" in text or b"UNIQ_KEY\x01" in text:
                     return 0
-        if check_crc and body_size > 0 and self._crc(body, body_size) != self._number(start + 8):
+        is_checked = check_crc and own_offset + size > self._safe_end
+        if is_checked and body_size > 0 and self._crc(body, body_size) != self._number(start + 8):
             return 0
         if queue is not None:
             queue.is_seen = True

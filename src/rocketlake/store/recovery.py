@@ -199,7 +199,7 @@ class Recovery:
         take any page that was not synced): then the walk is done again from the file before.
         """
         while True:
-            known = self._known_records(dispatched)
+            known = self._known_records(dispatched, safe_end)
             walk = LogWalk(
                 self._log,
                 self._log.list.files[start].start,
@@ -214,10 +214,10 @@ class Recovery:
                 return walk.end
             start -= 1
 
-    def _known_records(self, dispatched: int) -> KnownRecords:
+    def _known_records(self, dispatched: int, safe_end: int) -> KnownRecords:
         """What queues and index have at the begin of a walk."""
         index_below = self._index.last_physical_offset if self._config.index_enabled else _NO_LIMIT
-        known = KnownRecords(dispatched, index_below)
+        known = KnownRecords(dispatched, index_below, safe_end)
         for queue in self._table:
             ends = known.queues.setdefault(queue.topic.encode("utf-8", "surrogateescape"), {})
             ends[queue.queue_id] = QueueEnd(queue.max_physical_offset)

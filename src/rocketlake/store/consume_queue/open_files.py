@@ -13,15 +13,23 @@ All calls belong to the thread of the store, except `sync`, which a worker may c
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 from rocketlake.base.files import File, Files
 
-__all__ = ["OpenFiles", "QueueFile"]
+__all__ = ["OpenFiles", "QueueFile", "descriptors_to_spare"]
 
 Bytes = bytes | bytearray | memoryview
 
 _NEW_FOLDERS = 3  # the queue's, the topic's, and the one of all queues may all be new
+_LIMIT_LEAST, _LIMIT_MOST = 512, 20_000
+
+
+def descriptors_to_spare() -> int:
+    """How many queue files may be open: half of what the process may have (`ulimit -n`), the rest is for links."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _LIMIT_MOST if soft < 0 else max(_LIMIT_LEAST, min(soft // 2, _LIMIT_MOST))
 
 
 class OpenFiles:

@@ -15,7 +15,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
-from rocketlake.store.consume_queue.open_files import OpenFiles
+from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.mapped_file import MappedFile
@@ -26,8 +26,7 @@ __all__ = ["BadQueueName", "ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
-_OPEN_FILES_MAX = 512
-_TAIL_BYTES_MAX = 4 * 1024 * 1024
+_TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: what a start after a kill must dispatch again
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -45,16 +44,19 @@ class ConsumeQueueTable:
         files: Files,
         *,
         file_size: int = 300_000 * ENTRY_SIZE,
-        open_files_max: int = _OPEN_FILES_MAX,
+        open_files_max: int = 0,
         tail_bytes_max: int = _TAIL_BYTES_MAX,
     ) -> None:
-        """`file_size` is rounded up to whole entries; `tail_bytes_max` of all queues may wait in memory."""
+        """`file_size` is rounded up to whole entries; `tail_bytes_max` of all queues may wait in memory.
+
+        `open_files_max` 0: as many as this process may, less what connections need.
+        """
         self.folder = folder
         self.file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
         self.min_physical = 0
         """Where the commit log starts: entries below it count as gone."""
         self._disk = files
-        self._open = OpenFiles(files, open_files_max)
+        self._open = OpenFiles(files, open_files_max or descriptors_to_spare())
         self._tails = Tails(tail_bytes_max)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
