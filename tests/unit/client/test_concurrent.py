@@ -12,32 +12,21 @@ from rocketlake.base.service import Service
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
 from rocketlake.client.consumer.listener import Answer, ConsumeResult, ListenerCall
-from rocketlake.client.consumer.offset_store import RemoteOffsets
-from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.consumer.running import NotConsumed
-from rocketlake.client.hooks import ConsumeEvent, Hooks
+from rocketlake.client.hooks import ConsumeEvent
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.message_queue import MessageQueue
-
-QUEUE = MessageQueue("T", "b", 0)
+from tests.unit.client.runner_stage import RunnerStage
 
 
-def messages(*offsets: int) -> list[StoredMessage]:
-    return [StoredMessage("T", str(n).encode(), broker_name="b", queue_offset=n) for n in offsets]
-
-
-class Stage:
+class Stage(RunnerStage):
     """A runner with one queue in hand, and what it sent back."""
 
     def __init__(self, clock: ManualClock, service: Service, *, broadcasting: bool = False, **settings: int) -> None:
-        self.clock = clock
+        super().__init__(clock)
         self.seen: list[list[int]] = []
         self.sent_back: list[tuple[int, int]] = []
         self.send_back_works = True
         self.answers: dict[int, Answer | Exception | asyncio.Event] = {}
-        self.hooks = Hooks()
-        self.held = ProcessQueue(QUEUE)
-        self.offsets = RemoteOffsets(self._nowhere, self._nothing)
         self.runner = ConcurrentRunner(
             ListenerCall(self.listen, threads=1),
             group="g",
@@ -48,12 +37,6 @@ class Stage:
             clock=clock,
         )
         self.workers = self.runner.start(service.spawn, lambda: [self.held])
-
-    async def _nowhere(self, queue: MessageQueue) -> int:
-        return -1
-
-    async def _nothing(self, queue: MessageQueue, offset: int) -> None:
-        return None
 
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.seen.append([message.queue_offset for message in batch])
@@ -69,16 +52,6 @@ class Stage:
         if self.send_back_works:
             self.sent_back.append((message.queue_offset, level))
         return self.send_back_works
-
-    async def consume(self, *offsets: int) -> None:
-        batch = messages(*offsets)
-        self.held.add(batch)
-        self.runner.submit(self.held, batch)
-        await self.clock.settle()
-
-    @property
-    def committed(self) -> int:
-        return self.offsets.memory(QUEUE)
 
 
 MakeStage = Callable[..., Stage]

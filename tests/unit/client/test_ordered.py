@@ -11,21 +11,17 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.service import Service
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.listener import Answer, ConsumeResult, ListenerCall
-from rocketlake.client.consumer.offset_store import RemoteOffsets
 from rocketlake.client.consumer.ordered import OrderedRunner
-from rocketlake.client.consumer.process_queue import ProcessQueue
-from rocketlake.client.hooks import Hooks
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from tests.unit.client.runner_stage import RunnerStage
 
-QUEUE = MessageQueue("T", "b", 0)
 
-
-class Stage:
+class Stage(RunnerStage):
     """A runner with one locked queue in hand."""
 
     def __init__(self, clock: ManualClock, service: Service, **settings: int) -> None:
-        self.clock = clock
+        super().__init__(clock)
         self.seen: list[int] = []
         self.running = 0
         self.entered = asyncio.Event()
@@ -33,9 +29,7 @@ class Stage:
         self.lock_granted = True
         self.lock_requests = 0
         self.answers: dict[int, list[ConsumeResult | Exception | None]] = {}
-        self.held = ProcessQueue(QUEUE)
         self.held.locked = True
-        self.offsets = RemoteOffsets(self._nowhere, self._nothing)
         self.runner = OrderedRunner(
             ListenerCall(self.listen, threads=1),
             group="g",
@@ -43,16 +37,10 @@ class Stage:
             offsets=self.offsets,
             resend=self.resend,
             lock=self.lock,
-            hooks=Hooks(),
+            hooks=self.hooks,
             clock=clock,
         )
         self.workers = self.runner.start(service.spawn, lambda: [self.held])
-
-    async def _nowhere(self, queue: MessageQueue) -> int:
-        return -1
-
-    async def _nothing(self, queue: MessageQueue, offset: int) -> None:
-        return None
 
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.running += 1
@@ -74,16 +62,6 @@ class Stage:
     async def resend(self, message: StoredMessage, limit: int) -> bool:
         self.given_up.append(message.queue_offset)
         return True
-
-    async def consume(self, *offsets: int) -> None:
-        batch = [StoredMessage("T", b"x", broker_name="b", queue_offset=n) for n in offsets]
-        self.held.add(batch)
-        self.runner.submit(self.held, batch)
-        await self.clock.settle()
-
-    @property
-    def committed(self) -> int:
-        return self.offsets.memory(QUEUE)
 
 
 MakeStage = Callable[..., Stage]
