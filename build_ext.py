@@ -37,6 +37,7 @@ KERNELS = (
 )
 
 SOURCE = Path("src")
+BUILD = "build/cython"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -58,17 +59,27 @@ def extensions() -> list[Any]:
 
     found = [Extension(name, [str(source_of(name))], extra_compile_args=["-O2"]) for name in COMPILED]
     found += [Extension(name, [str(kernel_of(name))], extra_compile_args=["-O3"]) for name in KERNELS]
+    # A changed .pxd changes how its classes lie in memory: whatever was compiled against the old one must go, too.
+    types = [str(path) for path in sorted(SOURCE.rglob("*.pxd"))]
     built: list[Any] = cythonize(
         found,
         include_path=[str(SOURCE)],
-        build_dir="build/cython",
+        build_dir=BUILD,
         compiler_directives=DIRECTIVES,
         annotate=os.environ.get("ROCKETLAKE_ANNOTATE") == "1",
         quiet=True,
+        force=_is_any_older(types),
     )
     for extension in built:  # not before: cythonize makes new objects and forgets this
+        extension.depends = [*extension.depends, *types]
         extension.optional = os.environ.get("ROCKETLAKE_COMPILED") != "1"
     return built
+
+
+def _is_any_older(types: list[str]) -> bool:
+    """Was anything translated before the newest .pxd was written?"""
+    newest = max(Path(path).stat().st_mtime for path in types)
+    return any(path.stat().st_mtime < newest for path in Path(BUILD).rglob("*.c"))
 
 
 def source_of(name: str) -> Path:

@@ -159,6 +159,7 @@ class Broker:
     def _serve_send_runs(self, send: Send, limits: NetLimits) -> None:
         """Have plain sends served by the chunk, if the kernel for it was compiled."""
         if not has_kernel("rocketlake.broker.plain_send"):
+            _log.info("broker/plain_send.pyx is not compiled: sends are served one by one, which takes more CPU")
             return
         from rocketlake.broker.send_runs import SendRuns
 

@@ -173,8 +173,8 @@ class Link(asyncio.Protocol):
         self._in_chunk = True
         try:
             return run(self, ready, now)
-        except Exception:  # our bug; the ordinary path serves it all, better twice than never
-            log.exception("a run of requests from %s failed", self.address)
+        except Exception as problem:  # our bug; the ordinary path serves it all, better twice than never
+            self._warnings.warn("run", "a run of requests from %s failed: %r", self.address, problem)
             return 0
         finally:
             self._in_chunk = False
