@@ -36,6 +36,8 @@ class Fetch:
     def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
         self._residency = residency
+        self._mapped: MappedFile | None = None
+        """The file that the last record came from; most often the next one does, too."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._memory_bytes = memory * config.memory_max_percent // 100
         self._recent = config.transfer_count_max_memory, config.transfer_bytes_max_memory
@@ -66,6 +68,8 @@ class Fetch:
         if status is not None:
             return GetResult(status, next_offset=next_offset, min_offset=low, max_offset=high)
         selection = self._selection(max_messages, max_bytes)
+        if (mapped := self._mapped) is not None and not mapped.closed:
+            self._show(selection, mapped, None if wait else self._residency.blocks(mapped))
         position = offset
         scan_end = min(offset + max(self._scan_min, max_messages), high)
         cold: list[ColdPart] | None = None
@@ -124,7 +128,11 @@ class Fetch:
             sure = None if wait else self._residency.sure_blocks(mapped, offset - mapped.start, size)
             if sure is None and not wait:
                 return done, [] if selection.count else self._cold_parts(entries, done, match)
-            selection.show(mapped.view, mapped.start, mapped.start + mapped.committed, sure)
+            self._show(selection, mapped, sure)
+
+    def _show(self, selection: Selection, mapped: MappedFile, sure: bytearray | None) -> None:
+        self._mapped = mapped
+        selection.show(mapped.view, mapped.start, mapped.start + mapped.committed, sure)
 
     def _find(self, offset: int, size: int) -> MappedFile | None:
         """The file of a record, None if it is gone or not there yet."""

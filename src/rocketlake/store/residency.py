@@ -40,11 +40,8 @@ class Residency:
         self._sure_until = 0.0
         self._read_until: dict[ColdPart, float] = {}  # of the worker
 
-    def sure_blocks(self, mapped: MappedFile, position: int, size: int) -> bytearray | None:
-        """The blocks of a file, 1 for each that may be looked at in this turn of the loop, these bytes among them.
-
-        None: they must be read from disk first.
-        """
+    def blocks(self, mapped: MappedFile) -> bytearray:
+        """The blocks of a file, 1 for each that may be looked at in this turn of the loop."""
         now = self._clock.monotonic()
         if now >= self._sure_until:
             self._sure.clear()
@@ -52,6 +49,11 @@ class Residency:
         sure = self._sure.get(mapped.start)
         if sure is None:
             sure = self._sure[mapped.start] = bytearray(-(-mapped.size // BLOCK_BYTES))
+        return sure
+
+    def sure_blocks(self, mapped: MappedFile, position: int, size: int) -> bytearray | None:
+        """`blocks`, if these bytes may be looked at; None: they must be read from disk first."""
+        sure = self.blocks(mapped)
         first, end = position >> BLOCK_BITS, (position + size - 1 >> BLOCK_BITS) + 1
         if 0 in sure[first:end]:
             _path, start, length = self.cold_part(mapped, position, size)
