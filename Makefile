@@ -45,8 +45,8 @@ check: install   ## lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: install   ## speed beside Apache RocketMQ on this machine; JSON to bench/results
-	$(BIN)/python -m bench
+bench: install   ## speed beside Apache RocketMQ on this machine, 45 min; JSON to bench/results (BENCH="--quick --only producer-64")
+	$(BIN)/python -m bench $(BENCH)
 
 docs: install    ## generate the reference pages under docs/reference
 	$(BIN)/python -m docs.generate

@@ -54,7 +54,7 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = 60, pause: 
         time.sleep(pause)
 
 
-def wait_for_sends(side: Side, more: int = 100) -> None:
+def wait_for_sends(side: Side, more: int = 100, seconds: float = 60) -> None:
     """Wait until the broker stored some messages: the client runs."""
     before = side.counts()[0]
-    wait_until(lambda: side.counts()[0] >= before + more, "first sends", pause=0.2)
+    wait_until(lambda: side.counts()[0] >= before + more, f"first {more} sends", seconds, pause=0.2)
