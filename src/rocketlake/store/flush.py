@@ -12,6 +12,7 @@ Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommit-, FlushRealT
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 
@@ -43,6 +44,8 @@ class LogSync:
         """Every record stored at or before this time is safe (for the checkpoint)."""
         self.commit_first: Callable[[], object] = _nothing
         """Called before each sync; carries the write pool into the files when senders wait. May raise OSError."""
+        self.zero_step = 0
+        """So many zeros at a time are written ahead while syncs are small; 0: none."""
         self.on_flushed: Callable[[], object] = _nothing
         self.on_failure: Callable[[str], object] = _unheard
         self._log = log
@@ -52,6 +55,7 @@ class LogSync:
         """Syncs the worker has and has not reported yet, oldest first: at most one of them waits for its turn."""
         self._worker_failed = False
         self._ended = False
+        self._last_end = log.flushed_offset
 
     def stop(self) -> None:
         """Begin no more syncs; those the worker has end as usual."""
@@ -75,9 +79,19 @@ class LogSync:
         if last is not None and is_waiting:
             last.due = due  # the worker may have taken the former one just now: `_synced` looks
             return
+        if self.zero_step:
+            self._zero_ahead(job.end - self._last_end)
+        self._last_end = job.end
         sync = _Sync(due)
         self._given.append(sync)
         self._worker.submit(lambda: self._run(sync), lambda _result, error: self._synced(sync, error))
+
+    def _zero_ahead(self, size: int) -> None:
+        """A sync of `size` bytes begins. Large ones are better off without: every byte is written twice."""
+        last = self._log.last
+        if last is not None and size < self.zero_step // 4:
+            with contextlib.suppress(OSError):  # an append of real bytes will meet the error and tell it
+                last.zero_ahead(self.zero_step)
 
     def _run(self, sync: _Sync) -> None:
         """The sync itself, on the worker."""

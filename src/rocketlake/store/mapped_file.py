@@ -35,6 +35,7 @@ class MappedFile:
         "_buffer",
         "_filled",
         "_view",
+        "_zeroed",
         "closed",
         "committed",
         "file",
@@ -62,6 +63,7 @@ class MappedFile:
         self._buffer: memoryview | None = None
         self._filled = 0
         self._view: memoryview | None = None
+        self._zeroed = 0
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -152,6 +154,17 @@ class MappedFile:
         buffer, self._buffer = self._buffer, None
         return buffer
 
+    def zero_ahead(self, step: int) -> None:
+        """Have written zeros behind `wrote`, half a `step` at least. OSError: then there are fewer.
+
+        What is appended over them takes no new blocks, so its sync need not wait for the file system's journal.
+        """
+        begin = max(self._zeroed, self.wrote)
+        end = min(begin + step, self.size)
+        if self._buffer is None and begin < end and begin - self.wrote < step // 2:
+            self.file.pwrite(bytes(end - begin), begin)
+            self._zeroed = end
+
     def erase_tail(self) -> None:
         """Make everything behind `wrote` zero, so that no torn or outdated record can ever be read again.
 
@@ -161,6 +174,7 @@ class MappedFile:
             self.file.truncate(self.wrote)
             self.file.truncate(self.size)
             self._view = None
+            self._zeroed = 0
         except OSError as error:
             raise StoreError(
                 f"cannot erase a torn write: {error}", path=str(self.path), offset=self.start + self.wrote

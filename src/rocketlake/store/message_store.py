@@ -52,6 +52,7 @@ _log = get_logger(__name__)
 _NOT_STARTED = "the store is not started"
 _STOPPED = "the store is stopped"
 _RETRY_SECONDS = 1.0
+_ZERO_STEP = 256 * 1024
 
 
 class MessageStore(Service):
@@ -105,6 +106,7 @@ class MessageStore(Service):
         config, clock, workers = self.config, self._clock, self._workers
         self._sync = LogSync(self.log.list, workers["flush"], lambda: self.log.last_store_ms)
         self._sync.on_flushed = self._dispatch_readable
+        self._sync.zero_step = _ZERO_STEP if config.sync_flush else 0
         self._group = GroupCommit(self._sync, clock)
         self._timed = TimedFlush(self._sync, config, clock)
         self._pool_commit = PoolCommit(self._commit_pool, config, clock)

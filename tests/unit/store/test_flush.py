@@ -168,6 +168,25 @@ def test_a_failed_sync_tells_all_waiters_and_is_never_repeated(parts: Parts) -> 
     assert parts.syncs == 1
 
 
+@pytest.mark.parametrize(("size", "pwrites"), [(100, 2), (16 * PAGE, 1)])
+def test_only_small_syncs_have_zeros_written_ahead(parts: Parts, size: int, pwrites: int) -> None:
+    parts.sync.zero_step = 64 * PAGE
+    parts.append(size)
+    parts.sync.start()
+    assert [call for call, _ in parts.files.plan.calls].count("pwrite") == pwrites
+
+
+def test_a_disk_too_full_for_zeros_is_told_by_an_append_not_by_a_sync(parts: Parts) -> None:
+    parts.sync.zero_step = 64 * PAGE
+    end = parts.append(100)
+    parts.files.plan.add(Fault("pwrite", error=errno.ENOSPC))
+    parts.sync.start()
+    parts.worker.run_all()
+    assert parts.log.flushed_offset == end
+    with pytest.raises(OSError, match="No space"):
+        parts.append(100)
+
+
 # -- group commit ------------------------------------------------------------------------------------------------------
 
 

@@ -163,3 +163,47 @@ def test_a_torn_write_is_erased_on_a_real_disk_while_a_view_is_held(tmp_path: Pa
     assert held is not None
     assert bytes(held) == b"good"
     assert bytes(mapped.view[:9]) == b"goodmore\0"
+
+
+def test_zeros_go_ahead_of_what_is_appended_a_step_at_a_time() -> None:
+    files = FaultyFiles(MemoryFiles())
+    mapped = new_file(files)
+    writes = []
+    for _ in range(5):
+        mapped.append(b"x" * PAGE)
+        files.plan.calls.clear()
+        mapped.zero_ahead(4 * PAGE)
+        mapped.zero_ahead(4 * PAGE)
+        writes.append(len(files.plan.calls))
+    assert writes == [1, 0, 0, 1, 0]
+    assert bytes(mapped.view) == b"x" * 5 * PAGE + bytes(SIZE - 5 * PAGE)
+
+
+def test_zeros_go_no_further_than_the_file() -> None:
+    files = FaultyFiles(MemoryFiles())
+    mapped = new_file(files)
+    mapped.append(b"x" * (mapped.size - 10))
+    mapped.zero_ahead(PAGE)
+    mapped.zero_ahead(PAGE)
+    assert [call for call, _ in files.plan.calls].count("pwrite") == 2
+    assert mapped.file.size == mapped.size
+
+
+def test_after_a_torn_write_zeros_are_written_anew() -> None:
+    files = FaultyFiles(MemoryFiles())
+    mapped = new_file(files)
+    mapped.zero_ahead(64)
+    files.plan.add(Fault("pwrite", keep_bytes=5, times=1))
+    with pytest.raises(OSError, match="Input/output"):
+        mapped.append(b"x" * 10)
+    files.plan.calls.clear()
+    mapped.zero_ahead(64)
+    assert [call for call, _ in files.plan.calls] == ["pwrite"]
+
+
+def test_a_write_buffer_needs_no_zeros_in_the_file() -> None:
+    files = FaultyFiles(MemoryFiles())
+    mapped = new_file(files)
+    mapped.lend_buffer(memoryview(bytearray(mapped.size)))
+    mapped.zero_ahead(64)
+    assert "pwrite" not in [call for call, _ in files.plan.calls]
