@@ -24,6 +24,7 @@ COMPILED = (
     "rocketlake.protocol.command",
     "rocketlake.protocol.frame",
     "rocketlake.protocol.header_binary",
+    "rocketlake.store.consume_queue.entry",
     "rocketlake.store.consume_queue.tail",
     "rocketlake.store.dispatch_scan",
     "rocketlake.store.key_index.chains",

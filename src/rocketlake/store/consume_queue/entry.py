@@ -3,12 +3,14 @@
 Owns        its bytes: physical offset, record size, tag code; which entries count as written.
 Must not know   files, queues.
 
-Bytes: docs/internals/store_layout.md, "Consume queue". Not compiled: `struct` does all the work here.
+Bytes: docs/internals/store_layout.md, "Consume queue". Twin: entry.pxd.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 
 __all__ = ["ENTRY_SIZE", "FILLER", "FILLER_SIZE", "is_filler", "pack_entry", "unpack_entries", "valid_count"]
 
@@ -17,6 +19,8 @@ FILLER_SIZE = 0x7FFFFFFF
 """Record size in an entry that stands for nothing: it fills a queue that starts in the middle of a file."""
 
 _ENTRY = struct.Struct(">qiq")
+_WORDS = 5
+_SWAPS = sys.byteorder == "little"  # entries are big-endian
 FILLER = _ENTRY.pack(0, FILLER_SIZE, 0)
 
 
@@ -36,10 +40,18 @@ def is_filler(physical_offset: int, size: int) -> bool:
 
 
 def valid_count(data: bytes | memoryview) -> int:
-    """How many entries from the start were written: the first with a negative offset or no size ends them."""
+    """How many entries from the start were written: the first with a negative offset or no size ends them.
+
+    `data` must be whole entries.
+    """
+    words = array("i")  # five to an entry
+    words.frombytes(data)
+    if _SWAPS:
+        words.byteswap()
+    numbers = words
     count = 0
-    for physical_offset, size, _tag_code in _ENTRY.iter_unpack(data):
-        if physical_offset < 0 or size <= 0:
+    for at in range(0, len(words), _WORDS):
+        if numbers[at] < 0 or numbers[at + 2] <= 0:
             break
         count += 1
     return count
