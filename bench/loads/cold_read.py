@@ -49,6 +49,8 @@ def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
             "rate": rate,
             "quiet_p99_ms": quiet["generator_p99_ms"],
             "busy_p99_ms": busy["generator_p99_ms"],
+            # The generator's own lateness: what of it is a want of processors (a JVM reads meanwhile), not the broker.
+            "busy_late_p99_ms": busy["generator_late_ms_p99"],
             "p99_ratio": round(busy["generator_p99_ms"] / quiet["generator_p99_ms"], 2),
             "still_behind": max(0, plan.cold_messages - received),
             "read_from_disk_mb": round((disk_bytes_read(side.broker_pid) - read_before) / 1e6, 1),
@@ -69,6 +71,7 @@ LOADS = (
             Figure("p99_ratio", "p99 of sends, with / without the reader", 2.0, None, "lower", "ours"),
             Figure("quiet_p99_ms", "p99 without, ms", better="lower"),
             Figure("busy_p99_ms", "p99 with, ms", better="lower"),
+            Figure("busy_late_p99_ms", "of it the generator's own delay, p99, ms", better="lower"),
             Figure("read_from_disk_mb", "read from disk, MB"),
             Figure("still_behind", "messages the reader was still behind at the end"),
         ),
