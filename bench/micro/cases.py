@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,14 @@ from rocketlake.codec import property_text, record, record_batch
 from rocketlake.codec.host import encode_host
 from rocketlake.model.message import Message
 from rocketlake.protocol import frame
+from rocketlake.protocol.command import Command
 from rocketlake.store import dispatch_scan
+from rocketlake.store.consume_queue.entry import pack_entry, valid_count
+from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.key_index import layout
+from rocketlake.store.key_index.chains import NewEntries
+from rocketlake.store.known_records import KnownRecords
+from rocketlake.store.selection import Selection
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 LOG = GOLDEN / "stores" / "apache-5.3.3-clean" / "commitlog" / "00000000000000000000"
@@ -23,7 +30,7 @@ Case = tuple[str, Callable[[], object], int]
 
 def cases() -> list[Case]:
     """All rows."""
-    return [*text_cases(), *record_cases(), *frame_cases(), *store_cases()]
+    return [*text_cases(), *record_cases(), *frame_cases(), *store_cases(), *queue_cases(), *read_cases()]
 
 
 def text_cases() -> list[Case]:
@@ -60,6 +67,8 @@ def record_cases() -> list[Case]:
         ("record.decode_records, per record", lambda: record.decode_records(log), len(record.decode_records(log))),
         ("record_batch.encode_batch, per message", lambda: record_batch.encode_batch(batch), len(batch)),
         ("record_batch.decode_batch, per message", lambda: record_batch.decode_batch(packed), len(batch)),
+        ("message.Message", lambda: Message("TopicTest", body, tags="TagA", keys="key"), 1),
+        ("command.Command", lambda: Command(310, opaque=1, body=body), 1),
     ]
 
 
@@ -92,4 +101,44 @@ def store_cases() -> list[Case]:
             1,
         ),
         ("key_index.layout.key_hash", lambda: layout.key_hash(key), 1),
+    ]
+
+
+def queue_cases() -> list[Case]:
+    entries = b"".join(pack_entry(1000 * number, 1000, 7) for number in range(32))
+    tail = QueueTail(Tails(1 << 20))
+    slots = 1000
+    new = NewEntries(slots, memoryview(bytes(layout.file_size(slots, 64))), slots)
+    pairs = array("q", (number for pair in range(32) for number in (pair * 7919, pair)))
+
+    def take() -> None:
+        tail.tail_room = len(entries)
+        tail.take_run(tail.max_offset, entries, tail.max_physical_offset + 32_000)
+        tail.drop_tail()
+
+    def put() -> None:
+        new.put(pairs, 0, len(pairs), 1, 0)
+        new.row_written()
+
+    return [
+        ("consume_queue.tail, a run of 32 entries", take, 1),
+        ("consume_queue.entry.valid_count, an entry", lambda: valid_count(entries), 32),
+        ("key_index.chains, a key of 32", put, 32),
+    ]
+
+
+def read_cases() -> list[Case]:
+    log = memoryview(LOG.read_bytes())
+    found, _taken, _status = dispatch_scan.scan(log, 0, True, ())
+    entries = b"".join(pack_entry(entry.physical_offset, entry.size, entry.tag_code) for entry in found)[: 32 * 20]
+
+    def select() -> None:
+        selection = Selection(0, 32, 1 << 20, 32, 1 << 20, 32, 1 << 20)
+        selection.show(log, 0, len(log), None)
+        selection.take(entries, 0, None, None)
+
+    known = KnownRecords(len(log), len(log), len(log))
+    return [
+        (f"selection.take, {len(entries) // 20} entries", select, 1),
+        ("known_records.skip, a record", lambda: known.skip(log, 0, True), len(found)),
     ]
