@@ -33,6 +33,7 @@ COMPILED = (
 )
 
 KERNELS = (
+    "rocketlake.base.checksum",
     "rocketlake.codec.record_run",
     "rocketlake.broker.plain_send",
 )

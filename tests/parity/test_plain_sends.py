@@ -26,6 +26,7 @@ from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.model.topic import TopicConfig, TopicFilterType
+from rocketlake.net.limits import NetLimits
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
 from rocketlake.protocol.frame import FrameReader, decode_frame, encode_command
@@ -73,7 +74,9 @@ class Peer(asyncio.Protocol):
 class World:
     """One broker and one raw connection."""
 
-    def __init__(self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None) -> None:
+    def __init__(
+        self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None, limits: NetLimits | None = None
+    ) -> None:
         self.clock = ManualClock(_BORN_MS)
         self.disk = MemoryFiles(clock=self.clock)
         self.net = MemoryNet(clock=self.clock)
@@ -88,6 +91,7 @@ class World:
             clock=self.clock,
             network=self.net.host(_HOST),
             workers=InlineWorker,
+            limits=limits,
         )  # fmt: skip
         if not by_runs:
             self.broker._dispatcher.after.append(lambda _request, _reply: None)
@@ -144,9 +148,9 @@ def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(work())
 
 
-async def both(chunks: list[bytes], *, sync: bool) -> tuple[World, World]:
+async def both(chunks: list[bytes], *, sync: bool, limits: NetLimits | None = None) -> tuple[World, World]:
     """Send the chunks to both; compares everything."""
-    worlds = World(by_runs=True, sync=sync), World(by_runs=False, sync=sync)
+    worlds = World(by_runs=True, sync=sync, limits=limits), World(by_runs=False, sync=sync, limits=limits)
     for world in worlds:
         await world.start()
         for chunk in chunks:
@@ -343,6 +347,18 @@ def test_each_special_property(pair: str, sync: bool) -> None:
             body = encode_batch([message])
             chunk += request(number + 10, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", body=body, codec=codec, m="true")
         await both([chunk], sync=sync)
+
+    run(work)
+
+
+def test_a_link_may_have_so_many_sends_wait() -> None:
+    """One more is answered SYSTEM_BUSY, whichever way it came."""
+
+    async def work() -> None:
+        chunk = b"".join(request(number) for number in range(6))
+        fast, _ordinary = await both([chunk], sync=True, limits=NetLimits(held=4))
+        codes = [answer.code for answer in fast.peer.frames]
+        assert sorted(codes) == [ResponseCode.SUCCESS] * 4 + [ResponseCode.SYSTEM_BUSY] * 2
 
     run(work)
 

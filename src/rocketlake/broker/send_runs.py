@@ -76,11 +76,11 @@ class SendRuns:
                 return 0
             link.write_answers(sends.answers())
             return sends.end
-        if not sends.waits or intake.waiting + sends.count > config.waiting_sends_max:
+        if not sends.waits or intake.waiting + sends.count > config.waiting_sends_max or not link.hold(sends.count):
             return 0
         if not intake.put_run(sends.run, sends.topic_counts()):
+            link.hold(-sends.count)
             return 0
-        link.hold(sends.count)
         intake.when_run_durable(sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why))
         return sends.end
 

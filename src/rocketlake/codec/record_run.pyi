@@ -3,7 +3,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["RecordRun", "RunTopic", "crc32"]
+__all__ = ["RecordRun", "RunTopic"]
 
 class RunTopic:
     @property
@@ -28,5 +28,3 @@ class RecordRun:
     def entries(self) -> list[tuple[Any, int, bytes, int]]: ...
     def key_pairs(self) -> array[int]: ...
     def arrivals(self, topic: str, queue_id: int) -> list[tuple[int, int]]: ...
-
-def crc32(data: bytes) -> int: ...

@@ -26,6 +26,8 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
+    turn_seconds: float = 0.002
+    """How long the requests of one chunk are served before other links have their turn."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
     unsent_bytes: int = 64 * 1024 * 1024

@@ -5,6 +5,7 @@ Must not know   listening, connecting, what a request code means.
 
 Invariant: at most one write call for all answers of one received chunk.
 Invariant: while the peer does not read, nothing more is served to it; what held requests answer meanwhile is bounded.
+Invariant: one link is served for `turn_seconds` at a time, then the others have their turn.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Link(asyncio.Protocol):
         self._out_bytes = 0
         self._in_chunk = False
         self._flush_planned = False
+        self._serve_planned = False
         self._paused = False
         self._reading = True
         self._closing = False
@@ -185,18 +187,36 @@ class Link(asyncio.Protocol):
 
     def _serve(self, now: float) -> None:
         backlog = self._backlog
+        turn_end = self._clock.monotonic() + self._limits.turn_seconds
         self._in_chunk = True
         try:
             while backlog and not self._closing and not (self._paused and self.stops_reading):
                 self._serve_one(backlog.popleft(), now)
                 if self._out_bytes >= self._limits.write_high_bytes:
                     self._flush()
+                if backlog and self.stops_reading and self._clock.monotonic() > turn_end:
+                    self._serve_soon()
+                    break
         finally:
             self._in_chunk = False
         self._flush()
         if self._machine.error is not None and not backlog and not self._closing:
             self._warnings.warn(f"{self.remote[0]} garbage", "link %s closed: %s", self.address, self._machine.error)
             self.close()
+
+    def _serve_soon(self) -> None:
+        """Go on in the next turn: a thousand pulls in one chunk must not hold up everybody else's sends."""
+        self._stop_reading()
+        if not self._serve_planned and self._loop is not None:
+            self._serve_planned = True
+            self._loop.call_soon(self._serve_on)
+
+    def _serve_on(self) -> None:
+        self._serve_planned = False
+        if not self._paused and not self._closing:
+            self._serve(self._clock.monotonic())
+            if not self._paused and not self._backlog:
+                self._go_on_reading()
 
     def _serve_one(self, command: Command, now: float) -> None:
         if command.flag & FLAG_RESPONSE:
@@ -236,9 +256,12 @@ class Link(asyncio.Protocol):
         if answers and not self.closed:
             self._write([answers])
 
-    def hold(self, count: int) -> None:
-        """So many requests of a run will be answered later."""
+    def hold(self, count: int) -> bool:
+        """So many requests of a run will be answered later; False: that would be too many for this link."""
+        if self.held + count > self._limits.held:
+            return False
         self.held += count
+        return True
 
     def send(self, command: Command) -> None:
         """Writes a one-way request. Nothing happens on a closed link. Raises ProtocolError when it is too large."""

@@ -11,9 +11,9 @@ Bytes: docs/internals/record.md. Twin: dispatch_scan.pxd.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 
+from rocketlake.base.crc32 import crc32
 from rocketlake.base.java_compat import string_hash
 
 __all__ = [
@@ -211,7 +211,7 @@ def _take_apart(
     properties_size = data[properties - 2] << 8 | data[properties - 1]
     if properties_size > 32767 or properties + properties_size != end:
         return BAD_LENGTH, None
-    if check_crc and body_size > 0 and zlib.crc32(data[body : body + body_size]) & 0x7FFFFFFF != body_crc:
+    if check_crc and body_size > 0 and crc32(data[body : body + body_size]) != body_crc:
         return BROKEN, None
     name = str(data[topic : topic + topic_size], "utf-8", "replace")
     entry = DispatchEntry(name, queue_id, queue_offset, physical_offset, end - start, store_ms, sys_flag)

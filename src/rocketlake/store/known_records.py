@@ -11,7 +11,7 @@ Twin: known_records.pxd.
 
 from __future__ import annotations
 
-import zlib
+from rocketlake.base.crc32 import crc32
 
 __all__ = ["KnownRecords", "QueueEnd"]
 
@@ -24,7 +24,6 @@ _STORE_HOST_V6 = 0x20
 _V6_MORE = 12  # bytes of a host with an IPv6 address beyond those of one with IPv4
 _STORED_AT = 56
 _BODY_SIZE_AT = 84  # both with IPv4 hosts
-_CRC_BITS = 0x7FFFFFFF
 _TRANSACTION_MASK = 12
 _TRANSACTION_PREPARED = 4
 _TRANSACTION_ROLLBACK = 12
@@ -129,7 +128,7 @@ class KnownRecords:
         return size
 
     def _crc(self, begin: int, size: int) -> int:
-        return zlib.crc32(self._view[begin : begin + size]) & _CRC_BITS
+        return crc32(self._view[begin : begin + size])
 
     def _short(self, at: int) -> int:
         return self._bytes[at] << 8 | self._bytes[at + 1]

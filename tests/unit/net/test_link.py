@@ -21,7 +21,7 @@ from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
 
-ECHO, HOLD, FAIL, BIG, NOW = 1, 2, 3, 4, 5
+ECHO, HOLD, FAIL, BIG, NOW, SLOW = 1, 2, 3, 4, 5, 6
 BIG_BODY = bytes(64 * 1024)
 
 
@@ -59,12 +59,14 @@ class World:
         self.net = MemoryNet(clock=self.clock)
         self.held: list[Request] = []
         self.served = 0
+        self.slow: list[int] = []
         rows = [
             Row(ECHO, self._echo),
             Row(HOLD, self._hold),
             Row(FAIL, lambda request: Reply(1 // 0)),
             Row(BIG, lambda request: Reply(0, body=[memoryview(BIG_BODY)])),
             Row(NOW, self._answer_now),
+            Row(SLOW, self._slow),
         ]
         network = self.network("a")
         self.server = Server(Dispatcher(rows), host="a", limits=limits, clock=self.clock, network=network, codec=codec)
@@ -79,6 +81,11 @@ class World:
     def _hold(self, request: Request) -> Held:
         self.held.append(request)
         return HELD
+
+    def _slow(self, request: Request) -> Reply:
+        self.clock.advance(1)
+        self.slow.append(request.command.opaque)
+        return Reply(0)
 
     def _answer_now(self, request: Request) -> Held:
         request.answer(Reply(0, remark="now"))
@@ -113,6 +120,18 @@ async def test_all_answers_of_one_chunk_leave_in_one_write() -> None:
     await world.settle()
     assert opaques(peer) == list(range(100))
     assert peer.chunks == 1
+
+
+async def test_a_link_with_many_requests_lets_others_have_their_turn() -> None:
+    """A consumer's thousand pulls may come in one chunk; a send behind them must not wait for them all."""
+    world = World(NetLimits(turn_seconds=0.002))
+    greedy, modest = await world.connect(), await world.connect()
+    greedy.write(*(Command(SLOW, opaque=number) for number in range(10)))
+    modest.write(Command(SLOW, opaque=100))
+    await world.settle()
+    assert opaques(greedy) == list(range(10))
+    assert opaques(modest) == [100]
+    assert 0 < world.slow.index(100) < 5
 
 
 async def test_held_requests_answered_in_one_turn_leave_in_one_write() -> None:

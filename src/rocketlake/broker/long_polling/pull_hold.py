@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from rocketlake.net.link import Link
 
 __all__ = ["HeldPull", "PullHold"]
 
+_TURN_SECONDS = 0.002
 SWEEPS_PER_SECOND = 10
 """Deadlines are kept in buckets of a tenth of a second; a hold may last that much longer than asked."""
 
@@ -58,7 +60,7 @@ class PullHold(Service):
         self._clock = clock
         self._held_max = held_max
         self.is_closed = False
-        self._woken: list[HeldPull] = []
+        self._woken: deque[HeldPull] = deque()
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._links: dict[Link, dict[HeldPull, None]] = {}
@@ -81,7 +83,8 @@ class PullHold(Service):
     async def stop(self) -> None:
         """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
         self.is_closed = True
-        self._resume_woken()
+        while self._woken:
+            self._resume_woken()
         for bucket in sorted(self._buckets):
             self._end(bucket)
         await super().stop()
@@ -141,9 +144,13 @@ class PullHold(Service):
             self.expire()
 
     def _resume_woken(self) -> None:
-        woken, self._woken = self._woken, []
-        for pull in woken:
-            pull.resume()
+        """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
+        turn_end = self._clock.monotonic() + _TURN_SECONDS
+        while self._woken:
+            self._woken.popleft().resume()
+            if self._woken and self._clock.monotonic() > turn_end:
+                asyncio.get_running_loop().call_soon(self._resume_woken)
+                break
 
     def _end(self, bucket: int) -> None:
         ended = list(self._buckets[bucket])
