@@ -157,6 +157,8 @@ class KeyIndex:
 
     def put(self, keys: Sequence[str], physical_offset: int, store_ms: int) -> None:
         """Add the keys of one record that are not in yet: it may be dispatched again. Raises OSError, StoreError."""
+        if not keys or physical_offset < self.last_physical_offset:
+            return  # after a crash a hundred thousand records may come for their queues only
         pairs = array("q")
         for key in keys:
             pairs.append(key_hash(key))
