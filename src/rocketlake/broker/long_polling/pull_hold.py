@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from rocketlake.base.clock import Clock
@@ -60,7 +60,7 @@ class PullHold(Service):
         self._clock = clock
         self._held_max = held_max
         self.is_closed = False
-        self._woken: deque[HeldPull] = deque()
+        self._woken: deque[Callable[[], None]] = deque()
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
         self._links: dict[Link, dict[HeldPull, None]] = {}
@@ -124,10 +124,17 @@ class PullHold(Service):
             return
         for pull in woken:
             self._take_out(pull)
+        # Once for all messages of this turn of the loop: a batch that comes in is handed out as a batch.
+        self._resume_soon(pull.resume for pull in woken)
+
+    def resume_soon(self, resume: Callable[[], None]) -> None:
+        """Call `resume` as if it were that of a woken pull: when its turn comes."""
+        self._resume_soon([resume])
+
+    def _resume_soon(self, calls: Iterable[Callable[[], None]]) -> None:
         if not self._woken:
-            # Once for all messages of this turn of the loop: a batch that comes in is handed out as a batch.
             asyncio.get_running_loop().call_soon(self._resume_woken)
-        self._woken += woken
+        self._woken.extend(calls)
 
     def expire(self) -> None:
         """End the holds whose time is up."""
@@ -147,7 +154,7 @@ class PullHold(Service):
         """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         while self._woken:
-            self._woken.popleft().resume()
+            self._woken.popleft()()
             if self._woken and self._clock.monotonic() > turn_end:
                 asyncio.get_running_loop().call_soon(self._resume_woken)
                 break

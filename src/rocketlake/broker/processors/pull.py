@@ -243,7 +243,8 @@ class Pull:
             if error is not None:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
             elif not request.link.closed:
-                self._serve_again(request, header)
+                # In turns: what one read brought into memory may have been waited for by a hundred.
+                self._hold.resume_soon(lambda: self._serve_again(request, header))
 
         self._store.load(result.cold, loaded)
         return HELD
