@@ -6,7 +6,7 @@ Must not know   the store, who may send, when an answer is due.
 Kernel: Cython without a Python form. The ordinary path (protocol/, processors/send.py) is the truth; a send is plain
 when that path would store it as it is and answer SUCCESS. Everything else - another code, a field or property out of
 the ordinary, a text that is not ASCII, anything malformed - ends the run: nothing of it is taken, and the ordinary path
-serves it, whatever comes of it. tests/integration/test_plain_sends.py feeds both the same traffic.
+serves it, whatever comes of it. tests/parity/test_plain_sends.py feeds both the same traffic.
 
 Start reading at `PlainSendCutter.cut`.
 """
@@ -603,6 +603,7 @@ cdef bint _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field
 cdef bint _read_json(const uint8_t* at, const uint8_t* end, Head* head, Fields* fields, uint8_t* scratch) noexcept:
     """The header as every known client writes it: one object without blanks, without escapes but in the properties."""
     cdef Slice name, value
+    cdef int64_t version
     head.code = head.flag = head.opaque = -1
     head.is_binary = False
     if at == end or at[0] != c"{":
@@ -638,7 +639,7 @@ cdef bint _read_json(const uint8_t* at, const uint8_t* end, Head* head, Fields* 
                 if not _number(value, 10, &head.opaque):
                     return False
             elif _same(name, b"version", 7):
-                if not _number(value, 10, &value_of_no_interest):
+                if not _number(value, 10, &version):
                     return False
             else:
                 return False
@@ -648,9 +649,6 @@ cdef bint _read_json(const uint8_t* at, const uint8_t* end, Head* head, Fields* 
             break
     # An opaque below 0 is written with a sign; such a request takes the ordinary path.
     return end - at == 1 and at[0] == c"}" and head.flag >= 0 and head.opaque >= 0
-
-
-cdef int64_t value_of_no_interest
 
 
 cdef const uint8_t* _read_json_fields(const uint8_t* at, const uint8_t* end, Fields* fields, uint8_t* scratch) noexcept:

@@ -55,7 +55,7 @@ class SendRuns:
         if self._made_for is not None:
             self._cutter.forget_topics()
 
-    def serve(self, link: Link, ready: bytes, _received: float) -> int:
+    def serve(self, link: Link, ready: bytes) -> int:
         """Serve the plain sends at the head of `ready`; returns their bytes.
 
         Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for
@@ -70,25 +70,29 @@ class SendRuns:
         sends = self._cutter.cut(ready, host or _born_host(link))
         if sends is None:
             return 0
-        intake = self._intake
+        if not (self._acks_at_once or self._may_wait(link, sends, config)):
+            return 0
+        if not self._intake.put_run(sends.run, sends.topic_counts()):
+            return 0
         if self._acks_at_once:
-            if not intake.put_run(sends.run, sends.topic_counts()):
-                return 0
             link.write_answers(sends.answers())
-            return sends.end
-        if not sends.waits or intake.waiting + sends.count > config.waiting_sends_max or not link.hold(sends.count):
-            return 0
-        if not intake.put_run(sends.run, sends.topic_counts()):
-            link.hold(-sends.count)
-            return 0
-        intake.when_run_durable(sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why))
+        else:
+            link.held += sends.count
+            self._intake.when_run_durable(
+                sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
+            )
         return sends.end
 
+    def _may_wait(self, link: Link, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
+        """Do all senders want to wait for the disk, and is there room for them?"""
+        waiting = self._intake.waiting + sends.count
+        return sends.waits and waiting <= config.waiting_sends_max and sends.count <= link.room_to_hold
+
     def _answer(self, link: Link, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
+        link.held -= sends.count
         if status is PutStatus.OK:
-            link.write_answers(sends.answers(), held=sends.count)
+            link.write_answers(sends.answers())
             return
-        link.write_answers(b"", held=sends.count)
         for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
             result = PutResult(
                 status,

@@ -4,7 +4,7 @@ Owns        the bytes of plain records (record.py's layout), their consume-queue
 Must not know   frames, requests, files, which queue offset is next.
 
 Kernel: Cython without a Python form, because it makes no Python object per message. record.py, consume_queue/entry.py
-and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_record_run.py compares the bytes.
+and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_plain_sends.py compares the bytes.
 
 Life of a run: it is filled (`add`), learns its queues and their next offsets (`find_queues`, `number`), is encoded
 (`encode`), and then gives the entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
@@ -342,7 +342,6 @@ cdef class RecordRun:
     def arrivals(self, str topic, int32_t queue_id):
         """(queue offset behind it, tag code) of each record of a queue."""
         cdef Py_ssize_t number
-        cdef Part* part
         return [
             (self.records[number].queue_offset + 1, self.records[number].tag_code)
             for number in range(self.count)

@@ -33,8 +33,8 @@ class Row:
     lane: str = "quick"
 
 
-Run: TypeAlias = "Callable[[Link, bytes, float], int]"
-"""(link, whole frames and perhaps a begun one, time received): serves the first requests at once, returns the bytes."""
+Run: TypeAlias = "Callable[[Link, bytes], int]"
+"""(link, whole frames and perhaps a begun one): serves the first requests at once, returns their bytes."""
 
 
 class Dispatcher:

@@ -7,8 +7,12 @@ Must not know   where they are enforced (link.py, server.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from rocketlake.protocol.limits import WireLimits
+
+TURN_SECONDS: Final = 0.002
+"""How long one who has much to do may keep the loop before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
-    turn_seconds: float = 0.002
+    turn_seconds: float = TURN_SECONDS
     """How long the requests of one chunk are served before other links have their turn."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""

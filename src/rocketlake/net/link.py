@@ -150,7 +150,7 @@ class Link(asyncio.Protocol):
         if machine.error is not None:
             return
         ready = machine.gather(data)
-        served = self._serve_run(ready, now) if ready else 0
+        served = self._serve_run(ready) if ready else 0
         if ready and served == len(ready):  # the usual chunk of a producer
             self._frame_since = None
             self._flush()
@@ -167,14 +167,14 @@ class Link(asyncio.Protocol):
         """asyncio: the peer sends no more. No peer half-closes on purpose, so the link ends."""
         return False
 
-    def _serve_run(self, ready: bytes, now: float) -> int:
+    def _serve_run(self, ready: bytes) -> int:
         """Let the dispatcher serve the requests at the head of a chunk together; returns where the others begin."""
         run = self._dispatcher.run
         if run is None or self._backlog or self._paused or not self._admits_runs():
             return 0
         self._in_chunk = True
         try:
-            return run(self, ready, now)
+            return run(self, ready)
         except Exception as problem:  # our bug; the ordinary path serves it all, better twice than never
             self._warnings.warn("run", "a run of requests from %s failed: %r", self.address, problem)
             return 0
@@ -183,7 +183,7 @@ class Link(asyncio.Protocol):
 
     def _admits_runs(self) -> bool:
         """False when `_admit` might refuse a request."""
-        return self.held < self._limits.held
+        return self.room_to_hold > 0
 
     def _serve(self, now: float) -> None:
         backlog = self._backlog
@@ -235,7 +235,7 @@ class Link(asyncio.Protocol):
 
     def _admit(self, request: Request) -> Reply | None:
         """A reply that refuses the request before it is dispatched, or None."""
-        if self.held >= self._limits.held:
+        if self.room_to_hold <= 0:
             return Reply(ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
         return None
 
@@ -250,18 +250,15 @@ class Link(asyncio.Protocol):
         self._dispatcher.finish(request, reply)
         self._write_reply(request, reply)
 
-    def write_answers(self, answers: bytes, *, held: int = 0) -> None:
-        """Writes the answers of a run, whole frames; `held`: so many of its requests had been held (`hold`)."""
-        self.held -= held
+    def write_answers(self, answers: bytes) -> None:
+        """Writes the answers of a run: whole frames, perhaps none."""
         if answers and not self.closed:
             self._write([answers])
 
-    def hold(self, count: int) -> bool:
-        """So many requests of a run will be answered later; False: that would be too many for this link."""
-        if self.held + count > self._limits.held:
-            return False
-        self.held += count
-        return True
+    @property
+    def room_to_hold(self) -> int:
+        """How many more requests of this link may be held."""
+        return self._limits.held - self.held
 
     def send(self, command: Command) -> None:
         """Writes a one-way request. Nothing happens on a closed link. Raises ProtocolError when it is too large."""

@@ -27,7 +27,7 @@ from rocketlake.store.mapped_file_list import MappedFileList
 if TYPE_CHECKING:
     from rocketlake.codec import record_run
 
-__all__ = ["Arrival", "Dispatch"]
+__all__ = ["Arrival", "Dispatch", "perhaps"]
 
 Arrival = Callable[[str, int, int, int, int], None]
 """(topic, queue id, new max offset, tag code, store ms)."""
@@ -52,7 +52,7 @@ class Dispatch:
     ) -> None:
         """`delays_ms[k - 1]` is the delay of level k; `index` None builds no key index."""
         self.on_arrival: Arrival | None = None
-        self.is_awaited: Callable[[str, int], bool] = _perhaps
+        self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): does anybody want `on_arrival` for it now?"""
         self.position = 0
         """Physical offset up to which everything is dispatched."""
@@ -229,6 +229,6 @@ class Dispatch:
         return is_queued
 
 
-def _perhaps(_topic: str, _queue_id: int) -> bool:
-    """Until somebody knows better."""
+def perhaps(_topic: str, _queue_id: int) -> bool:
+    """Is anybody interested? Until somebody knows better."""
     return True

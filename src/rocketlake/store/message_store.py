@@ -29,7 +29,7 @@ from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
-from rocketlake.store.dispatch import Dispatch
+from rocketlake.store.dispatch import Dispatch, perhaps
 from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
 from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
@@ -71,7 +71,7 @@ class MessageStore(Service):
         self.config = config
         self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
-        self.is_awaited: Callable[[str, int], bool] = _perhaps
+        self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): does anybody want `on_arrival` for it now? Who stores many messages at once asks first."""
         self._disk = files or PosixFiles()
         self._clock = clock or SystemClock()
@@ -540,10 +540,6 @@ def _has_key(record: memoryview, offset: int, wanted: str, unique: bool) -> bool
         return False
     entry = entries[0]
     return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
-
-
-def _perhaps(_topic: str, _queue_id: int) -> bool:
-    return True
 
 
 def _nobody_waits(_topic: str, _queue_id: int, _max_offset: int, _tag_code: int, _store_ms: int) -> None:

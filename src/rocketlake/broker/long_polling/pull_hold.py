@@ -19,11 +19,11 @@ from typing import TypeVar
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
+from rocketlake.net.limits import TURN_SECONDS
 from rocketlake.net.link import Link
 
 __all__ = ["HeldPull", "PullHold"]
 
-_TURN_SECONDS = 0.002
 SWEEPS_PER_SECOND = 10
 """Deadlines are kept in buckets of a tenth of a second; a hold may last that much longer than asked."""
 
@@ -152,7 +152,7 @@ class PullHold(Service):
 
     def _resume_woken(self) -> None:
         """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
-        turn_end = self._clock.monotonic() + _TURN_SECONDS
+        turn_end = self._clock.monotonic() + TURN_SECONDS
         while self._woken:
             self._woken.popleft()()
             if self._woken and self._clock.monotonic() > turn_end:
