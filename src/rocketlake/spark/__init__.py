@@ -1,5 +1,5 @@
-"""format("rocketmq") for PySpark, in Python, no jar.
+"""RocketMQ for PySpark, in Python, no jar.
 
-Owns: options, columns, offsets and reads of the Spark source. Must not know: broker, name server, the store's writers.
-Start reading at: data_source.py, then stream_reader.py.
+Owns: the formats that Spark users name. Must not know: broker, name server, the store's writers.
+Start reading at: data_source.py, then source/stream_reader.py.
 """

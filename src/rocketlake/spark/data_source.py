@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from rocketlake.spark.options import known_names, parse_options
+from rocketlake.spark.source.options import NAMES, parse_options
 
 __all__ = ["RocketMQDataSource"]
 
@@ -27,20 +27,20 @@ class RocketMQDataSource(DataSource):
         from rocketlake.spark.schema import full_schema
 
         # Spark asks for the schema first: a misspelt option is named at load(), not when the query starts.
-        known_names(self.options)
+        NAMES.given(self.options)
         wanted = self.options.get("includeProperties", "true").strip().lower()
         return full_schema(include_properties=wanted != "false")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        from rocketlake.spark.batch_reader import RocketMQBatchReader
         from rocketlake.spark.schema import check_schema
+        from rocketlake.spark.source.batch_reader import RocketMQBatchReader
 
         return RocketMQBatchReader(parse_options(self.options, streaming=False), check_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""
         from rocketlake.spark.schema import check_schema
-        from rocketlake.spark.stream_reader import RocketMQStreamReader
+        from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
         return RocketMQStreamReader(parse_options(self.options, streaming=True), check_schema(schema))

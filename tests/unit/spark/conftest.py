@@ -21,11 +21,11 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import encode_record
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
-from rocketlake.spark.brokers import Bounds, Pulled, PullOutcome
-from rocketlake.spark.options import SourceOptions, parse_options
-from rocketlake.spark.plan import RangePartition
 from rocketlake.spark.schema import full_schema
-from rocketlake.spark.stream_reader import RocketMQStreamReader
+from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.source.options import SourceOptions, parse_options
+from rocketlake.spark.source.plan import RangePartition
+from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
 HOST = encode_host("127.0.0.1", 10911)
 

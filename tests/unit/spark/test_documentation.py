@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rocketlake.spark.options import DESCRIPTIONS
 from rocketlake.spark.schema import COLUMNS
+from rocketlake.spark.source.options import DESCRIPTIONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "spark.md").read_text()
 

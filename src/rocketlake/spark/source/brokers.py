@@ -1,7 +1,7 @@
 """What the Spark source asks of a RocketMQ cluster: queues, first and next offsets, pulls, offsets kept for a group.
 
 Owns        the seam between the source's rules and the network, retries of a failed question.
-Must not know   how questions travel (connections.py), Spark.
+Must not know   how questions travel (cluster_brokers.py), Spark.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.offsets import describe
-from rocketlake.spark.options import SourceOptions
+from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.options import SourceOptions
 
 __all__ = [
     "Bounds",

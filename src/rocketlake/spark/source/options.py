@@ -8,15 +8,15 @@ Names follow Spark's Kafka source where it has the same thing, so that its users
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.names import check_group, check_topic
-from rocketlake.spark.offsets import EARLIEST, LATEST, StartPositions, parse_positions
+from rocketlake.spark.option_values import Given, OptionNames
+from rocketlake.spark.source.offsets import EARLIEST, LATEST, StartPositions, parse_positions
 
-__all__ = ["DESCRIPTIONS", "SourceOptions", "known_names", "parse_options"]
+__all__ = ["DESCRIPTIONS", "NAMES", "SourceOptions", "parse_options"]
 
 DESCRIPTIONS: dict[str, str] = {
     "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
@@ -64,8 +64,7 @@ _ELSEWHERE: dict[str, str] = {
     "path": "load() takes no path; name the topics in 'subscribe'",
 }
 
-_ALIASES = {"nameserver": "namesrvAddr"}
-_BY_LOWER = {name.lower(): name for name in DESCRIPTIONS} | _ALIASES
+NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +96,29 @@ class SourceOptions:
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check every option; UsageError names the option, its value and the cure."""
-    given = known_names(options)
+    given = NAMES.given(options)
     topics = _topics(given)
     starting = parse_positions(
-        "startingOffsets", given.get("startingOffsets", LATEST if streaming else EARLIEST), topics
+        "startingOffsets", given.text("startingOffsets", LATEST if streaming else EARLIEST), topics
     )
-    ending = parse_positions("endingOffsets", given.get("endingOffsets", LATEST), topics)
+    ending = parse_positions("endingOffsets", given.text("endingOffsets", LATEST), topics)
     parsed = SourceOptions(
-        namesrv=_namesrv(given),
+        namesrv=given.namesrv(),
         topics=topics,
         starting=starting,
         ending=ending,
-        max_offsets_per_trigger=_optional_int(given, "maxOffsetsPerTrigger"),
-        fail_on_data_loss=_bool(given, "failOnDataLoss", default=True),
-        tags=given.get("tags", "*").strip() or "*",
-        include_properties=_bool(given, "includeProperties", default=True),
-        consumer_group=given.get("consumerGroup", "").strip(),
-        offset_store=given.get("offsetStore", "").strip(),
-        min_partitions=_int(given, "minPartitions", 1, low=1, high=100_000),
-        max_records_per_partition=_optional_int(given, "maxRecordsPerPartition"),
-        pull_batch_size=_int(given, "pullBatchSize", 256, low=1, high=1024),
-        pull_timeout_ms=_int(given, "pullTimeoutMs", 10_000, low=100, high=600_000),
-        retries=_int(given, "fetchOffset.numRetries", 5, low=0, high=1000),
-        retry_interval_ms=_int(given, "fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
+        max_offsets_per_trigger=given.optional_number("maxOffsetsPerTrigger"),
+        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        tags=given.text("tags") or "*",
+        include_properties=given.flag("includeProperties", default=True),
+        consumer_group=given.text("consumerGroup"),
+        offset_store=given.text("offsetStore"),
+        min_partitions=given.number("minPartitions", 1, low=1, high=100_000),
+        max_records_per_partition=given.optional_number("maxRecordsPerPartition"),
+        pull_batch_size=given.number("pullBatchSize", 256, low=1, high=1024),
+        pull_timeout_ms=given.number("pullTimeoutMs", 10_000, low=100, high=600_000),
+        retries=given.number("fetchOffset.numRetries", 5, low=0, high=1000),
+        retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
     )
     if parsed.consumer_group:
         check_group(parsed.start_group)
@@ -127,44 +126,8 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
     return parsed
 
 
-def known_names(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
-    given: dict[str, str] = {}
-    for raw, value in options.items():
-        name = _BY_LOWER.get(raw.lower())
-        if name is None:
-            raise UsageError(f"option '{raw}' is not known to format(\"rocketmq\")", hint=_hint(raw.lower()))
-        if name in given and given[name] != value:
-            raise UsageError(f"option '{name}' is given twice, as '{given[name]}' and '{value}'", hint="keep one")
-        given[name] = value
-    return given
-
-
-def _hint(lower: str) -> str:
-    if lower in _ELSEWHERE:
-        return _ELSEWHERE[lower]
-    if lower.startswith("kafka."):
-        return "kafka.* settings mean nothing to RocketMQ; remove it"
-    near = difflib.get_close_matches(lower, _BY_LOWER, n=1)
-    if near:
-        return f"did you mean '{_BY_LOWER[near[0]]}'?"
-    return "known options: " + ", ".join(sorted(DESCRIPTIONS))
-
-
-def _namesrv(given: Mapping[str, str]) -> str:
-    text = given.get("namesrvAddr", "").strip()
-    if not text:
-        raise UsageError("option 'namesrvAddr' is missing", hint='.option("namesrvAddr", "127.0.0.1:9876")')
-    addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
-    for address in addresses:
-        host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
-            raise UsageError(f"option 'namesrvAddr' holds '{address}', which is not host:port", hint="127.0.0.1:9876")
-    return ";".join(addresses)
-
-
-def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
-    topics = tuple(sorted({part.strip() for part in given.get("subscribe", "").split(",") if part.strip()}))
+def _topics(given: Given) -> tuple[str, ...]:
+    topics = tuple(sorted({part.strip() for part in given.text("subscribe").split(",") if part.strip()}))
     if not topics:
         raise UsageError("option 'subscribe' is missing", hint='.option("subscribe", "orders") or "orders,payments"')
     for topic in topics:
@@ -172,25 +135,7 @@ def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
     return topics
 
 
-def _bool(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = given.get(name, str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise UsageError(f"option '{name}' is '{given[name]}'", hint="true or false")
-    return text == "true"
-
-
-def _int(given: Mapping[str, str], name: str, default: int, *, low: int, high: int) -> int:
-    text = given.get(name, str(default)).strip()
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-        raise UsageError(f"option '{name}' is '{text}'", hint=f"a whole number from {low} to {high}")
-    return int(text)
-
-
-def _optional_int(given: Mapping[str, str], name: str) -> int | None:
-    return _int(given, name, 0, low=1, high=2**53) if name in given else None
-
-
-def _check_mode(parsed: SourceOptions, given: Mapping[str, str], *, streaming: bool) -> None:
+def _check_mode(parsed: SourceOptions, given: Given, *, streaming: bool) -> None:
     wrong = ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger", "consumerGroup", "offsetStore")
     for name in wrong:
         if name in given:

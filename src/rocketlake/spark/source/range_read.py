@@ -17,11 +17,11 @@ import pyarrow as pa
 from rocketlake.base.errors import ProtocolError, RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.subscription import Subscription, parse_subscription
-from rocketlake.spark.brokers import Brokers, Pulled, PullOutcome, with_retries
 from rocketlake.spark.columns import Records, record_batch, record_starts
-from rocketlake.spark.offsets import describe
-from rocketlake.spark.options import SourceOptions
-from rocketlake.spark.plan import QueueRange
+from rocketlake.spark.source.brokers import Brokers, Pulled, PullOutcome, with_retries
+from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.plan import QueueRange
 
 __all__ = ["DataLoss", "read_range"]
 

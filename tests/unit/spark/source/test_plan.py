@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.plan import QueueRange, RangePartition, ranges_between, split
+from rocketlake.spark.source.plan import QueueRange, RangePartition, ranges_between, split
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 OTHER = MessageQueue("T", "broker-a", 1)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import LinkError, ProtocolError
-from rocketlake.spark.plan import QueueRange
-from rocketlake.spark.range_read import DataLoss, read_range
 from rocketlake.spark.schema import arrow_schema, full_schema
+from rocketlake.spark.source.plan import QueueRange
+from rocketlake.spark.source.range_read import DataLoss, read_range
 
 SCHEMA = arrow_schema(full_schema())
 Options = Callable[..., Any]

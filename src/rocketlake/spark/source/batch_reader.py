@@ -14,13 +14,13 @@ from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.brokers import Bounds, Brokers, bounds_of, with_retries
-from rocketlake.spark.connections import connect
-from rocketlake.spark.offsets import describe
-from rocketlake.spark.options import SourceOptions
-from rocketlake.spark.plan import QueueRange, RangePartition, split
-from rocketlake.spark.range_read import read_range
 from rocketlake.spark.schema import arrow_schema
+from rocketlake.spark.source.brokers import Bounds, Brokers, bounds_of, with_retries
+from rocketlake.spark.source.cluster_brokers import connect
+from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.plan import QueueRange, RangePartition, split
+from rocketlake.spark.source.range_read import read_range
 
 __all__ = ["RocketMQBatchReader"]
 

@@ -20,9 +20,9 @@ from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.brokers import Brokers, keep_offsets, kept_offsets
-from rocketlake.spark.offsets import Offsets, from_nested, to_nested
-from rocketlake.spark.options import SourceOptions
+from rocketlake.spark.source.brokers import Brokers, keep_offsets, kept_offsets
+from rocketlake.spark.source.offsets import Offsets, from_nested, to_nested
+from rocketlake.spark.source.options import SourceOptions
 
 __all__ = ["BrokerStarts", "FileStarts", "NoStarts", "StartStore", "start_store"]
 

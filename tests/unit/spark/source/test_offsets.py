@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.offsets import from_nested, parse_positions, share_limit, to_nested
+from rocketlake.spark.source.offsets import from_nested, parse_positions, share_limit, to_nested
 
 QUEUES = st.builds(
     MessageQueue, st.sampled_from(["T", "a", "Z"]), st.sampled_from(["broker-a", "broker-b"]), st.integers(0, 30)

@@ -1,17 +1,12 @@
-"""The Brokers seam over the network: one event loop and one set of links per process and cluster.
+"""The Brokers seam over the network.
 
-Owns        the loop thread, the cache of connections in a Spark process, translating answers.
-Must not know   ranges, offsets JSON, Spark's classes.
-
-Spark keeps Python workers alive between batches and queries (reference spark.md 1.2 fact 23) and forks them from a
-daemon, so connections live at module level and belong to the process that made them: a fork makes its own.
+Owns        translating questions to calls and answers to outcomes, choosing the master.
+Must not know   ranges, offsets JSON, Spark's classes, how clients are kept (cluster.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -20,13 +15,13 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import LinkError
 from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.pull import PullStatus, pull
-from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
-from rocketlake.spark.brokers import Bounds, Pulled, PullOutcome
-from rocketlake.spark.options import SourceOptions
+from rocketlake.spark.cluster import cluster_client
+from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.source.options import SourceOptions
 
 __all__ = ["ClusterBrokers", "connect"]
 
@@ -42,43 +37,9 @@ _OUTCOMES = {
 }
 
 
-class _Process:
-    """What one process shares: a loop on a thread of its own, and a client per list of name servers."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.loop = asyncio.new_event_loop()
-        self._clients: dict[tuple[str, int], ClientInstance] = {}
-        self._lock = threading.Lock()
-        threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
-
-    def client(self, options: SourceOptions) -> ClientInstance:
-        """The client of this cluster, started."""
-        key = (options.namesrv, options.pull_timeout_ms)
-        with self._lock:
-            if key not in self._clients:
-                started = asyncio.run_coroutine_threadsafe(self._start(*key), self.loop)
-                self._clients[key] = started.result()
-            return self._clients[key]
-
-    @staticmethod
-    async def _start(namesrv: str, timeout_ms: int) -> ClientInstance:
-        client = ClientInstance(ClientConfig(namesrv=namesrv, call_timeout_ms=timeout_ms))
-        await client.start()
-        return client
-
-
-_process: _Process | None = None
-_process_lock = threading.Lock()
-
-
 def connect(options: SourceOptions) -> ClusterBrokers:
     """The cluster of these options, over the links this process already has."""
-    global _process
-    with _process_lock:
-        if _process is None or _process.pid != os.getpid():
-            _process = _Process()
-        return ClusterBrokers(options, _process.client(options), _process.loop)
+    return ClusterBrokers(options, *cluster_client(options.namesrv, options.pull_timeout_ms))
 
 
 class ClusterBrokers:

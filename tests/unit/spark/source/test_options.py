@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.spark.options import parse_options
+from rocketlake.spark.source.options import parse_options
 
 NEEDED = {"namesrvAddr": "127.0.0.1:9876", "subscribe": "orders"}
 

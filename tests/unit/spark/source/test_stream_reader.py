@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.spark.range_read import DataLoss
+from rocketlake.spark.source.range_read import DataLoss
 
 KILL_POINTS = (
     "after initial offset",

@@ -20,14 +20,14 @@ from pyspark.sql.types import StructType
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.brokers import Brokers, bounds_of, keep_offsets, next_offsets_of, with_retries
-from rocketlake.spark.connections import connect
-from rocketlake.spark.offsets import Nested, Offsets, describe, from_nested, share_limit, to_nested
-from rocketlake.spark.options import SourceOptions
-from rocketlake.spark.plan import QueueRange, RangePartition, ranges_between, split
-from rocketlake.spark.range_read import DataLoss, read_range
 from rocketlake.spark.schema import arrow_schema
-from rocketlake.spark.start_store import StartStore, start_store
+from rocketlake.spark.source.brokers import Brokers, bounds_of, keep_offsets, next_offsets_of, with_retries
+from rocketlake.spark.source.cluster_brokers import connect
+from rocketlake.spark.source.offsets import Nested, Offsets, describe, from_nested, share_limit, to_nested
+from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.plan import QueueRange, RangePartition, ranges_between, split
+from rocketlake.spark.source.range_read import DataLoss, read_range
+from rocketlake.spark.source.start_store import StartStore, start_store
 
 __all__ = ["RocketMQStreamReader"]
 

@@ -1,0 +1,105 @@
+"""Options of a Spark format: known by name, helped with when misspelt, read as numbers, flags and addresses.
+
+Owns        proper names from any case, the nearest name to a wrong one, errors that name option, value and cure.
+Must not know   what an option means to its format.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rocketlake.base.errors import UsageError
+
+__all__ = ["Given", "OptionNames"]
+
+
+@dataclass(frozen=True)
+class OptionNames:
+    """What one format knows: its options, other names for them, and what to say of options of other connectors."""
+
+    format: str
+    descriptions: Mapping[str, str]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other name, lower case -> option."""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Name people bring from elsewhere, lower case -> what to do here."""
+
+    def given(self, options: Mapping[str, str]) -> Given:
+        """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
+        by_lower = {name.lower(): name for name in self.descriptions} | dict(self.aliases)
+        values: dict[str, str] = {}
+        for raw, value in options.items():
+            name = by_lower.get(raw.lower())
+            if name is None:
+                raise UsageError(
+                    f"option '{raw}' is not known to format(\"{self.format}\")", hint=self._hint(raw.lower(), by_lower)
+                )
+            if name in values and values[name] != value:
+                raise UsageError(f"option '{name}' is given twice, as '{values[name]}' and '{value}'", hint="keep one")
+            values[name] = value
+        return Given(values)
+
+    def _hint(self, lower: str, by_lower: Mapping[str, str]) -> str:
+        if lower in self.elsewhere:
+            return self.elsewhere[lower]
+        if lower.startswith("kafka."):
+            return "kafka.* settings mean nothing to RocketMQ; remove it"
+        near = difflib.get_close_matches(lower, by_lower, n=1)
+        if near:
+            return f"did you mean '{by_lower[near[0]]}'?"
+        return "known options: " + ", ".join(sorted(self.descriptions))
+
+
+class Given:
+    """Options as they were given, by proper name; each reader checks one value."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def text(self, name: str, default: str = "") -> str:
+        """Without the blanks around it."""
+        return self.values.get(name, default).strip()
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """`true` or `false`."""
+        text = self.text(name, str(default)).lower()
+        if text not in ("true", "false"):
+            raise UsageError(f"option '{name}' is '{self.values[name]}'", hint="true or false")
+        return text == "true"
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of `choices`; the first is the default."""
+        text = self.text(name, choices[0])
+        if text not in choices:
+            raise UsageError(f"option '{name}' is '{text}'", hint="one of " + ", ".join(choices))
+        return text
+
+    def number(self, name: str, default: int, *, low: int, high: int) -> int:
+        """A whole number from low to high."""
+        text = self.text(name, str(default))
+        if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+            raise UsageError(f"option '{name}' is '{text}'", hint=f"a whole number from {low} to {high}")
+        return int(text)
+
+    def optional_number(self, name: str) -> int | None:
+        """A whole number from 1 on, None if it is not given."""
+        return self.number(name, 0, low=1, high=2**53) if name in self.values else None
+
+    def namesrv(self) -> str:
+        """`namesrvAddr`, as `host:port;host:port`."""
+        text = self.text("namesrvAddr")
+        if not text:
+            raise UsageError("option 'namesrvAddr' is missing", hint='.option("namesrvAddr", "127.0.0.1:9876")')
+        addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
+        for address in addresses:
+            host, colon, port = address.rpartition(":")
+            if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+                raise UsageError(
+                    f"option 'namesrvAddr' holds '{address}', which is not host:port", hint="127.0.0.1:9876"
+                )
+        return ";".join(addresses)
