@@ -101,6 +101,9 @@ class Files(Protocol):
     def rename(self, source: Path, target: Path) -> None:
         """Rename at once; an existing target file is replaced."""
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file a second name at once; FileExistsError if that name is taken: only one of many is first."""
+
     def read_bytes(self, path: Path) -> bytes: ...
 
     def write_bytes(self, path: Path, data: Bytes) -> None:
@@ -281,6 +284,10 @@ class PosixFiles:
     def rename(self, source: Path, target: Path) -> None:
         """os.replace."""
         os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """os.link."""
+        os.link(source, target)
 
     def read_bytes(self, path: Path) -> bytes:
         """The whole content."""
@@ -545,6 +552,12 @@ class MemoryFiles:
             self._node(source)
             self._nodes[target] = self._nodes.pop(source)
 
+    def link(self, source: Path, target: Path) -> None:
+        """A second name of the same file."""
+        if self.exists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        self._nodes[target] = self._node(source)
+
     def read_bytes(self, path: Path) -> bytes:
         """The whole content."""
         return bytes(self._node(path).data)
@@ -757,6 +770,10 @@ class FaultyFiles:
     def rename(self, source: Path, target: Path) -> None:
         """May fail; the plan is asked about the source."""
         self._do("rename", source, self.inner.rename, source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """May fail; the plan is asked about the source."""
+        self._do("link", source, self.inner.link, source, target)
 
     def read_bytes(self, path: Path) -> bytes:
         """May fail."""

@@ -129,6 +129,16 @@ class TestEveryDisk:
         assert files.read_bytes(folder / "r" / "0" / "f") == b"1"
         assert not files.exists(folder / "q")
 
+    def test_a_link_is_a_second_name_and_only_the_first_gets_it(self, disk):
+        files, folder = disk
+        files.write_bytes(folder / "mine", b"mine")
+        files.write_bytes(folder / "yours", b"yours")
+        files.link(folder / "mine", folder / "taken")
+        with pytest.raises(FileExistsError):
+            files.link(folder / "yours", folder / "taken")
+        files.remove(folder / "mine")
+        assert files.read_bytes(folder / "taken") == b"mine"
+
     def test_missing_files_are_reported_as_such(self, disk):
         files, folder = disk
         for call in (files.size, files.modified_ms, files.read_bytes, files.remove):
@@ -370,12 +380,13 @@ class TestFaults:
         files.write_bytes(Path("topics.json"), b"1")
         assert [call for call, _ in files.plan.calls] == ["write_bytes"] * 4
 
-    @pytest.mark.parametrize("call", ["make_dirs", "remove", "rename", "read_bytes", "write_bytes", "sync_dir", "open"])
+    @pytest.mark.parametrize("call", ["make_dirs", "remove", "rename", "link", "read_bytes", "write_bytes", "sync_dir", "open"])
     def test_every_call_can_fail(self, call):
         files = FaultyFiles(MemoryFiles())
         files.write_bytes(Path("a"), b"1")
         files.plan.add(Fault(call))
-        arguments = {"rename": (Path("a"), Path("b")), "write_bytes": (Path("a"), b"2")}.get(call, (Path("a"),))
+        pair = (Path("a"), Path("b"))
+        arguments = {"rename": pair, "link": pair, "write_bytes": (Path("a"), b"2")}.get(call, (Path("a"),))
         with pytest.raises(OSError):
             getattr(files, call)(*arguments)
         files.plan.clear()
