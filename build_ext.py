@@ -34,6 +34,7 @@ COMPILED = (
 
 KERNELS = (
     "rocketlake.base.checksum",
+    "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
     "rocketlake.broker.plain_send",
 )

@@ -30,7 +30,8 @@ Case = tuple[str, Callable[[], object], int]
 
 def cases() -> list[Case]:
     """All rows."""
-    return [*text_cases(), *record_cases(), *frame_cases(), *store_cases(), *queue_cases(), *read_cases()]
+    of_records = [*text_cases(), *record_cases(), *column_cases()]
+    return [*of_records, *frame_cases(), *store_cases(), *queue_cases(), *read_cases()]
 
 
 def text_cases() -> list[Case]:
@@ -70,6 +71,32 @@ def record_cases() -> list[Case]:
         ("message.Message", lambda: Message("TopicTest", body, tags="TagA", keys="key"), 1),
         ("command.Command", lambda: Command(310, opaque=1, body=body), 1),
     ]
+
+
+def column_cases() -> list[Case]:
+    """Records as Arrow columns, which Spark wants; a row of all columns, and the search for the records alone."""
+    from rocketlake.spark.columns import Records, record_batch, record_starts
+    from rocketlake.spark.schema import arrow_schema, full_schema
+
+    schema = arrow_schema(full_schema())
+    host = encode_host("10.0.0.1", 10911)
+    found: list[Case] = []
+    for size, rows in ((1024, 2000), (100, 8000)):
+        body, data = bytes(size), bytearray()
+        for number in range(rows):
+            properties = {"TAGS": "TagA", "KEYS": f"k{number}", "UNIQ_KEY": f"{number:032X}", "WAIT": "true"}
+            data += record.encode_record(
+                b"TopicTest", body, property_text.encode(properties), queue_id=number % 4, flag=0, queue_offset=number,
+                physical_offset=len(data), sys_flag=0, born_ms=5, born_host=host, store_ms=6, store_host=host,
+                reconsume_times=0, prepared_transaction_offset=0, body_crc=zlib.crc32(body) & 0x7FFFFFFF,
+            )  # fmt: skip
+        log = bytes(data)
+
+        def batch(log: bytes = log) -> object:
+            return record_batch(Records(log, record_starts(log)), "broker-a", schema)
+
+        found.append((f"columns.record_batch, {size} B bodies, a row", batch, rows))
+    return found
 
 
 def frame_cases() -> list[Case]:

@@ -21,6 +21,8 @@ TAGS = "TAGS"  # its tag, for filtering
 WAIT = "WAIT"  # "false": do not wait until it is on disk (absent = wait)
 DELAY = "DELAY"  # delay level, 1..18
 SHARDING_KEY = "__SHARDINGKEY"  # what chose the queue of an ordered message
+PRIORITY = "_SYS_MSG_PRIORITY_"  # of a message of a priority topic (5.4)
+LITE_TOPIC = "__LITE_TOPIC"  # sub-topic of a message of a lite topic (5.4)
 BUYER_ID = "BUYER_ID"
 INSTANCE_ID = "INSTANCE_ID"  # namespace
 
@@ -83,6 +85,9 @@ MESSAGE_TYPE = "MSG_TYPE"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 ARRIVE_TIME = "ARRIVE_TIME"
 
+# RocketLake's own.
+PRODUCER_SEQUENCE = "__RL_SEQ"  # which messages of which producer a batch holds, so that a replay can be told
+
 # Pop.
 POP_CK = "POP_CK"
 POP_CK_OFFSET = "POP_CK_OFFSET"
@@ -107,7 +112,7 @@ RESERVED = frozenset(
         TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, BORN_HOST, BORN_TIMESTAMP,
         CORRELATION_ID, REPLY_TO_CLIENT, TTL, MESSAGE_TYPE, PUSH_REPLY_TIME, ARRIVE_TIME,
         POP_CK, POP_CK_OFFSET, FIRST_POP_TIME,
-        INNER_MULTI_QUEUE_OFFSET,
+        INNER_MULTI_QUEUE_OFFSET, PRODUCER_SEQUENCE,
     }
 )  # fmt: skip
 """Names a user may not give to a property of his own."""

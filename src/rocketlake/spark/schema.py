@@ -1,7 +1,7 @@
 """Columns of a message in Spark: names, types, and which of them a read was asked for.
 
 Owns        the column list, pruning by a user's own .schema(...).
-Must not know   how a column is filled (columns.py), options beyond includeProperties.
+Must not know   how a column is filled (columns.py), options beyond includeProperties and columns.
 
 Spark accepts Arrow batches only if they equal its own idea of the schema exactly (reference spark.md 1.2 fact 3), so
 the Arrow schema is always derived from the Spark schema by Spark's own function.
@@ -9,6 +9,7 @@ the Arrow schema is always derived from the Spark schema by Spark's own function
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -29,7 +30,7 @@ from rocketlake.base.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "arrow_schema", "check_schema", "full_schema"]
+__all__ = ["COLUMNS", "CORE", "Columns", "arrow_schema", "check_schema", "chosen_schema", "full_schema"]
 
 # name -> type, and what it holds (docs/how-to/spark.md lists the same)
 COLUMNS: dict[str, tuple[DataType, str]] = {
@@ -53,30 +54,66 @@ COLUMNS: dict[str, tuple[DataType, str]] = {
     "bodyCRC": (IntegerType(), "checksum of the stored body"),
     "transactionId": (StringType(), "transaction id, if sent in a transaction"),
     "delayLevel": (IntegerType(), "delay level, if sent with one"),
+    "deliverTimestamp": (TimestampType(), "time of delivery, if sent with one (TIMER_DELIVER_MS)"),
+    "priority": (IntegerType(), "priority, if sent with one"),
+    "liteTopic": (StringType(), "lite topic, if sent to one"),
     "properties": (MapType(StringType(), StringType()), "all properties, of user and system"),
     "body": (BinaryType(), "body, decompressed"),
 }
 
+CORE = (
+    "topic",
+    "brokerName",
+    "queueId",
+    "queueOffset",
+    "msgId",
+    "tags",
+    "keys",
+    "storeTimestamp",
+    "properties",
+    "body",
+)
+"""What most queries need: `columns` = core."""
+
+Columns = Mapping[str, tuple[DataType, str]]
+
 
 def full_schema(*, include_properties: bool = True) -> StructType:
     """The schema of format("rocketmq"); every column is nullable, as Spark wants it."""
-    fields = [StructField(name, kind, nullable=True) for name, (kind, _) in COLUMNS.items()]
-    return StructType([field for field in fields if include_properties or field.name != "properties"])
+    return StructType([_field(name, COLUMNS) for name in COLUMNS if include_properties or name != "properties"])
 
 
-def check_schema(schema: StructType) -> StructType:
+def chosen_schema(text: str, columns: Columns = COLUMNS) -> StructType:
+    """The value of option `columns`: core, full, or names with commas between them. UsageError for unknown ones."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    names: Sequence[str] = {"core": CORE, "full": tuple(columns)}.get(words[0], words) if len(words) == 1 else words
+    by_lower = {name.lower(): name for name in columns}
+    unknown = [name for name in names if name.lower() not in by_lower]
+    if unknown or not names or len({name.lower() for name in names}) < len(names):
+        raise UsageError(
+            f"option 'columns' is '{text}'" + (f": there is no column '{unknown[0]}'" if unknown else ""),
+            hint="core, full, or each wanted column once: " + ", ".join(columns),
+        )
+    return StructType([_field(by_lower[name.lower()], columns) for name in names])
+
+
+def check_schema(schema: StructType, columns: Columns = COLUMNS) -> StructType:
     """A user's own .schema(...): any subset in any order; UsageError for unknown columns and other types."""
     for field in schema.fields:
-        if field.name not in COLUMNS:
-            raise UsageError(f"there is no column '{field.name}'", hint="columns: " + ", ".join(COLUMNS))
-        kind = COLUMNS[field.name][0]
+        if field.name not in columns:
+            raise UsageError(f"there is no column '{field.name}'", hint="columns: " + ", ".join(columns))
+        kind = columns[field.name][0]
         if field.dataType != kind:
             raise UsageError(
                 f"column '{field.name}' is {kind.simpleString()}, not {field.dataType.simpleString()}",
                 hint="read it as it is, then cast it",
             )
     # NOT NULL in a user's schema would make Spark's comparison with our batches fail; nothing is lost by dropping it.
-    return StructType([StructField(field.name, COLUMNS[field.name][0], nullable=True) for field in schema.fields])
+    return StructType([_field(field.name, columns) for field in schema.fields])
+
+
+def _field(name: str, columns: Columns) -> StructField:
+    return StructField(name, columns[name][0], nullable=True)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -17,11 +17,12 @@ from rocketlake.base.errors import ProtocolError, UsageError
 from rocketlake.codec.compression import compress
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.columns import Records, record_batch, record_starts
-from rocketlake.spark.schema import COLUMNS, arrow_schema, check_schema, full_schema
+from rocketlake.spark.columns import Records, record_batch, record_batches, record_starts
+from rocketlake.spark.schema import COLUMNS, CORE, arrow_schema, check_schema, chosen_schema, full_schema
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 SCHEMA = arrow_schema(full_schema())
@@ -60,6 +61,9 @@ def row_of(record: bytes) -> dict[str, Any]:
         "bodyCRC": message.body_crc,
         "transactionId": properties.get("__transactionId__"),
         "delayLevel": int(level) if level else None,
+        "deliverTimestamp": _time(int(properties["TIMER_DELIVER_MS"])) if "TIMER_DELIVER_MS" in properties else None,
+        "priority": int(properties["_SYS_MSG_PRIORITY_"]) if "_SYS_MSG_PRIORITY_" in properties else None,
+        "liteTopic": properties.get("__LITE_TOPIC"),
         "properties": sorted(properties.items()),
         "body": message.body,
     }
@@ -79,10 +83,12 @@ def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def random_record(make_record: Make, rng: random.Random, offset: int) -> bytes:
     names = ["TAGS", "KEYS", "UNIQ_KEY", "DELAY", "__SHARDINGKEY", "__transactionId__", "WAIT", "ключ", "x" * 40]
+    names += ["_SYS_MSG_PRIORITY_", "__LITE_TOPIC", "TIMER_DELIVER_MS"]
     values = ["1", "a b", "значение", "0" * 32, "☂" * 9]
     properties = {name: rng.choice(values) for name in rng.sample(names, rng.randrange(len(names)))}
-    if "DELAY" in properties:
-        properties["DELAY"] = str(rng.randrange(18))
+    for name, numbers in (("DELAY", 18), ("_SYS_MSG_PRIORITY_", 9), ("TIMER_DELIVER_MS", 2**41)):
+        if name in properties:
+            properties[name] = str(rng.randrange(numbers))
     v6 = {"host": "2001:db8::7", "flags": 0}
     body = rng.randbytes(rng.choice([0, 1, 17, 300]))
     flags = 0
@@ -183,6 +189,53 @@ def test_inner_batches_are_refused_by_name(make_record: Make) -> None:
     record = make_record(QUEUE, 7, b"", sys_flag=sys_flag.INNER_BATCH | sys_flag.NEED_UNWRAP)
     with pytest.raises(UsageError, match="BatchCQ"):
         batch_of(record)
+
+
+@pytest.mark.parametrize("digits", ["", "-1", "9" * 20, "１２"])
+def test_numbers_that_are_none_are_null(make_record: Make, digits: str) -> None:
+    names = ("DELAY", "_SYS_MSG_PRIORITY_", "TIMER_DELIVER_MS")
+    (row,) = batch_of(make_record(QUEUE, 0, b"x", properties=dict.fromkeys(names, digits))).to_pylist()
+    assert (row["delayLevel"], row["priority"], row["deliverTimestamp"]) == (None, None, None)
+
+
+def test_bodies_that_grow_come_in_several_batches(make_record: Make) -> None:
+    flags = sys_flag.mark_compressed(0, sys_flag.ZSTD)
+    packed = compress(bytes(1000), sys_flag.ZSTD, 3)
+    records = [
+        make_record(QUEUE, offset, packed if offset % 3 else b"as it is", sys_flag=flags if offset % 3 else 0,
+                    body_crc=crc32(packed if offset % 3 else b"as it is"))
+        for offset in range(10)
+    ]  # fmt: skip
+    data = b"".join(records)
+    flat = pa.array(range(10))
+    schema = SCHEMA.append(pa.field("number", pa.int64()))
+    found = [
+        *record_batches(Records(data, record_starts(data)), "b", schema, extra={"number": flat}, body_bytes_max=2000)
+    ]
+    assert [len(batch) for batch in found] == [4, 3, 3]
+    rows = pa.Table.from_batches(found).to_pylist()
+    assert [row["body"] for row in rows] == [bytes(1000) if offset % 3 else b"as it is" for offset in range(10)]
+    assert [row["number"] for row in rows] == [row["queueOffset"] for row in rows] == [*range(10)]
+
+
+def test_lenient_rows_show_broken_bodies_as_they_are_stored(make_record: Make) -> None:
+    flags = sys_flag.mark_compressed(0, sys_flag.LZ4)
+    data = make_record(QUEUE, 0, b"body", body_crc=1) + make_record(QUEUE, 1, b"no lz4", sys_flag=flags)
+    records = Records(data, record_starts(data))
+    (batch,) = record_batches(records, "broker-a", SCHEMA, lenient=True)
+    assert batch.column("body").to_pylist() == [b"body", None]
+    assert records.crc_ok.tolist() == [False, True]
+    with pytest.raises(RecordError):
+        record_batch(records.take(slice(1, 2)), "broker-a", SCHEMA)
+
+
+def test_columns_may_be_chosen_by_group_or_name() -> None:
+    assert chosen_schema("full") == full_schema()
+    assert chosen_schema("core").fieldNames() == [*CORE]
+    assert chosen_schema(" body, QUEUEOFFSET").fieldNames() == ["body", "queueOffset"]
+    for wrong in ("", "body,body", "value", "body,core"):
+        with pytest.raises(UsageError, match="columns"):
+            chosen_schema(wrong)
 
 
 def test_a_users_schema_may_name_fewer_columns_in_another_order(make_record: Make) -> None:

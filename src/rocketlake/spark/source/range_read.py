@@ -84,7 +84,7 @@ def read_range(
 
 def _with_tags(records: Records, starts: list[int], subscription: Subscription) -> list[int]:
     # The broker filters by a hash of the tag; messages whose tag only has the same hash are dropped here.
-    tags = records.properties.named("TAGS") or [None] * len(records)
+    tags = records.property_values("TAGS")
     return [start for start, tag in zip(starts, tags, strict=True) if tag in subscription.tags]
 
 
