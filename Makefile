@@ -8,10 +8,10 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim check bench docs clean
+.PHONY: help install demo test sim check bench bench-spark docs clean
 
 help:            ## list the commands
-	@grep -hE '^[a-z]+: .*##|^[a-z]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
 
 $(VENV)/.installed: pyproject.toml setup.py build_ext.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"RocketLake needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Cure: make PYTHON=/path/to/python3.11")'
@@ -47,6 +47,9 @@ check: install   ## lint, types, import contracts
 
 bench: install   ## speed beside Apache RocketMQ on this machine, 45 min; JSON to bench/results (BENCH="--quick --only producer-64")
 	$(BIN)/python -m bench $(BENCH)
+
+bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
+	$(BIN)/python -m bench.spark_loads $(BENCH)
 
 docs: install    ## generate the reference pages under docs/reference
 	$(BIN)/python -m docs.generate

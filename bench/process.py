@@ -1,4 +1,4 @@
-"""Owns what the kernel knows of a process: CPU seconds, context switches, memory of its own. Linux only (/proc)."""
+"""Owns what the kernel knows of a process: its CPU, context switches, memory, children. Linux only (/proc)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of the process so far, all threads, seconds (proc(5), stat fields 14 and 15)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def family(pid: int) -> list[int]:
+    """This process and all below it."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children.setdefault(parent, []).append(int(path.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
 
 
 def context_switches(pid: int) -> int:

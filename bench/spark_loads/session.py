@@ -1,0 +1,76 @@
+"""Owns the local Spark of a load: local[2], its log silenced, its workers able to import this project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.process import cpu_seconds, family, memory_mb
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def local_spark(root: Path, *, jars: str = "", **settings: str) -> SparkSession:
+    """A session as users on one machine have it; `jars` comma separated."""
+    from pyspark.sql import SparkSession
+
+    paths = [str(PROJECT), str(PROJECT / "src"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(root / "scratch"))
+        .config("spark.sql.warehouse.dir", str(root / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    if jars:
+        builder = builder.config("spark.jars", jars)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def spark_cpu_seconds() -> float:
+    """CPU so far of this process and all below it: the JVM and its Python workers, which live on between batches."""
+    return _sum(cpu_seconds)
+
+
+def spark_anonymous_mb() -> float:
+    """Private memory of this process and all below it, MB: what Spark and its workers add to the machine."""
+    return _sum(lambda pid: memory_mb(pid)["anonymous"])
+
+
+def _sum(measure: Callable[[int], float]) -> float:
+    total = 0.0
+    for pid in family(os.getpid()):
+        try:
+            total += measure(pid)
+        except (FileNotFoundError, ProcessLookupError, KeyError):
+            continue  # it ended just now
+    return total
+
+
+def steady_rate(query: StreamingQuery) -> float:
+    """Rows a second over all full micro-batches but the first, which pays for the start."""
+    batches = [each for each in query.recentProgress if each.numInputRows][1:]
+    largest = max((each.numInputRows for each in batches), default=0)
+    full = [each for each in batches if each.numInputRows > largest / 2]
+    if not full:
+        raise RuntimeError(f"too few micro-batches to measure: {[each.numInputRows for each in query.recentProgress]}")
+    return float(sum(each.numInputRows for each in full) / sum(each.batchDuration for each in full) * 1000)
