@@ -20,6 +20,7 @@ from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.connection import Connection
@@ -65,7 +66,8 @@ def test_recorded_route_requests_get_the_recorded_answers(codec: str) -> None:
         table = table_of(recorded, (asked.fields or {})["topic"])
         routes = Routes(table, KVConfig(Path("/kv"), MemoryFiles()), LiveConfig(NameServerConfig()))
         dispatcher = Dispatcher([Row(RequestCode.GET_ROUTEINFO_BY_TOPIC, routes.route)])
-        link = Link(dispatcher, NetLimits(), clock, Codec.JSON, RareWarnings(logging.getLogger("test"), clock=clock))
+        warnings = RareWarnings(logging.getLogger("test"), clock=clock)
+        link = Link(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
         reply = dispatcher.dispatch(Request(asked, link, 0.0))
         assert isinstance(reply, Reply)
         assert reply.code == recorded.code

@@ -162,14 +162,14 @@ async def test_a_disk_that_cannot_read_is_an_answer(world: World) -> None:
 
 async def test_only_so_many_pulls_may_wait(world: World) -> None:
     world.cool()
-    waiting = [asyncio.create_task(world.pull(offset)) for offset in (0, 32)]
+    waiting = [asyncio.create_task(world.pull(offset)) for offset in (0, 200)]
     await world.held(2)
     waiting.append(asyncio.create_task(world.pull(COUNT, flags=PULL_SUSPEND, wait_ms=10_000)))
     while not len(world.broker.hold):  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert (await world.pull(64)).code == ResponseCode.SYSTEM_BUSY
     world.reads.run_all()
-    assert [numbers(await pull)[0] for pull in waiting[:2]] == [0, 32]
+    assert [numbers(await pull)[0] for pull in waiting[:2]] == [0, 200]
     world.files.plan.clear()
     assert (await world.pull(64)).code == ResponseCode.SUCCESS
     waiting[2].cancel()

@@ -58,6 +58,7 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 from rocketlake.net.server import Server
+from rocketlake.net.turns import Turns
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 
@@ -125,7 +126,8 @@ class Broker:
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
-        self.hold = PullHold(clock, config.held_pulls_max)
+        self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
+        self.hold = PullHold(clock, self._turns, config.held_pulls_max)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)
@@ -150,6 +152,7 @@ class Broker:
                 limits=limits,
                 clock=self._clock,
                 network=network,
+                turns=self._turns,
             )
             for port in ports
         ]

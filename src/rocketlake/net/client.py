@@ -21,6 +21,7 @@ from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.pending import InvokeTimeout
 from rocketlake.net.request import Handler
 from rocketlake.net.sweeper import Sweeper
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
@@ -47,6 +48,7 @@ class NetClient:
         self._codec = codec
         self._warnings = RareWarnings(log, clock=self._clock)
         self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
+        self._turns = Turns(self._clock, self._limits.turn_seconds)
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), self._limits, self._clock, self._sweeper)
 
@@ -106,6 +108,7 @@ class NetClient:
             self._clock,
             self._codec,
             self._warnings,
+            self._turns,
             lost=self._pool.lost,
             expects=self._sweeper.expect,
         )

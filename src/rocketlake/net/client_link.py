@@ -18,6 +18,7 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.pending import InvokeTimeout
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 
@@ -36,11 +37,12 @@ class ClientLink(Link):
         clock: Clock,
         codec: Codec,
         warnings: RareWarnings,
+        turns: Turns,
         *,
         lost: Callable[[ClientLink], None],
         expects: Callable[[ClientLink], None],
     ) -> None:
-        super().__init__(dispatcher, limits, clock, codec, warnings)
+        super().__init__(dispatcher, limits, clock, codec, warnings, turns)
         self._lost = lost
         self._expects = expects
         self._writers: deque[asyncio.Future[None]] = deque()

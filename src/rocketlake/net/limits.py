@@ -7,12 +7,8 @@ Must not know   where they are enforced (link.py, server.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from rocketlake.protocol.limits import WireLimits
-
-TURN_SECONDS: Final = 0.002
-"""How long one who has much to do may keep the loop before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +26,8 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
-    turn_seconds: float = TURN_SECONDS
-    """How long the requests of one chunk are served before other links have their turn."""
+    turn_seconds: float = 0.0005
+    """How long those who have much to do may keep the loop, all together, before it looks at its sockets again."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
     unsent_bytes: int = 64 * 1024 * 1024

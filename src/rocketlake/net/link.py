@@ -5,7 +5,7 @@ Must not know   listening, connecting, what a request code means.
 
 Invariant: at most one write call for all answers of one received chunk.
 Invariant: while the peer does not read, nothing more is served to it; what held requests answer meanwhile is bounded.
-Invariant: one link is served for `turn_seconds` at a time, then the others have their turn.
+Invariant: one link is served for `turn_seconds` at a time; who has more to do stands in line (turns.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.pending import Pending
 from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Buffer, Command
 from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import Codec
@@ -42,7 +43,13 @@ class Link(asyncio.Protocol):
     """Stop reading from a peer that does not read. A client must not: its server may be waiting for it to read."""
 
     def __init__(
-        self, dispatcher: Dispatcher, limits: NetLimits, clock: Clock, codec: Codec, warnings: RareWarnings
+        self,
+        dispatcher: Dispatcher,
+        limits: NetLimits,
+        clock: Clock,
+        codec: Codec,
+        warnings: RareWarnings,
+        turns: Turns,
     ) -> None:
         self.id = next(_link_ids)
         self.remote: tuple[str, int] = ("", 0)
@@ -56,6 +63,7 @@ class Link(asyncio.Protocol):
         self._limits = limits
         self._clock = clock
         self._warnings = warnings
+        self._turns = turns
         self._machine = Connection(codec, limits.wire)
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -186,8 +194,15 @@ class Link(asyncio.Protocol):
         return self.room_to_hold > 0
 
     def _serve(self, now: float) -> None:
+        """Serves what has come, or stands in line for it."""
+        if self._backlog and self._turns.is_taken and self.stops_reading:
+            self._serve_soon()
+            self._flush()
+        else:
+            self._serve_until(now + self._turns.seconds, now)
+
+    def _serve_until(self, turn_end: float, now: float) -> None:
         backlog = self._backlog
-        turn_end = self._clock.monotonic() + self._limits.turn_seconds
         self._in_chunk = True
         try:
             while backlog and not self._closing and not (self._paused and self.stops_reading):
@@ -205,16 +220,16 @@ class Link(asyncio.Protocol):
             self.close()
 
     def _serve_soon(self) -> None:
-        """Go on in the next turn: a thousand pulls in one chunk must not hold up everybody else's sends."""
+        """Go on in a later turn: a thousand pulls in one chunk must not hold up everybody else's sends."""
         self._stop_reading()
-        if not self._serve_planned and self._loop is not None:
+        if not self._serve_planned:
             self._serve_planned = True
-            self._loop.call_soon(self._serve_on)
+            self._turns.wait(self._serve_on)
 
-    def _serve_on(self) -> None:
+    def _serve_on(self, turn_end: float) -> None:
         self._serve_planned = False
         if not self._paused and not self._closing:
-            self._serve(self._clock.monotonic())
+            self._serve_until(turn_end, self._clock.monotonic())
             if not self._paused and not self._backlog:
                 self._go_on_reading()
 

@@ -18,6 +18,7 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.server_link import ServerLink
 from rocketlake.net.sweeper import Sweeper
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.frame import Codec
 
 log: Final = get_logger(__name__)
@@ -39,6 +40,7 @@ class Server:
         clock: Clock | None = None,
         network: Network | None = None,
         codec: Codec = Codec.JSON,
+        turns: Turns | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.host = host
@@ -51,6 +53,7 @@ class Server:
         self._clock = clock or SystemClock()
         self._network = network or TcpNetwork()
         self._codec = codec
+        self._turns = turns or Turns(self._clock, self._limits.turn_seconds)
         self._warnings = RareWarnings(log, clock=self._clock)
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
@@ -134,4 +137,4 @@ class Server:
         self._sweeper.expect(link)
 
     def _make_link(self) -> ServerLink:
-        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec, self._warnings)
+        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec, self._warnings, self._turns)

@@ -15,6 +15,7 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
@@ -49,8 +50,9 @@ class ServerLink(Link):
         clock: Clock,
         codec: Codec,
         warnings: RareWarnings,
+        turns: Turns,
     ) -> None:
-        super().__init__(dispatcher, limits, clock, codec, warnings)
+        super().__init__(dispatcher, limits, clock, codec, warnings, turns)
         self._owner = owner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

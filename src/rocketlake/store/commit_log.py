@@ -195,8 +195,13 @@ class CommitLog:
             ) from error
         if self.pool is not None:
             mapped.lend_buffer(self.pool.borrow())
-        self.allocate.prepare(self.list.folder / offset_file_name(mapped.end))
+        self.make_ahead()
         return mapped
+
+    def make_ahead(self) -> None:
+        """Have the worker make the file behind the last one, so that the roll to it costs nothing."""
+        if self.list.last is not None:
+            self.allocate.prepare(self.list.folder / offset_file_name(self.list.last.end))
 
     def _free_buffers(self) -> None:
         """Have a buffer for the next file: all files so far are full, so a commit sets theirs free."""

@@ -152,6 +152,7 @@ class MessageStore(Service):
         for service in self._services:
             await service.start()
         self.spawn("dispatch-retry", self._retry_dispatch())
+        self.log.make_ahead()
 
     def _open(self) -> None:
         disk, paths = self._disk, self._paths

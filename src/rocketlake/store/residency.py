@@ -12,6 +12,7 @@ Why: docs/decisions/0008-cold-reads-on-a-worker.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
@@ -25,8 +26,18 @@ BLOCK_BITS = 18
 BLOCK_BYTES = 1 << BLOCK_BITS
 
 _SURE_SECONDS = 1.0
-_READ_BYTES = 64 * 1024
-_REMEMBERED_MAX = 4096
+_READ_BYTES = BLOCK_BYTES
+
+Done = Callable[[Exception | None], object]
+
+
+@dataclass(slots=True)
+class _Load:
+    """Parts that one reader waits for."""
+
+    left: int
+    done: Done
+    error: Exception | None = None
 
 
 class Residency:
@@ -38,7 +49,7 @@ class Residency:
         self._worker = worker
         self._sure: dict[int, bytearray] = {}
         self._sure_until = 0.0
-        self._read_until: dict[ColdPart, float] = {}  # of the worker
+        self._loading: dict[ColdPart, list[_Load]] = {}
 
     def blocks(self, mapped: MappedFile) -> bytearray:
         """The blocks of a file, 1 for each that may be looked at in this turn of the loop."""
@@ -56,8 +67,9 @@ class Residency:
         sure = self.blocks(mapped)
         first, end = position >> BLOCK_BITS, (position + size - 1 >> BLOCK_BITS) + 1
         if 0 in sure[first:end]:
-            _path, start, length = self.cold_part(mapped, position, size)
-            if not mapped.file.is_resident(length, start):
+            part = self.cold_part(mapped, position, size)
+            _path, start, length = part
+            if part in self._loading or not mapped.file.is_resident(length, start):
                 return None
             sure[first:end] = b"\1" * (end - first)
         return sure
@@ -68,30 +80,38 @@ class Residency:
         end = (position + size - 1 >> BLOCK_BITS) + 1 << BLOCK_BITS
         return mapped.path, start, min(end, mapped.committed) - start
 
-    def load(self, parts: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
-        """Read these parts on the worker, so that they are in memory; `done` runs on the loop."""
+    def load(self, parts: Sequence[ColdPart], done: Done) -> None:
+        """Read these parts on the worker, so that they are in memory; `done` runs on the loop.
 
-        def ended(_result: None, error: Exception | None) -> None:
-            done(error)
-
-        self._worker.submit(lambda: self._read(parts), ended)
-
-    def _read(self, parts: Sequence[ColdPart]) -> None:
-        # With descriptors of its own: the loop may close a file while it is read here.
+        Many queues lie in one block, and all their readers come at once: each part is read once for all of them.
+        """
+        load = _Load(len(parts), done)
         for part in parts:
-            # Many queues lie in one block, and all their readers come at once.
-            if self._read_until.get(part, 0.0) > self._clock.monotonic():
-                continue
-            path, position, size = part
-            try:
-                file = self._files.open(path, read_only=True)
-            except FileNotFoundError:
-                continue  # expired meanwhile; who reads on will see
-            try:
-                for at in range(position, position + size, _READ_BYTES):
-                    file.pread(min(_READ_BYTES, position + size - at), at)
-            finally:
-                file.close()
-            if len(self._read_until) >= _REMEMBERED_MAX:
-                self._read_until.clear()
-            self._read_until[part] = self._clock.monotonic() + _SURE_SECONDS
+            waiting = self._loading.setdefault(part, [])
+            waiting.append(load)
+            if len(waiting) == 1:
+                self._submit(part)
+
+    def _submit(self, part: ColdPart) -> None:
+        self._worker.submit(lambda: self._read(part), lambda _result, error: self._loaded(part, error))
+
+    def _loaded(self, part: ColdPart, error: Exception | None) -> None:
+        for load in self._loading.pop(part):
+            load.left -= 1
+            load.error = load.error or error
+            if not load.left:
+                load.done(load.error)
+
+    def _read(self, part: ColdPart) -> None:
+        # With a descriptor of its own: the loop may close the file while it is read here.
+        path, position, size = part
+        try:
+            file = self._files.open(path, read_only=True)
+        except FileNotFoundError:
+            return  # expired meanwhile; who reads on will see
+        try:
+            # In few calls: between them the worker holds the interpreter, and the loop waits.
+            for at in range(position, position + size, _READ_BYTES):
+                file.pread(min(_READ_BYTES, position + size - at), at)
+        finally:
+            file.close()

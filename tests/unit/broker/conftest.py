@@ -9,6 +9,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.frame import Codec
 
 NewLink = Callable[[Clock], Link]
@@ -19,6 +20,8 @@ def new_link() -> NewLink:
     """Makes links that were never connected: they can hold requests and be lost."""
 
     def make(clock: Clock) -> Link:
-        return Link(Dispatcher([]), NetLimits(), clock, Codec.JSON, RareWarnings(get_logger(__name__)))
+        limits = NetLimits()
+        turns = Turns(clock, limits.turn_seconds)
+        return Link(Dispatcher([]), limits, clock, Codec.JSON, RareWarnings(get_logger(__name__)), turns)
 
     return make

@@ -13,6 +13,7 @@ from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.request_code import RequestCode
@@ -48,7 +49,7 @@ class Admin(Link):
     def __init__(self) -> None:
         clock, dispatcher = ManualClock(), Dispatcher([])
         warnings = RareWarnings(logging.getLogger("test"), clock=clock)
-        super().__init__(dispatcher, NetLimits(), clock, Codec.JSON, warnings)
+        super().__init__(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
         self.replies: list[Reply] = []
 
     def answer(self, request: Request, reply: Reply) -> None:

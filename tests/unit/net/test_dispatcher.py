@@ -13,6 +13,7 @@ from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.headers.client import GroupMembersHeader
@@ -21,7 +22,8 @@ from rocketlake.protocol.response_code import ResponseCode
 
 def request(dispatcher: Dispatcher, code: int = 34) -> Request:
     clock = ManualClock()
-    link = Link(dispatcher, NetLimits(), clock, Codec.JSON, RareWarnings(logging.getLogger("test"), clock=clock))
+    warnings = RareWarnings(logging.getLogger("test"), clock=clock)
+    link = Link(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
     return Request(Command(code), link, 0.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -126,12 +127,34 @@ async def test_a_link_with_many_requests_lets_others_have_their_turn() -> None:
     """A consumer's thousand pulls may come in one chunk; a send behind them must not wait for them all."""
     world = World(NetLimits(turn_seconds=0.002))
     greedy, modest = await world.connect(), await world.connect()
-    greedy.write(*(Command(SLOW, opaque=number) for number in range(10)))
+    greedy.write(*(Command(SLOW, opaque=number) for number in range(20)))
     modest.write(Command(SLOW, opaque=100))
     await world.settle()
-    assert opaques(greedy) == list(range(10))
+    assert opaques(greedy) == list(range(20))
     assert opaques(modest) == [100]
-    assert 0 < world.slow.index(100) < 5
+    assert 0 < world.slow.index(100) <= 6  # behind two turns of three
+
+
+async def test_links_with_many_requests_share_the_turns() -> None:
+    """However many they are, the loop is kept for one turn only before it looks at its sockets again."""
+    world = World(NetLimits(turn_seconds=0.002))
+    peers = [await world.connect() for _ in range(3)]
+    for number, peer in enumerate(peers):
+        peer.write(*(Command(SLOW, opaque=100 * number + at) for at in range(9)))
+    turns: list[int] = []
+
+    def count() -> None:
+        turns.append(len(world.slow))
+        if len(world.slow) < 27:
+            asyncio.get_running_loop().call_soon(count)
+
+    while not world.slow:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    count()
+    await world.settle()
+    assert [opaques(peer) for peer in peers] == [[100 * number + at for at in range(9)] for number in range(3)]
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= 3
+    assert {opaque // 100 for opaque in world.slow[:12]} == {0, 1, 2}
 
 
 async def test_held_requests_answered_in_one_turn_leave_in_one_write() -> None:

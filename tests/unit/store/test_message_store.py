@@ -371,3 +371,16 @@ async def test_a_disk_that_cannot_be_read_is_a_store_error_with_its_path(world: 
     world.files.plan.add(Fault("make_dirs", error=errno.EACCES))
     with pytest.raises(StoreError, match=r"Permission denied.*\(/store\)"):
         await world.started()
+
+
+# -- files made ahead --------------------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_starts_again_has_its_next_log_file_made_ahead(world: World) -> None:
+    first = await world.started()
+    put_ok(first, b"x")
+    await first.stop()
+    assert len(world.disk.list_dir(ROOT / "commitlog")) == 1
+    again = await world.started()
+    assert len(world.disk.list_dir(ROOT / "commitlog")) == 2
+    assert again.max_physical_offset == first.max_physical_offset

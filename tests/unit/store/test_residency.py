@@ -147,6 +147,34 @@ async def test_a_block_that_many_want_is_read_once(old: Old) -> None:
     assert len(reads) == 1
 
 
+async def test_a_reader_of_many_parts_waits_for_the_last_of_them(old: Old) -> None:
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(6)))
+    old.cool("commitlog")
+    all_parts, last = old.get(), old.get(4)
+    assert last.cold[-1] in all_parts.cold and len(all_parts.cold) > 1
+    old.load(last)
+    old.store.load(all_parts.cold, lambda _error: old.ended.append(OSError("all")))
+    ended = []
+    while old.reads.pending:
+        old.reads.run_one()
+        ended.append(len(old.ended))
+    assert len(ended) == len({*all_parts.cold, *last.cold})
+    assert ended == sorted(ended) and ended[0] <= 1 and ended[-1] == 2
+    assert old.ended[0] is None
+
+
+async def test_while_a_part_is_read_nobody_asks_the_kernel_for_it(old: Old) -> None:
+    put_ok(old.store, b"one")
+    old.cool("commitlog")
+    old.load(old.get())
+    old.warm()
+    looks = old.looks()
+    assert old.get().status is GetStatus.NOT_IN_MEMORY
+    assert old.looks() == looks
+    old.reads.run_one()
+    assert bodies(old.get()) == [b"one"]
+
+
 async def test_a_disk_that_cannot_read_says_so_and_is_asked_again(old: Old) -> None:
     put_ok(old.store, b"one")
     old.cool("commitlog")

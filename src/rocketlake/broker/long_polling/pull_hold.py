@@ -19,8 +19,8 @@ from typing import TypeVar
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
-from rocketlake.net.limits import TURN_SECONDS
 from rocketlake.net.link import Link
+from rocketlake.net.turns import Turns
 
 __all__ = ["HeldPull", "PullHold"]
 
@@ -54,10 +54,11 @@ class HeldPull:
 class PullHold(Service):
     """All held pulls of a broker."""
 
-    def __init__(self, clock: Clock, held_max: int = 100_000) -> None:
+    def __init__(self, clock: Clock, turns: Turns, held_max: int = 100_000) -> None:
         """`held_max`: pullThreadPoolQueueCapacity."""
         super().__init__("pull-hold")
         self._clock = clock
+        self._turns = turns
         self._held_max = held_max
         self.is_closed = False
         self._woken: deque[Callable[[], None]] = deque()
@@ -83,8 +84,7 @@ class PullHold(Service):
     async def stop(self) -> None:
         """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
         self.is_closed = True
-        while self._woken:
-            self._resume_woken()
+        self._resume_woken(math.inf)
         for bucket in sorted(self._buckets):
             self._end(bucket)
         await super().stop()
@@ -133,7 +133,7 @@ class PullHold(Service):
 
     def _resume_soon(self, calls: Iterable[Callable[[], None]]) -> None:
         if not self._woken:
-            asyncio.get_running_loop().call_soon(self._resume_woken)
+            self._turns.wait(self._resume_woken)
         self._woken.extend(calls)
 
     def expire(self) -> None:
@@ -150,13 +150,12 @@ class PullHold(Service):
             await self._clock.sleep(1 / SWEEPS_PER_SECOND)
             self.expire()
 
-    def _resume_woken(self) -> None:
+    def _resume_woken(self, turn_end: float) -> None:
         """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
-        turn_end = self._clock.monotonic() + TURN_SECONDS
         while self._woken:
             self._woken.popleft()()
             if self._woken and self._clock.monotonic() > turn_end:
-                asyncio.get_running_loop().call_soon(self._resume_woken)
+                self._turns.wait(self._resume_woken)
                 break
 
     def _end(self, bucket: int) -> None:

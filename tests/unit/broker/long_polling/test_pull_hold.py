@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
 from rocketlake.net.link import Link
+from rocketlake.net.turns import Turns
 
 NewLink = Callable[[ManualClock], Link]
 
@@ -18,7 +20,8 @@ class Waiting:
     def __init__(self, new_link: NewLink) -> None:
         self.clock = ManualClock()
         self.new_link = lambda: new_link(self.clock)
-        self.hold = PullHold(self.clock, held_max=3)
+        self.turns = Turns(self.clock, 0.0005)
+        self.hold = PullHold(self.clock, self.turns, held_max=3)
         self.resumed: list[str] = []
         self.link = self.new_link()
 
@@ -39,6 +42,10 @@ class Waiting:
     async def arrive(self, *message: Any) -> None:
         self.hold.message_arrived(*message)
         await self.clock.settle()
+
+    def take_time(self, name: str) -> None:
+        self.resumed.append(name)
+        self.clock.advance(1)
 
     def pass_time(self, ms: int) -> None:
         self.clock.advance(ms)
@@ -100,6 +107,16 @@ async def test_messages_of_one_turn_wake_together(waiting: Waiting) -> None:
     waiting.hold.message_arrived("T", 0, 2, 0)
     await waiting.clock.settle()
     assert waiting.resumed == ["p"]
+
+
+async def test_woken_pulls_share_the_turns_with_others(waiting: Waiting) -> None:
+    for number in range(3):
+        pull = HeldPull(("T", 0), 0, None, waiting.link, partial(waiting.take_time, f"p{number}"))
+        waiting.hold.hold(pull, 1000)
+    waiting.hold.message_arrived("T", 0, 1, 0)
+    waiting.turns.wait(lambda _end: waiting.take_time("other"))
+    await waiting.clock.settle()
+    assert waiting.resumed == ["p0", "other", "p1", "p2"]
 
 
 async def test_a_pull_is_ended_after_its_time_not_before(waiting: Waiting) -> None:

@@ -1,0 +1,61 @@
+"""Work that takes longer than others can wait goes on in turns.
+
+Owns        who has more to do than fits in one turn, in the order they came.
+Must not know   what the work is.
+
+Links with many requests and pulls that wake together stand in one line, so that whatever a socket brings waits for one
+turn at most, however many of them there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from rocketlake.base.clock import Clock
+
+__all__ = ["Turns"]
+
+Work = Callable[[float], object]
+
+
+class Turns:
+    """The line. All that share a loop and serve the same peers share one."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._line: deque[Work] = deque()
+        self._planned = False
+
+    @property
+    def is_taken(self) -> bool:
+        """Does anybody wait? Then who comes now stands in line too."""
+        return self._planned
+
+    def wait(self, work: Work) -> None:
+        """Call `work` when its turn comes, with the time until which it may go on.
+
+        It gets something done each time; if there is more left then, it waits once more.
+        """
+        self._line.append(work)
+        self._plan()
+
+    def _plan(self) -> None:
+        if not self._planned:
+            self._planned = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        """One turn; then the loop looks at its sockets."""
+        end = self._clock.monotonic() + self.seconds
+        try:
+            while self._line:
+                self._line.popleft()(end)
+                if self._clock.monotonic() > end:
+                    break
+        finally:
+            self._planned = False
+            if self._line:
+                self._plan()

@@ -1,0 +1,77 @@
+"""Who has more to do than fits in one turn stands in line. The clock is moved by hand: work takes the time it says."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.net.turns import Turns
+
+
+class Task:
+    """Work of so many steps of one second."""
+
+    def __init__(self, world: World, name: str, steps: int) -> None:
+        self.world = world
+        self.name = name
+        self.steps = steps
+
+    def go_on(self, turn_end: float) -> None:
+        while self.steps:
+            self.steps -= 1
+            self.world.done.append(self.name)
+            self.world.clock.advance(1000)
+            if self.world.clock.monotonic() > turn_end:
+                break
+        if self.steps:
+            self.world.turns.wait(self.go_on)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.turns = Turns(self.clock, 1.5)
+        self.done: list[str] = []
+
+    def begin(self, **steps: int) -> None:
+        for name, count in steps.items():
+            self.turns.wait(Task(self, name, count).go_on)
+
+    async def turn(self) -> str:
+        """What is done until the loop looks at its sockets."""
+        before = len(self.done)
+        await asyncio.sleep(0)
+        return "".join(self.done[before:])
+
+
+async def test_nothing_is_done_before_its_turn() -> None:
+    world = World()
+    assert not world.turns.is_taken
+    world.begin(a=1)
+    assert world.turns.is_taken
+    assert world.done == []
+    assert await world.turn() == "a"
+    assert not world.turns.is_taken
+
+
+async def test_all_who_wait_share_one_turn() -> None:
+    world = World()
+    world.begin(a=1, b=1, c=1)
+    assert [await world.turn() for _ in range(3)] == ["ab", "c", ""]
+
+
+async def test_who_has_more_to_do_goes_to_the_end_of_the_line() -> None:
+    world = World()
+    world.begin(a=6, b=3, c=1)
+    turns = [await world.turn() for _ in range(6)]
+    assert turns == ["aa", "bb", "ca", "ba", "aa", ""]
+
+
+async def test_work_that_fails_does_not_stop_the_others() -> None:
+    world = World()
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
+    world.turns.wait(lambda _end: 1 // 0)
+    world.begin(a=1)
+    assert "".join([await world.turn() for _ in range(3)]) == "a"
+    assert [type(failure) for failure in failures] == [ZeroDivisionError]
