@@ -41,9 +41,12 @@ from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
+from rocketlake.broker.producer_sequences.rebuild import recover_sequences
+from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.broker.push import Push
 from rocketlake.broker.queue_locks import QueueLocks
 from rocketlake.broker.registration import Registration
+from rocketlake.broker.sequenced_puts import SequencedPuts
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
@@ -58,7 +61,6 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 from rocketlake.net.server import Server
-from rocketlake.net.turns import Turns
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 
@@ -113,7 +115,15 @@ class Broker:
             lambda: self.store.flushed_offset,
             config.delay_version_step,
         )
-        self._tables = (self.topics, self.groups, self.offsets, self.delays)
+        self.sequences = ProducerSequences(
+            folder / "producerSequences.json",
+            files,
+            clock,
+            lambda: LogEnds(self.store.max_physical_offset, self.store.flushed_offset),
+            producers_max=config.producer_sequences_max,
+            keep_ms=config.producer_sequence_keep_ms,
+        )
+        self._tables = (self.topics, self.groups, self.offsets, self.delays, self.sequences)
         self.saver = TableSaver(self._tables, files, clock, workers("table-saver"), config.offset_save_interval_ms)
 
     def _build_services(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
@@ -126,8 +136,7 @@ class Broker:
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
-        self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
-        self.hold = PullHold(clock, self._turns, config.held_pulls_max)
+        self.hold = PullHold(clock, config.held_pulls_max)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)
@@ -152,7 +161,6 @@ class Broker:
                 limits=limits,
                 clock=self._clock,
                 network=network,
-                turns=self._turns,
             )
             for port in ports
         ]
@@ -180,6 +188,7 @@ class Broker:
             send=Send(
                 config,
                 intake,
+                SequencedPuts(intake, self.sequences, lambda: store.max_physical_offset),
                 topics,
                 auto_create,
                 groups,
@@ -249,6 +258,7 @@ class Broker:
             await self.store.start()  # first: it holds the lock on the folder
             for table in self._tables:
                 table.load()
+            self._recover_sequences()
             await self.saver.start()
             await self.stats.start()
             await self.push.start()
@@ -281,6 +291,18 @@ class Broker:
         finally:
             # After the store: a delayed message counts as delivered once its copy is on disk.
             await self.saver.stop()
+
+    def _recover_sequences(self) -> None:
+        """Have the table of producer sequences know what the log holds."""
+        table, store = self.sequences, self.store
+        start = table.log_offset
+        if start is not None:
+            if start > store.max_physical_offset:
+                _log.warning("the log ends before what %s counts up to; it is read from its start", table.path)
+                table.forget_all()
+                start = 0
+            recover_sequences(table, store.log_views(start))
+        table.opened()
 
     # -- who and where -------------------------------------------------------------------------------------------------
 

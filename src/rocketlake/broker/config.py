@@ -105,6 +105,14 @@ class BrokerConfig:
     start_accept_send_ms: int = setting(
         0, java="startAcceptSendRequestTimeStamp", low=0, why="sends are refused before this time, epoch ms"
     )
+    producer_sequences_max: int = setting(
+        10_000,
+        low=1,
+        why="query tasks and topics whose replays are known; those unused for longest go",
+    )
+    producer_sequence_keep_ms: int = setting(
+        7 * 24 * 3_600_000, low=1000, why="how long a producer's sequence numbers are kept after its last message"
+    )
     long_polling_enabled: bool = setting(
         True, java="longPollingEnable", why="a pull waits as long as its consumer allows"
     )

@@ -18,7 +18,7 @@ from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYT
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 
-__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "unwrap_batch"]
+__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "entry_starts", "unwrap_batch"]
 
 Buffer = bytes | bytearray | memoryview
 BatchEntry = tuple[int, bytes, bytes]
@@ -27,6 +27,7 @@ BatchEntry = tuple[int, bytes, bytes]
 MESSAGES_MAX = 1 << 20
 
 _HEAD = struct.Struct(">iiiii")
+_SIZE = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 
 
@@ -70,6 +71,20 @@ def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEn
             )
         )
     return entries
+
+
+def entry_starts(body: Buffer) -> list[int]:
+    """Where the entries of a batch body begin. RecordError if their sizes do not fill it."""
+    starts: list[int] = []
+    position = 0
+    end = len(body)
+    while position < end:
+        size = _SIZE.unpack_from(body, position)[0] if end - position >= BATCH_ENTRY_BYTES_MIN else 0
+        if not BATCH_ENTRY_BYTES_MIN <= size <= end - position:
+            raise RecordError(f"{end - position} bytes at {position} are no batch entry")
+        starts.append(position)
+        position += size
+    return starts
 
 
 def unwrap_batch(outer: StoredMessage) -> list[StoredMessage]:

@@ -413,6 +413,8 @@ cdef bint _is_special(const uint8_t* name, Py_ssize_t size) noexcept nogil:
         return _is(name, size, b"POP_CK", 6)
     if name[0] == c"I":
         return size > 6 and memcmp(name, b"INNER_", 6) == 0
+    if name[0] == c"_":
+        return _is(name, size, b"__RL_SEQ", 8)
     return False
 
 

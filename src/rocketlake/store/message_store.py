@@ -504,6 +504,14 @@ class MessageStore(Service):
         """The whole record that starts at `physical_offset`; None if none starts there."""
         return self.log.record(physical_offset)
 
+    def log_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+        """(physical offset, readable bytes) of the log from `offset` on, file by file."""
+        for mapped in self.log.list.files:
+            start = max(offset, mapped.start)
+            view = mapped.read(start - mapped.start, mapped.start + mapped.committed - start)
+            if view is not None and view:
+                yield start, view
+
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, unique: bool = False
     ) -> QueryResult:

@@ -20,6 +20,7 @@ from rocketlake.broker.delay.parking import delay_level
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.queue_locks import QueueLocks
+from rocketlake.broker.sequenced_puts import SequencedPuts, refuse_inner_marks
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
@@ -69,6 +70,7 @@ class Send:
         self,
         config: LiveConfig,
         intake: Intake,
+        sequenced: SequencedPuts,
         topics: TopicTable,
         auto_create: AutoCreate,
         groups: GroupTable,
@@ -80,6 +82,7 @@ class Send:
         """`store_address`: (IP, port) under which clients find this broker; it becomes part of message ids."""
         self._config = config
         self._intake = intake
+        self._sequenced = sequenced
         self._topics = topics
         self._auto_create = auto_create
         self._groups = groups
@@ -192,6 +195,7 @@ class Send:
         if not unique_key:
             unique_key = properties[names.UNIQUE_KEY] = self._unique_keys.make()
         self._add_properties(properties)
+        properties.pop(names.PRODUCER_SEQUENCE, None)  # a copy; single messages take no part in the check
         result = self._intake.put(message, properties)
         return self._answer_when_durable(request, result, properties, queue_id, unique_key)
 
@@ -206,8 +210,19 @@ class Send:
         _refuse_half(message, properties)
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._add_properties(properties)
-        result = self._intake.put_batch(message, properties)
-        return self._answer_when_durable(request, result, properties, message.queue_id, unique_key)
+        known = 0
+        if names.PRODUCER_SEQUENCE in properties:
+            if header.queue_id < 0:
+                raise RemoteError(
+                    "a batch with a producer sequence names no queue",
+                    code=ResponseCode.MESSAGE_ILLEGAL,
+                    hint="numbers are counted by queue: send it to one",
+                )
+            result, known = self._sequenced.put_batch(message, properties)
+        else:
+            refuse_inner_marks(message.body)
+            result = self._intake.put_batch(message, properties)
+        return self._answer_when_durable(request, result, properties, message.queue_id, unique_key, known)
 
     def _read_message(
         self, request: Request, header: SendHeader, topic: TopicConfig
@@ -241,28 +256,36 @@ class Send:
         properties: dict[str, str],
         queue_id: int,
         unique_key: str | None,
+        known: int = 0,
     ) -> Reply | Held:
         if self._intake.acks_at_once or not result.status.is_stored:
-            return self.answer(result.status, result, queue_id, unique_key)
+            return self.answer(result.status, result, queue_id, unique_key, known)
         self._intake.when_durable(
             result,
             properties,
-            lambda status: request.answer(self.answer(status, result, queue_id, unique_key)),
+            lambda status: request.answer(self.answer(status, result, queue_id, unique_key, known)),
         )
         return HELD
 
-    def answer(self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None) -> Reply:
-        """The answer to a send that ended with this status."""
+    def answer(
+        self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None, known: int = 0
+    ) -> Reply:
+        """The answer to a send that ended with this status; `known` messages of it were stored before."""
         if not status.is_stored:
             return _failure(status, result)
         config = self._config.now
+        if result.offsets:
+            message_ids = self._message_ids(result.offsets)
+        else:
+            message_ids = self._message_id(result.physical_offset) if result.count else ""
         header = SendReplyHeader(
-            msg_id=self._message_ids(result.offsets) if result.offsets else self._message_id(result.physical_offset),
+            msg_id=message_ids,
             queue_id=queue_id,
             queue_offset=result.queue_offset,
             transaction_id=unique_key,
             region=config.region_id,
             trace_on=config.trace_on,
+            known=known or None,
         )
         if status is PutStatus.OK:
             return Reply(ResponseCode.SUCCESS, header)

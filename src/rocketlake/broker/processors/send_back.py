@@ -104,6 +104,7 @@ class SendBack:
 
     def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
         properties = dict(original.properties)
+        properties.pop(names.PRODUCER_SEQUENCE, None)
         properties.setdefault(names.RETRY_TOPIC, original.topic)
         properties[names.WAIT] = "false"
         if not properties.get(names.ORIGIN_MESSAGE_ID):

@@ -65,7 +65,11 @@ def read_send_header(command: Command) -> SendHeader:
 
 
 class SendReplyHeader(Header, kw_only=True):
-    """Answer of the send family (codes 0, 10, 11, 12). `msg_id` is the offset message id; of a batch, joined by ","."""
+    """Answer of the send family (codes 0, 10, 11, 12). `msg_id` is the offset message id; of a batch, joined by ",".
+
+    `known` is RocketLake's own: messages of the batch that were stored before and not again; without a new one `msg_id`
+    is empty and `queue_offset` -1.
+    """
 
     msg_id: str
     queue_id: Int32
@@ -75,6 +79,7 @@ class SendReplyHeader(Header, kw_only=True):
     recall_handle: str | None = None
     region: str | None = field(default=None, name="MSG_REGION")
     trace_on: bool | None = field(default=None, name="TRACE_ON")
+    known: Int32 | None = field(default=None, name="rlKnown")
 
 
 class SendBackHeader(RequestHeader, kw_only=True):

@@ -1,0 +1,83 @@
+"""A batch with a mark: what of it was stored before is cut off, the rest is stored.
+
+Owns        the check before a marked batch goes to the store, counting it afterwards.
+Must not know   requests, where the table is kept.
+
+Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.intake import Intake
+from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
+from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.codec.property_text import find
+from rocketlake.codec.record_batch import decode_batch, entry_starts
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model import property_names as names
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+__all__ = ["SequencedPuts", "refuse_inner_marks"]
+
+_NAME = names.PRODUCER_SEQUENCE.encode()
+
+
+class SequencedPuts:
+    """Stores marked batches, each message once."""
+
+    def __init__(self, intake: Intake, sequences: ProducerSequences, log_end: Callable[[], int]) -> None:
+        self._intake = intake
+        self._sequences = sequences
+        self._log_end = log_end
+
+    def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, int]:
+        """(what became of the new messages, how many were known). Without a new one nothing is appended: `count` 0.
+
+        RemoteError if the mark is none, or its number may not be taken now.
+        """
+        topic, queue_id = message.topic, message.queue_id
+        mark = _read(properties)
+        refuse_inner_marks(message.body)
+        try:
+            starts = entry_starts(message.body)
+        except RecordError as error:
+            raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
+        known = self._sequences.known(topic, queue_id, mark, len(starts))
+        if known == len(starts):
+            # They may not be on disk yet: whoever waits for them waits for all there is.
+            return PutResult(PutStatus.OK, next_offset=self._log_end(), count=0), known
+        if known:
+            message.body = memoryview(message.body)[starts[known] :]
+            mark = mark.later(known)
+            properties[names.PRODUCER_SEQUENCE] = mark.to_text()
+        result = self._intake.put_batch(message, properties)
+        if result.status.is_stored:
+            self._sequences.advance(topic, queue_id, mark, result.count)
+        return result, known
+
+
+def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
+    """RemoteError if a message of a batch has a mark of its own: it would be counted, but was not checked."""
+    if bytes(body).find(_NAME) < 0:
+        return
+    try:
+        entries = decode_batch(body)
+    except RecordError:
+        return  # refused for that
+    if any(find(properties, _NAME) is not None for _flag, _body, properties in entries):
+        raise RemoteError(
+            f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="it is the mark of the batch it was stored with; leave it out when copying messages",
+        )
+
+
+def _read(properties: dict[str, str]) -> SequenceMark:
+    try:
+        return parse_mark(properties[names.PRODUCER_SEQUENCE])
+    except UsageError as error:
+        raise RemoteError(error.what, code=ResponseCode.MESSAGE_ILLEGAL, hint=error.hint) from None

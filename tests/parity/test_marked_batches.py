@@ -1,0 +1,80 @@
+"""Batches that say which messages of which producer they hold: plain sends beside them change nothing of the check."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.message import Message
+from rocketlake.protocol.command import Codec
+from rocketlake.protocol.headers.send import SendReplyHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from tests.parity.test_plain_sends import World, both, request, run
+
+
+def batch(opaque: int, mark: str, count: int, *, queue: str = "1", own: str = "", codec: Codec = Codec.JSON) -> bytes:
+    properties = {"KEYS": "k", "__RL_SEQ": own} if own else {"KEYS": "k"}
+    body = encode_batch(Message("T", b"%d" % number, properties=properties) for number in range(count))
+    text = f"__RL_SEQ\x01{mark}\x02" if mark else ""
+    return request(
+        opaque, body=body, properties=text, code=RequestCode.SEND_BATCH_MESSAGE, m="true", queue=queue, codec=codec
+    )
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> list[bytes]:
+    found: list[bytes] = []
+    for opaque in range(draw(st.integers(1, 8))):
+        if draw(st.booleans()):
+            found.append(request(opaque, queue="1"))
+            continue
+        first, batch_id, layout = draw(st.integers(0, 4)), draw(st.integers(0, 1)), draw(st.sampled_from("llm"))
+        mark = draw(st.sampled_from(["", "odd", *[f"q/{batch_id}/0/{first}/{layout}"] * 8]))
+        own = "q/0/0/0/l" if draw(st.integers(0, 9)) == 0 else ""
+        codec = draw(st.sampled_from(Codec))
+        found.append(
+            batch(opaque, mark, draw(st.integers(1, 4)), queue=draw(st.sampled_from("01")), own=own, codec=codec)
+        )
+    joined = b"".join(found)
+    edges = sorted(draw(st.lists(st.integers(0, len(joined)), max_size=2)))
+    return [joined[start:end] for start, end in zip([0, *edges], [*edges, len(joined)], strict=True) if end > start]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(traffic=chunks(), sync=st.booleans())
+def test_marked_batches_have_the_same_effects_on_both_paths(traffic: list[bytes], sync: bool) -> None:
+    async def work() -> None:
+        await both(traffic, sync=sync)
+
+    run(work)
+
+
+def test_a_replay_between_plain_sends_is_dropped() -> None:
+    async def work() -> None:
+        plain = [request(number, queue="1") for number in range(3)]
+        parts = [plain[0], batch(10, "q/0/0/0/l", 3), plain[1], batch(11, "q/0/0/0/l", 3), plain[2]]
+        fast, _ordinary = await both([b"".join(parts)], sync=False)
+        answers = {answer.opaque: answer for answer in fast.peer.frames}
+        assert {answer.code for answer in answers.values()} == {ResponseCode.SUCCESS}
+        assert [answers[number].header(SendReplyHeader).known for number in (10, 11)] == [None, 3]
+        assert [answers[number].header(SendReplyHeader).queue_offset for number in (0, 10, 1, 2)] == [0, 1, 4, 5]
+
+    run(work)
+
+
+def test_the_kernel_leaves_marked_batches_alone() -> None:
+    async def work() -> None:
+        world = World(by_runs=True, sync=False)
+        await world.start()
+        await world.send(request(0))  # makes the log's first file
+        taken: list[int] = []
+        world.broker.intake.put_run = lambda run, counts: taken.append(len(run)) or False  # type: ignore[method-assign]
+        await world.send(batch(1, "q/0/0/0/l", 3) + batch(2, "", 3))
+        await world.send(batch(3, "", 3))
+    XX
+        assert [answer.code for answer in world.peer.frames] == [ResponseCode.SUCCESS] * 4
+        await world.stop()
+
+    run(work)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import RemoteError, StoreError
+from rocketlake.base.files import MemoryFiles
+from rocketlake.broker.producer_sequences.mark import SequenceMark
+from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
+
+PATH = Path("/store/config/producerSequences.json")
+
+
+def mark(sequence: int, *, batch: int = 0, producer: str = "q/0", layout: str = "4") -> SequenceMark:
+    return SequenceMark(producer, batch, sequence, layout)
+
+
+class World:
+    """A table, and a log of which only two numbers are known."""
+
+    def __init__(self, files: MemoryFiles | None = None, *, producers_max: int = 100, keep_ms: int = 10_000) -> None:
+        self.clock = ManualClock(1000)
+        self.files = files or MemoryFiles()
+        self.ends = LogEnds(0, 0)
+        self.table = ProducerSequences(
+            PATH, self.files, self.clock, lambda: self.ends, producers_max=producers_max, keep_ms=keep_ms
+        )
+        self.table.load()
+
+    def put(self, sequence: int, count: int, queue: int = 0, *, batch: int = 0, producer: str = "q/0") -> int:
+        """Store what is new; how many were known."""
+        known = self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count)
+        if known < count:
+            self.table.advance("T", queue, mark(sequence + known, batch=batch, producer=producer), count - known)
+        return known
+
+    def knows(self, sequence: int, count: int = 1, queue: int = 0, *, batch: int = 0, producer: str = "q/0") -> int:
+        return self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count)
+
+
+def test_what_was_stored_is_known_and_the_rest_of_an_overlap_is_not() -> None:
+    world = World()
+    assert world.put(0, 10) == 0
+    assert [world.knows(0, 10), world.knows(3, 4), world.knows(5, 10), world.knows(10, 5)] == [10, 4, 5, 0]
+    assert world.put(5, 10) == 5
+    assert world.knows(0, 20) == 15
+
+
+def test_each_queue_topic_and_task_has_numbers_of_its_own() -> None:
+    world = World()
+    world.put(0, 10)
+    assert world.knows(0, 10, queue=1) == 0
+    assert world.knows(0, 10, producer="q/1") == 0
+    assert world.table.known("Other", 0, mark(0), 10) == 0
+
+
+def test_a_number_beyond_the_next_one_is_refused_for_messages_are_missing() -> None:
+    world = World()
+    world.put(0, 10)
+    with pytest.raises(RemoteError, match=r"number 11 of batch 0 to queue 0 of T, but 10 is next") as refused:
+        world.put(11, 5)
+    assert refused.value.code == 13 and "from its beginning" in refused.value.hint
+    with pytest.raises(RemoteError, match="but 0 is next"):
+        world.put(1, 5, batch=1)
+
+
+def test_a_later_batch_starts_anew_and_makes_all_of_the_earlier_ones_known() -> None:
+    world = World()
+    world.put(0, 10, batch=4)
+    assert world.put(0, 3, batch=5) == 0
+    assert world.knows(0, 10, batch=4) == 10
+    assert world.knows(500, 10, queue=3, batch=4) == 10
+    assert world.knows(0, 10, batch=5) == 3
+
+
+def test_another_layout_is_refused_in_the_same_batch_only() -> None:
+    world = World()
+    world.put(0, 10)
+    with pytest.raises(RemoteError, match="spreads its rows over the queues of T in another way") as refused:
+        world.table.known("T", 7, mark(0, layout="8"), 10)
+    assert "queues" in refused.value.hint
+    assert world.table.known("T", 7, mark(0, layout="8", batch=1), 10) == 0
+
+
+def test_the_file_is_written_as_of_a_place_that_is_on_disk() -> None:
+    world = World()
+    world.table.opened()
+    world.put(0, 10)
+    world.ends = LogEnds(1000, 0)
+    world.table.save()
+    assert World(world.files).knows(0, 10) == 0, "a power cut would lose these messages, and a replay must bring them"
+    assert world.table.changed
+    world.put(10, 10)
+    world.ends = LogEnds(2000, 1000)
+    world.table.save()
+    again = World(world.files)
+    assert (again.knows(0, 20), again.table.log_offset) == (10, 1000)
+    world.ends = LogEnds(2000, 2000)
+    world.table.save()
+    again = World(world.files)
+    assert (again.knows(0, 20), again.table.log_offset) == (20, 2000)
+    assert not world.table.changed
+
+
+def test_without_a_file_one_is_made_before_the_first_message() -> None:
+    world = World()
+    assert world.table.log_offset is None
+    world.ends = LogEnds(700, 700)
+    world.table.opened()
+    assert World(world.files).table.log_offset == 700
+
+
+def test_a_log_that_grew_without_marks_moves_the_place_in_the_file() -> None:
+    world = World()
+    world.table.opened()
+    world.table.save()
+    assert not world.table.changed
+    world.ends = LogEnds(64 << 20, 64 << 20)
+    assert world.table.changed
+    world.table.save()
+    assert World(world.files).table.log_offset == 64 << 20
+
+
+def test_producers_that_were_quiet_for_long_are_forgotten() -> None:
+    world = World(keep_ms=10_000)
+    world.put(0, 5, producer="old/0")
+    world.clock.advance(10_001)
+    world.put(0, 5, producer="new/0")
+    assert len(world.table) == 1
+    assert world.knows(0, 5, producer="old/0") == 0
+
+
+def test_too_many_producers_push_out_those_unused_for_longest(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(producers_max=2)
+    for producer in ("a/0", "b/0"):
+        world.put(0, 1, producer=producer)
+    world.put(1, 1, producer="a/0")
+    world.put(0, 1, producer="c/0")
+    assert [world.knows(0, 1, producer=producer) for producer in ("a/0", "b/0", "c/0")] == [1, 0, 1]
+    assert "producerSequencesMax" in caplog.text
+
+
+def test_what_is_recovered_never_goes_back() -> None:
+    world = World()
+    world.table.recover("T", 0, mark(0, batch=2), 7, 1)
+    world.table.recover("T", 0, mark(0, batch=1), 90, 1)
+    world.table.recover("T", 0, mark(0, batch=2), 3, 1)
+    assert world.knows(0, 10, batch=2) == 7
+
+
+def test_a_broken_file_is_named() -> None:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    files.write_bytes(PATH, b'{"logOffset": 1, "producers": [{"topic": "T"}]}')
+    with pytest.raises(StoreError, match=r"producer sequences cannot be read.*stored again"):
+        World(files)
