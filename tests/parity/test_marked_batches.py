@@ -73,7 +73,7 @@ def test_the_kernel_leaves_marked_batches_alone() -> None:
         world.broker.intake.put_run = lambda run, counts: taken.append(len(run)) or False  # type: ignore[method-assign]
         await world.send(batch(1, "q/0/0/0/l", 3) + batch(2, "", 3))
         await world.send(batch(3, "", 3))
-    XX
+        assert taken == [3, 3]  # those without a mark
         assert [answer.code for answer in world.peer.frames] == [ResponseCode.SUCCESS] * 4
         await world.stop()
 
