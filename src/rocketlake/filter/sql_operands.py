@@ -249,9 +249,8 @@ def order(op: str, left: Side, right: Side) -> Condition:
     """left `op` right, op one of < <= > >=."""
     for side in (left, right):
         if isinstance(side, ConditionSide) or (isinstance(side, Literal) and side.kind is None):
-            raise Refused(
-                f"only numbers and properties can be compared by {op}", side.offset, "compare strings by = and <>"
-            )
+            cure = "write NOT (a > 5), with parentheses" if isinstance(side, ConditionSide) else "strings have = and <>"
+            raise Refused(f"only numbers and properties can be compared by {op}", side.offset, cure)
     match left, right:
         case NothingSide(), _:
             return _checked(Constant(UNKNOWN), left)
