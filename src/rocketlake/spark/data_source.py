@@ -9,13 +9,14 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from rocketlake.spark.source.options import NAMES, parse_options
+from rocketlake.spark.source.option_table import NAMES
+from rocketlake.spark.source.options import parse_options
 
 __all__ = ["RocketMQDataSource"]
 
 
 class RocketMQDataSource(DataSource):
-    """spark.read / spark.readStream .format("rocketmq"); options: docs/how-to/spark.md."""
+    """spark.read / spark.readStream .format("rocketmq"); options: docs/how-to/spark_source.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -23,13 +24,15 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Columns of a message; `includeProperties` = false leaves one out."""
-        from rocketlake.spark.schema import full_schema
+        """Columns of a message, those of option `columns`; `includeProperties` = false leaves one out."""
+        from rocketlake.spark.schema import chosen_schema
 
         # Spark asks for the schema first: a misspelt option is named at load(), not when the query starts.
-        NAMES.given(self.options)
-        wanted = self.options.get("includeProperties", "true").strip().lower()
-        return full_schema(include_properties=wanted != "false")
+        given = NAMES.given(self.options)
+        chosen = chosen_schema(given.text("columns") or "full")
+        if given.flag("includeProperties", default=True):
+            return chosen
+        return StructType([field for field in chosen.fields if field.name != "properties"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""

@@ -7,12 +7,20 @@ Must not know   what an option means to its format.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
 
 __all__ = ["Given", "OptionNames"]
+
+_SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_CLIENT_HINT = (
+    "client.* settings cannot be passed through; access keys and TLS are not built yet, and a secret must never "
+    "stand in an option: Spark shows options in plans and logs"
+)
+_DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class OptionNames:
             return self.elsewhere[lower]
         if lower.startswith("kafka."):
             return "kafka.* settings mean nothing to RocketMQ; remove it"
+        if lower.startswith("client."):
+            return _CLIENT_HINT
         near = difflib.get_close_matches(lower, by_lower, n=1)
         if near:
             return f"did you mean '{by_lower[near[0]]}'?"
@@ -89,6 +99,25 @@ class Given:
     def optional_number(self, name: str) -> int | None:
         """A whole number from 1 on, None if it is not given."""
         return self.number(name, 0, low=1, high=2**53) if name in self.values else None
+
+    def size(self, name: str) -> int | None:
+        """A number of bytes, plain or like `64m` (k, m, g, t: powers of 1024); None if it is not given."""
+        if name not in self.values:
+            return None
+        text = self.text(name).lower()
+        found = re.fullmatch(r"([0-9]{1,18})\s*(?:([kmgt])(?:i?b)?|b)?", text)
+        number = int(found[1]) * _SIZES[found[2] or ""] if found else 0
+        if not 1 <= number < 2**63:
+            raise UsageError(f"option '{name}' is '{text}'", hint="a number of bytes, like 64m or 67108864")
+        return number
+
+    def duration_ms(self, name: str, default: str) -> int:
+        """Milliseconds of `500ms`, `30s`, `15m`, `1h`; a number alone is milliseconds."""
+        text = self.text(name, default).lower()
+        found = re.fullmatch(r"([0-9]{1,12})\s*(ms|s|sec|m|min|h|)", text)
+        if not found:
+            raise UsageError(f"option '{name}' is '{text}'", hint="a time like 500ms, 30s, 15m or 1h")
+        return int(found[1]) * _DURATIONS[found[2]]
 
     def namesrv(self) -> str:
         """`namesrvAddr`, as `host:port;host:port`."""

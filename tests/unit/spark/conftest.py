@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.client.errors import NoRoute
@@ -22,7 +22,7 @@ from rocketlake.codec.record import encode_record
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.schema import full_schema
-from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions, parse_options
 from rocketlake.spark.source.plan import RangePartition
 from rocketlake.spark.source.stream_reader import RocketMQStreamReader
@@ -55,6 +55,8 @@ class MemoryCluster:
 
     logs: dict[MessageQueue, list[bytes]] = field(default_factory=dict)
     tags: dict[MessageQueue, list[str]] = field(default_factory=lambda: defaultdict(list))
+    times: dict[MessageQueue, list[int]] = field(default_factory=lambda: defaultdict(list))
+    seek_error: int = 0
     low: dict[MessageQueue, int] = field(default_factory=lambda: defaultdict(int))
     kept: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     hidden: set[MessageQueue] = field(default_factory=set)
@@ -71,16 +73,17 @@ class MemoryCluster:
         self.logs[queue] = []
         return queue
 
-    def append(self, queue: MessageQueue, *bodies: bytes, tag: str = "") -> None:
+    def append(self, queue: MessageQueue, *bodies: bytes, tag: str = "", store_ms: int = 1_600_000_000_456) -> None:
         for body in bodies:
-            self.logs[queue].append(make_record(queue, len(self.logs[queue]), body, tag=tag))
+            self.logs[queue].append(make_record(queue, len(self.logs[queue]), body, tag=tag, store_ms=store_ms))
             self.tags[queue].append(tag)
+            self.times[queue].append(store_ms)
 
     def expire(self, queue: MessageQueue, low: int) -> None:
         self.low[queue] = low
 
     def recreate(self, queue: MessageQueue) -> None:
-        self.logs[queue], self.low[queue] = [], 0
+        self.logs[queue], self.low[queue], self.tags[queue], self.times[queue] = [], 0, [], []
 
     # -- the seam
 
@@ -107,15 +110,25 @@ class MemoryCluster:
             raise NoRoute(topic, ["memory:1"], purpose="read")
         return found
 
-    async def bounds(self, queue: MessageQueue) -> Bounds:
-        self._called("bounds")
-        return Bounds(self.low[queue], len(self.logs[queue]))
+    async def topics(self) -> TopicNames:
+        self._called("topics")
+        return TopicNames({queue.topic for queue in self.logs if queue not in self.hidden}, {"DefaultCluster"})
 
-    async def next_offset(self, queue: MessageQueue) -> int:
-        self._called("next_offset")
-        return len(self.logs[queue])
+    async def ends(self, topic: str, broker_name: str) -> dict[MessageQueue, Bounds]:
+        self._called("ends")
+        return {
+            queue: Bounds(self.low[queue], len(log))
+            for queue, log in self.logs.items()
+            if (queue.topic, queue.broker_name) == (topic, broker_name)
+        }
 
-    async def pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
+    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        self._called("offset_at")
+        times = self.times[queue]
+        exact = next((at for at in range(self.low[queue], len(times)) if times[at] >= time_ms), len(times))
+        return exact + self.seek_error
+
+    async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         self._called("pull")
         log, bounds = self.logs[queue], Bounds(self.low[queue], len(self.logs[queue]))
         if not bounds.low <= offset <= bounds.high:
@@ -123,7 +136,7 @@ class MemoryCluster:
         if offset == bounds.high:
             return Pulled(PullOutcome.NOTHING_YET, b"", offset, bounds)
         end = min(offset + min(count, self.pull_max), bounds.high)
-        wanted = parse_subscription(queue.topic, self.filter_tags).tags
+        wanted = parse_subscription(queue.topic, self.filter_tags if filtered else "*").tags
         found = [log[at] for at in range(offset, end) if not wanted or self.tags[queue][at] in wanted]
         outcome = PullOutcome.FOUND if found else PullOutcome.NOTHING_MATCHED
         return Pulled(outcome, b"".join(found), end, bounds)
@@ -168,11 +181,10 @@ class SparkDriver:
         """Run micro-batches until nothing is new; `kill_at` names the point of the first batch where it dies."""
         self._reader = self._make_reader()
         self._previous: str | None = None
-        limit = ReadAllAvailable()
         if available_now:
             self._reader.prepareForTriggerAvailableNow()
         limit = self._reader.getDefaultReadLimit()
-        assert isinstance(limit, ReadAllAvailable | ReadMaxRows)
+        assert isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMaxBytes | ReadMinRows)
         try:
             for _ in range(batches):
                 if not self._batch(limit, kill_at):
@@ -225,8 +237,10 @@ class SparkDriver:
 
 
 def make_options(*, streaming: bool = True, **given: Any) -> SourceOptions:
-    values = {"namesrvAddr": "memory:1", "subscribe": "T", "fetchOffset.numRetries": "2"}
+    values = {"namesrvAddr": "memory:1", "fetchOffset.numRetries": "2"}
     values |= {name.replace("_", "."): str(value) for name, value in given.items()}
+    if not values.keys() & {"subscribePattern", "assign"}:
+        values.setdefault("subscribe", "T")
     return parse_options(values, streaming=streaming)
 
 
@@ -252,7 +266,7 @@ def driver(cluster: MemoryCluster) -> Callable[..., SparkDriver]:
     def make(**given: Any) -> SparkDriver:
         options = make_options(**given)
         cluster.filter_tags = options.tags
-        schema = full_schema(include_properties=options.include_properties)
+        schema = full_schema()
         return SparkDriver(lambda: RocketMQStreamReader(options, schema, connect=lambda _: cluster))
 
     return make

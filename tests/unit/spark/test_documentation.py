@@ -1,4 +1,4 @@
-"""docs/how-to/spark.md lists exactly the options and columns there are."""
+"""docs/how-to/spark_source.md lists exactly the options and columns there are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from rocketlake.spark.schema import COLUMNS
-from rocketlake.spark.source.options import DESCRIPTIONS
+from rocketlake.spark.source.option_table import DESCRIPTIONS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "spark.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "spark_source.md").read_text()
 
 
 def rows(section: str) -> list[list[str]]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.stats import TopicStats
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import RequestHeader
+from rocketlake.protocol.headers.admin_topic import TopicStatsHeader
 from rocketlake.protocol.headers.offset import (
     EarliestTimeHeader,
     MaxOffsetHeader,
@@ -70,6 +72,16 @@ async def offset_by_time(
         topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, boundary_type=boundary
     )
     return await _offset(net, address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout_ms)
+
+
+async def topic_ends(
+    net: NetClient, address: str, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS
+) -> dict[MessageQueue, tuple[int, int]]:
+    """The oldest offset kept and the next one, of all queues that the topic has at one broker."""
+    command = Command.request(RequestCode.GET_TOPIC_STATS_INFO, TopicStatsHeader(topic=topic))
+    answer = await ask(net, address, command, timeout_ms)
+    stats = TopicStats.decode(answer.body_bytes)
+    return {queue: (ends.min_offset, ends.max_offset) for queue, ends in stats.offsets.items()}
 
 
 async def earliest_store_ms(

@@ -1,6 +1,6 @@
 """spark.read.format("rocketmq"): a bounded read, planned once.
 
-Owns        resolving startingOffsets and endingOffsets, the tasks of a batch read.
+Owns        resolving the start and the end of each queue, the tasks of a batch read.
 Must not know   how offsets are asked for (brokers.py), how rows are made (range_read.py).
 """
 
@@ -15,14 +15,19 @@ from pyspark.sql.types import StructType
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.schema import arrow_schema
-from rocketlake.spark.source.brokers import Bounds, Brokers, bounds_of, with_retries
+from rocketlake.spark.source.brokers import Brokers, bounds_of
 from rocketlake.spark.source.cluster_brokers import connect
 from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
-from rocketlake.spark.source.plan import QueueRange, RangePartition, split
+from rocketlake.spark.source.plan import QueueRange, RangePartition, split_to_tasks
+from rocketlake.spark.source.queue_finder import QueueFinder
 from rocketlake.spark.source.range_read import read_range
+from rocketlake.spark.source.record_size import RecordSizes
+from rocketlake.spark.source.seek import resolve
 
 __all__ = ["RocketMQBatchReader"]
+
+_NOTHING = RangePartition(QueueRange(MessageQueue("", "", 0), 0, 0))
 
 
 class RocketMQBatchReader(DataSourceReader):
@@ -37,40 +42,27 @@ class RocketMQBatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Tasks of the whole read; UsageError when the offsets asked for do not fit."""
-        brokers, options = self._connect(self._options), self._options
-        bounds = brokers.run(_all_bounds(brokers, options))
-        low = {queue: each.low for queue, each in bounds.items()}
-        high = {queue: each.high for queue, each in bounds.items()}
-        start, end = options.starting.resolve(low, high), options.ending.resolve(low, high)
+        brokers = self._connect(self._options)
+        ranges = [each for each in self._ranges(brokers) if each.size]
+        # Spark turns "no partition" into one partition of None; an empty range of our own is read as nothing.
+        return split_to_tasks(ranges, self._options, RecordSizes(brokers, self._options)) or [_NOTHING]
+
+    def _ranges(self, brokers: Brokers) -> list[QueueRange]:
+        options = self._options
+        queues = QueueFinder(brokers, options).require_all()
+        bounds = brokers.run(bounds_of(brokers, options, queues))
+        start = brokers.run(resolve(brokers, options, options.starting, bounds))
+        end = brokers.run(resolve(brokers, options, options.ending, bounds))
         ranges = [QueueRange(queue, start[queue], end[queue]) for queue in sorted(start)]
         for each in ranges:
             if each.size < 0:
                 raise UsageError(
                     f"the read of {describe(each.queue)} would start at {each.start} and end before {each.end}",
-                    hint="'startingOffsets' must not lie behind 'endingOffsets'",
+                    hint=f"'{options.starting.option}' must not lie behind '{options.ending.option}'",
                 )
-        parts = split(
-            [each for each in ranges if each.size],
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-        )
-        # Spark turns "no partition" into one partition of None; an empty range of our own is read as nothing.
-        return [RangePartition(part) for part in parts or ranges[:1]]
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
         assert isinstance(partition, RangePartition)
         return read_range(self._connect(self._options), partition.range, self._options, arrow_schema(self._schema))
-
-
-async def _all_bounds(brokers: Brokers, options: SourceOptions) -> dict[MessageQueue, Bounds]:
-    found: dict[MessageQueue, Bounds] = {}
-    for topic in options.topics:
-        queues = await with_retries(
-            brokers,
-            options,
-            f"asking the route of {topic}",
-            lambda topic=topic: brokers.queues(topic),  # type: ignore[misc]
-        )
-        found |= await bounds_of(brokers, options, queues)
-    return found

@@ -1,4 +1,4 @@
-"""What the Spark source asks of a RocketMQ cluster: queues, first and next offsets, pulls, offsets kept for a group.
+"""What the Spark source asks of a RocketMQ cluster: topics, queues, their ends, pulls, offsets kept for a group.
 
 Owns        the seam between the source's rules and the network, retries of a failed question.
 Must not know   how questions travel (cluster_brokers.py), Spark.
@@ -7,7 +7,7 @@ Must not know   how questions travel (cluster_brokers.py), Spark.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
@@ -24,15 +24,18 @@ __all__ = [
     "Brokers",
     "PullOutcome",
     "Pulled",
+    "TopicNames",
     "bounds_of",
     "keep_offsets",
     "kept_offsets",
-    "next_offsets_of",
+    "of_each",
+    "places_of",
     "with_retries",
 ]
 
 log = get_logger(__name__)
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,14 @@ class Pulled:
     bounds: Bounds
 
 
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """All topics, and the names among them that clusters and brokers have taken for themselves."""
+
+    topics: Collection[str]
+    reserved: Collection[str]
+
+
 class Brokers(Protocol):
     """A cluster as the source sees it. Coroutines run on a loop of their own, entered through run and submit."""
 
@@ -71,17 +82,20 @@ class Brokers(Protocol):
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start it and give back its future result."""
 
+    async def topics(self) -> TopicNames:
+        """All topics the name server knows."""
+
     async def queues(self, topic: str) -> Collection[MessageQueue]:
         """Readable queues by the route of now; NoRoute (UsageError) if the topic is unknown."""
 
-    async def bounds(self, queue: MessageQueue) -> Bounds:
-        """First and next offset."""
+    async def ends(self, topic: str, broker_name: str) -> Mapping[MessageQueue, Bounds]:
+        """First and next offset of all queues that a topic has at one broker, in one question."""
 
-    async def next_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message will get."""
+    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        """The first offset stored at or after a time, as the broker sees it (seek.py looks whether it is right)."""
 
-    async def pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
-        """At most `count` messages from `offset` on, filtered by the tags option; never waits for new ones."""
+    async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
+        """At most `count` messages from `offset` on, through the filter of the options; never waits for new ones."""
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset the broker keeps for a group."""
@@ -114,26 +128,36 @@ async def with_retries(brokers: Brokers, options: SourceOptions, what: str, ask:
     raise AssertionError("unreachable: the loop returns or raises")
 
 
+def places_of(queues: Iterable[MessageQueue]) -> list[tuple[str, str]]:
+    """The (topic, broker) pairs of these queues: as many questions as it takes to learn the ends of all."""
+    return sorted({(queue.topic, queue.broker_name) for queue in queues})
+
+
 async def bounds_of(
     brokers: Brokers, options: SourceOptions, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Bounds]:
-    """First and next offset of each queue, asked all at once."""
-    return await _of_each(brokers, options, queues, "asking the offsets of", brokers.bounds)
-
-
-async def next_offsets_of(
-    brokers: Brokers, options: SourceOptions, queues: Collection[MessageQueue]
-) -> dict[MessageQueue, int]:
-    """The offset that the next message of each queue will get, asked all at once."""
-    return await _of_each(brokers, options, queues, "asking the end of", brokers.next_offset)
+    """First and next offset of each queue, all places asked at once. A queue the broker does not name is left out."""
+    found = await of_each(
+        brokers,
+        options,
+        places_of(queues),
+        lambda place: f"asking the offsets of topic {place[0]} at broker {place[1]}",
+        lambda place: brokers.ends(*place),
+    )
+    known = {queue: bounds for ends in found.values() for queue, bounds in ends.items()}
+    return {queue: known[queue] for queue in queues if queue in known}
 
 
 async def kept_offsets(
     brokers: Brokers, options: SourceOptions, group: str, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, int | None]:
     """The offset kept for a group, per queue."""
-    return await _of_each(
-        brokers, options, queues, f"reading the offset of group {group} in", lambda q: brokers.kept_offset(group, q)
+    return await of_each(
+        brokers,
+        options,
+        queues,
+        lambda queue: f"reading the offset of group {group} in {describe(queue)}",
+        lambda queue: brokers.kept_offset(group, queue),
     )
 
 
@@ -141,24 +165,26 @@ async def keep_offsets(
     brokers: Brokers, options: SourceOptions, group: str, offsets: Mapping[MessageQueue, int]
 ) -> None:
     """Have these offsets kept for a group."""
-    await _of_each(
+    await of_each(
         brokers,
         options,
         offsets.keys(),
-        f"keeping the offset of group {group} in",
-        lambda q: brokers.keep_offset(group, q, offsets[q]),
+        lambda queue: f"keeping the offset of group {group} in {describe(queue)}",
+        lambda queue: brokers.keep_offset(group, queue, offsets[queue]),
     )
 
 
-async def _of_each(
+async def of_each(
     brokers: Brokers,
     options: SourceOptions,
-    queues: Collection[MessageQueue],
-    what: str,
-    ask: Callable[[MessageQueue], Awaitable[T]],
-) -> dict[MessageQueue, T]:
-    def asking(queue: MessageQueue) -> Awaitable[T]:
-        return with_retries(brokers, options, f"{what} {describe(queue)}", lambda: ask(queue))
+    keys: Collection[K],
+    what: Callable[[K], str],
+    ask: Callable[[K], Awaitable[T]],
+) -> dict[K, T]:
+    """Ask about each key, all at once, with retries."""
 
-    found = await asyncio.gather(*(asking(queue) for queue in queues))
-    return dict(zip(queues, found, strict=True))
+    def asking(key: K) -> Awaitable[T]:
+        return with_retries(brokers, options, what(key), lambda: ask(key))
+
+    found = await asyncio.gather(*(asking(key) for key in keys))
+    return dict(zip(keys, found, strict=True))

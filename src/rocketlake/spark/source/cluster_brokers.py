@@ -7,20 +7,21 @@ Must not know   ranges, offsets JSON, Spark's classes, how clients are kept (clu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from rocketlake.base.clock import SystemClock
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.pull import PullStatus, pull
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import parse_subscription
+from rocketlake.model.subscription import SQL92, Subscription, parse_subscription
+from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.cluster import cluster_client
-from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome
+from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions
 
 __all__ = ["ClusterBrokers", "connect"]
@@ -59,49 +60,78 @@ class ClusterBrokers:
         """Run on the loop's thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
+    async def topics(self) -> TopicNames:
+        """Topics, and the names of clusters and brokers, as the name server knows them."""
+        names, cluster = await asyncio.gather(self._client.name_servers.topics(), self._client.name_servers.cluster())
+        return TopicNames(names, {*cluster.clusters, *cluster.brokers})
+
     async def queues(self, topic: str) -> Collection[MessageQueue]:
         """Readable queues by the route of now."""
         if not await self._client.refresh_route(topic):
             raise NoRoute(topic, self._client.name_servers.addresses, purpose="read")
         return self._client.routes.to_read(topic) or ()
 
-    async def bounds(self, queue: MessageQueue) -> Bounds:
-        """First and next offset, from the master."""
-        low = await self._at_master(queue, lambda address: offset_calls.min_offset(*self._ask(address, queue)))
-        return Bounds(max(0, low), await self.next_offset(queue))
+    async def ends(self, topic: str, broker_name: str) -> Mapping[MessageQueue, Bounds]:
+        """From the master, for a replica may be behind; nothing for a topic the broker no longer has."""
+        timeout = self._options.pull_timeout_ms
+        try:
+            found = await self._at_master(
+                broker_name, topic, lambda address: offset_calls.topic_ends(self._client.net, address, topic, timeout)
+            )
+        except RemoteError as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                return {}
+            raise
+        return {queue: Bounds(max(0, low), high) for queue, (low, high) in found.items()}
 
-    async def next_offset(self, queue: MessageQueue) -> int:
-        """Next offset, from the master: a replica may be behind."""
-        return await self._at_master(queue, lambda address: offset_calls.max_offset(*self._ask(address, queue)))
-
-    def _ask(self, address: str, queue: MessageQueue) -> tuple[Any, str, MessageQueue, int]:
-        return self._client.net, address, queue, self._options.pull_timeout_ms
-
-    async def pull(self, queue: MessageQueue, offset: int, count: int) -> Pulled:
-        """One pull, its records left as bytes."""
-        answer = await self._at_master(
+    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        """As the master sees it."""
+        timeout = self._options.pull_timeout_ms
+        return await self._ask_master(
             queue,
-            lambda address: pull(
-                self._client.net,
-                address,
-                queue,
-                group=self._options.consumer_group or PULL_GROUP,
-                offset=offset,
-                subscription=parse_subscription(queue.topic, self._options.tags),
-                max_messages=count,
-                max_bytes=_PULL_BYTES,
-                lite=True,
-                decode=False,
-                timeout_ms=self._options.pull_timeout_ms,
-            ),
+            lambda address: offset_calls.offset_by_time(self._client.net, address, queue, time_ms, timeout_ms=timeout),
         )
+
+    async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
+        """One pull, its records left as bytes."""
+        subscription = self._subscription(queue.topic) if filtered else parse_subscription(queue.topic, None)
+        try:
+            answer = await self._ask_master(
+                queue,
+                lambda address: pull(
+                    self._client.net,
+                    address,
+                    queue,
+                    group=self._options.consumer_group or PULL_GROUP,
+                    offset=offset,
+                    subscription=subscription,
+                    max_messages=count,
+                    max_bytes=_PULL_BYTES,
+                    lite=True,
+                    decode=False,
+                    timeout_ms=self._options.pull_timeout_ms,
+                ),
+            )
+        except RemoteError as error:
+            if filtered and self._options.sql92 and "does not support" in error.remark:
+                raise UsageError(
+                    f"broker {queue.broker_name} does not filter by SQL92: {error.remark}",
+                    where=error.where,
+                    hint="set enablePropertyFilter=true on each broker, or filter in Spark instead of 'filter.sql92'",
+                ) from error
+            raise
         bounds = Bounds(max(0, answer.min_offset), answer.max_offset)
         return Pulled(_OUTCOMES[answer.status], answer.body, answer.next_offset, bounds)
+
+    def _subscription(self, topic: str) -> Subscription:
+        if self._options.sql92:
+            return parse_subscription(topic, self._options.sql92, SQL92)
+        return parse_subscription(topic, self._options.tags)
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's offset; None if the broker has none."""
         timeout = self._options.pull_timeout_ms
-        found = await self._at_master(
+        found = await self._ask_master(
             queue,
             lambda address: offset_calls.committed_offset(self._client.net, address, group, queue, timeout),
         )
@@ -110,7 +140,7 @@ class ClusterBrokers:
     async def keep_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Commit the group's offset."""
         timeout = self._options.pull_timeout_ms
-        await self._at_master(
+        await self._ask_master(
             queue,
             lambda address: offset_calls.commit_offset(self._client.net, address, group, queue, offset, timeout),
         )
@@ -123,11 +153,14 @@ class ClusterBrokers:
         """Seconds."""
         return self._clock.monotonic()
 
-    async def _at_master(self, queue: MessageQueue, ask: Callable[[str], Awaitable[T]]) -> T:
+    async def _ask_master(self, queue: MessageQueue, ask: Callable[[str], Awaitable[T]]) -> T:
+        return await self._at_master(queue.broker_name, queue.topic, ask)
+
+    async def _at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
         """Ask the master; after a broken line look the route up anew, for the caller's next try."""
-        address = await self._client.master(queue.broker_name, queue.topic)
+        address = await self._client.master(broker_name, topic)
         try:
             return await ask(address)
         except LinkError:
-            await self._client.refresh_route(queue.topic)
+            await self._client.refresh_route(topic)
             raise

@@ -1,9 +1,7 @@
-"""Options of format("rocketmq"): every name, its default and range, checked before anything runs.
+"""Options of a read, checked before anything runs.
 
-Owns        names, spelling help, parsing into one frozen value.
-Must not know   Spark classes, the network.
-
-Names follow Spark's Kafka source where it has the same thing, so that its users find their way.
+Owns        the frozen value of all options, which of them belong to batch or stream, which exclude each other.
+Must not know   Spark classes, the network; names and hints are in option_table.py.
 """
 
 from __future__ import annotations
@@ -12,77 +10,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
-from rocketlake.model.names import check_group, check_topic
-from rocketlake.spark.option_values import Given, OptionNames
-from rocketlake.spark.source.offsets import EARLIEST, LATEST, StartPositions, parse_positions
+from rocketlake.filter.sql_parser import parse_sql92
+from rocketlake.model.names import check_group
+from rocketlake.spark.option_values import Given
+from rocketlake.spark.source.folders import local_folder
+from rocketlake.spark.source.option_table import NAMES
+from rocketlake.spark.source.positions import Kind, Positions, Side, parse_positions
+from rocketlake.spark.source.topics import TopicChoice, parse_choice
 
-__all__ = ["DESCRIPTIONS", "NAMES", "SourceOptions", "parse_options"]
+__all__ = ["SourceOptions", "parse_options"]
 
-DESCRIPTIONS: dict[str, str] = {
-    "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
-    "subscribe": "topics, comma separated (required)",
-    "startingOffsets": "`earliest`, `latest` or JSON per queue; stream: default `latest`, batch: default `earliest`",
-    "endingOffsets": "batch only: `latest` (default) or JSON per queue, -1 = latest",
-    "maxOffsetsPerTrigger": "stream only: at most so many messages per micro-batch, shared by size of backlog",
-    "failOnDataLoss": "`true` (default): stop with an error when wanted messages are gone; `false`: log and go on",
-    "tags": "tag expression filtered by the broker, `TagA || TagB`; default `*`",
-    "includeProperties": "`false` drops the `properties` column; default `true`",
-    "consumerGroup": "stream: name of this query at the broker; keeps its first offsets and shows its progress",
-    "offsetStore": "stream: folder (seen by the driver) that keeps the first offsets; best inside the checkpoint",
-    "minPartitions": "split large ranges until there are at least so many Spark tasks",
-    "maxRecordsPerPartition": "split ranges so that no Spark task reads more messages than this",
-    "pullBatchSize": "messages asked for per pull, 1 to 1024; the broker may give fewer; default 256",
-    "pullTimeoutMs": "wait for one answer of a broker; default 10000",
-    "fetchOffset.numRetries": "tries again after a failed call of broker or name server; default 5",
-    "fetchOffset.retryIntervalMs": "pause before such a try; default 500",
-}
-
-# Names people bring from Kafka or from other RocketMQ connectors -> what to do here.
-_ELSEWHERE: dict[str, str] = {
-    "kafka.bootstrap.servers": "name the RocketMQ name servers in 'namesrvAddr'",
-    "endpoints": "5.x proxies are not supported yet; name the name servers in 'namesrvAddr'",
-    "topic": "use 'subscribe'",
-    "topics": "use 'subscribe'",
-    "subscribepattern": "not supported yet; list the topics in 'subscribe'",
-    "assign": "not supported yet; use 'subscribe' with JSON in 'startingOffsets'",
-    "subexpression": "use 'tags'",
-    "group": "use 'consumerGroup'",
-    "kafka.group.id": "use 'consumerGroup'",
-    "groupidprefix": "use 'consumerGroup'",
-    "includeheaders": "headers are the 'properties' column; 'includeProperties' = true (default) or false",
-    "columns": 'not supported yet; give the wanted columns with .schema("queueOffset bigint, body binary")',
-    "startingtimestamp": "not supported yet; use 'startingOffsets'",
-    "startingoffsetsbytimestamp": "not supported yet; use 'startingOffsets'",
-    "endingtimestamp": "not supported yet; use 'endingOffsets'",
-    "endingoffsetsbytimestamp": "not supported yet; use 'endingOffsets'",
-    "maxbytespertrigger": "not supported yet; use 'maxOffsetsPerTrigger'",
-    "minoffsetspertrigger": "not supported yet; use a processing-time trigger",
-    "maxtriggerdelay": "not supported yet; use a processing-time trigger",
-    "maxbytesperpartition": "not supported yet; use 'maxRecordsPerPartition'",
-    "filter.sql92": "not supported yet; use 'tags'",
-    "kafkaconsumer.polltimeoutms": "use 'pullTimeoutMs'",
-    "path": "load() takes no path; name the topics in 'subscribe'",
-}
-
-NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
+_STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "offsetStore")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Checked options of one read. Times in milliseconds, sizes in messages."""
+    """Checked options of one read. Times in milliseconds, offsets in messages."""
 
     namesrv: str
-    topics: tuple[str, ...]
-    starting: StartPositions
-    ending: StartPositions
+    topics: TopicChoice
+    starting: Positions
+    ending: Positions
     max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
     fail_on_data_loss: bool
+    loss_table: str
     tags: str
-    include_properties: bool
+    sql92: str
     consumer_group: str
     offset_store: str
     min_partitions: int
     max_records_per_partition: int | None
+    max_bytes_per_partition: int | None
     pull_batch_size: int
     pull_timeout_ms: int
     retries: int
@@ -93,61 +54,107 @@ class SourceOptions:
         """The group under which the brokers keep a stream's first offsets (start_store.py)."""
         return f"{self.consumer_group}_spark_start"
 
+    @property
+    def is_filtered(self) -> bool:
+        """Does the broker leave messages out?"""
+        return self.tags != "*" or bool(self.sql92)
+
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check every option; UsageError names the option, its value and the cure."""
     given = NAMES.given(options)
-    topics = _topics(given)
-    starting = parse_positions(
-        "startingOffsets", given.text("startingOffsets", LATEST if streaming else EARLIEST), topics
-    )
-    ending = parse_positions("endingOffsets", given.text("endingOffsets", LATEST), topics)
+    _check_mode(given, streaming=streaming)
+    group = given.text("consumerGroup")
     parsed = SourceOptions(
         namesrv=given.namesrv(),
-        topics=topics,
-        starting=starting,
-        ending=ending,
+        topics=parse_choice(given),
+        starting=parse_positions(
+            given, Side.STARTING, "latest" if streaming else "earliest", group=given.text("startingGroup") or group
+        ),
+        ending=parse_positions(given, Side.ENDING, "latest", group=given.text("endingGroup") or group),
         max_offsets_per_trigger=given.optional_number("maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=given.size("maxBytesPerTrigger"),
+        min_offsets_per_trigger=given.optional_number("minOffsetsPerTrigger"),
+        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", "15m"),
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        loss_table=given.text("lossTable"),
         tags=given.text("tags") or "*",
-        include_properties=given.flag("includeProperties", default=True),
-        consumer_group=given.text("consumerGroup"),
+        sql92=given.text("filter.sql92"),
+        consumer_group=group,
         offset_store=given.text("offsetStore"),
         min_partitions=given.number("minPartitions", 1, low=1, high=100_000),
         max_records_per_partition=given.optional_number("maxRecordsPerPartition"),
+        max_bytes_per_partition=given.size("maxBytesPerPartition"),
         pull_batch_size=given.number("pullBatchSize", 256, low=1, high=1024),
         pull_timeout_ms=given.number("pullTimeoutMs", 10_000, low=100, high=600_000),
         retries=given.number("fetchOffset.numRetries", 5, low=0, high=1000),
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
     )
-    if parsed.consumer_group:
-        check_group(parsed.start_group)
-    _check_mode(parsed, given, streaming=streaming)
+    _check_together(parsed, given, streaming=streaming)
     return parsed
 
 
-def _topics(given: Given) -> tuple[str, ...]:
-    topics = tuple(sorted({part.strip() for part in given.text("subscribe").split(",") if part.strip()}))
-    if not topics:
-        raise UsageError("option 'subscribe' is missing", hint='.option("subscribe", "orders") or "orders,payments"')
-    for topic in topics:
-        check_topic(topic)
-    return topics
-
-
-def _check_mode(parsed: SourceOptions, given: Given, *, streaming: bool) -> None:
-    wrong = ("endingOffsets",) if streaming else ("maxOffsetsPerTrigger", "consumerGroup", "offsetStore")
-    for name in wrong:
+def _check_mode(given: Given, *, streaming: bool) -> None:
+    for name in ("endingGroup",) if streaming else (*_STREAM_ONLY, "consumerGroup"):
         if name in given:
             kind = "a batch read (spark.read)" if streaming else "a stream (spark.readStream)"
-            raise UsageError(f"option '{name}' belongs to {kind} only", hint="remove it")
+            hint = (
+                "'startingGroup' and 'endingGroup' name groups to read by" if name == "consumerGroup" else "remove it"
+            )
+            raise UsageError(f"option '{name}' belongs to {kind} only", hint=hint)
+
+
+def _check_together(parsed: SourceOptions, given: Given, *, streaming: bool) -> None:
+    if parsed.consumer_group:
+        check_group(parsed.start_group)
+    for name in ("startingGroup", "endingGroup"):
+        if name in given:
+            check_group(given.text(name))
+    if "maxTriggerDelay" in given and parsed.min_offsets_per_trigger is None:
+        raise UsageError("option 'maxTriggerDelay' bounds the wait for 'minOffsetsPerTrigger'", hint="set both")
+    limits = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
+    if limits[0] is not None and limits[1] is not None and limits[0] > limits[1]:
+        raise UsageError(
+            f"option 'minOffsetsPerTrigger' is {limits[0]}, more than 'maxOffsetsPerTrigger' = {limits[1]}",
+            hint="the minimum must not be above the maximum",
+        )
+    for name, folder in (("offsetStore", parsed.offset_store), ("lossTable", parsed.loss_table)):
+        if folder:
+            local_folder(name, folder)
+    _check_filters(parsed)
+    _check_positions(parsed, streaming=streaming)
+
+
+def _check_filters(parsed: SourceOptions) -> None:
+    if not parsed.sql92:
+        return
+    if parsed.tags != "*":
+        raise UsageError(
+            "options 'tags' and 'filter.sql92' are given, and a broker filters by one of them",
+            hint="write the tag into the expression: TAGS = 'TagA' and ...",
+        )
+    parse_sql92(parsed.sql92)
+
+
+def _check_positions(parsed: SourceOptions, *, streaming: bool) -> None:
+    starting = parsed.starting
+    for positions in (starting, parsed.ending):
+        if not parsed.topics.pattern and positions.of_all is None and positions.topics != {*parsed.topics.names}:
+            raise UsageError(
+                f"option '{positions.option}' names topics {sorted(positions.topics)}, and the read is of "
+                f"{list(parsed.topics.names)}",
+                hint="name the same topics in both",
+            )
     if not streaming:
-        if parsed.starting.mentions(LATEST):
+        if starting.uses(Kind.LATEST):
             raise UsageError("option 'startingOffsets' says latest, and a batch read would be empty", hint="earliest")
         return
-    if parsed.starting.mentions(LATEST) and not (parsed.consumer_group or parsed.offset_store):
+    if parsed.ending.uses(Kind.GROUP):
+        raise UsageError("a stream cannot end at a group's offset", hint="'endingTimestamp', or offsets as JSON")
+    if (starting.uses(Kind.LATEST) or starting.uses(Kind.GROUP)) and not (parsed.consumer_group or parsed.offset_store):
+        word = "latest" if starting.uses(Kind.LATEST) else "group"
         raise UsageError(
-            "a stream that starts at 'latest' must remember where that was: Spark does not store it, so a query "
+            f"a stream that starts at '{word}' must remember where that was: Spark does not store it, so a query "
             "stopped in its first batch would lose the messages that came meanwhile",
             hint="set 'offsetStore' (a folder, best inside the checkpoint) or 'consumerGroup' (kept by the broker), "
             "or startingOffsets = earliest",

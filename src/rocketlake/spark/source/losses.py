@@ -1,0 +1,77 @@
+"""Messages that are gone though they were wanted: the error, and the count of those passed over.
+
+Owns        the text of the error, the rows of the loss table.
+Must not know   how a loss is noticed.
+
+A loss row has a name made of what it says, so that a batch that is read again does not count it again.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+from uuid import uuid4
+from zlib import crc32
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.files import PosixFiles
+from rocketlake.base.logs import get_logger
+from rocketlake.spark.source.brokers import Bounds
+from rocketlake.spark.source.folders import local_folder
+from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.plan import QueueRange
+
+__all__ = ["DataLoss", "lose"]
+
+log = get_logger(__name__)
+
+
+class DataLoss(RemoteError):
+    """Messages that Spark planned to read are not at the broker any more."""
+
+    def __init__(self, wanted: QueueRange, lost_from: int, bounds: Bounds, why: str) -> None:
+        super().__init__(
+            f"messages are gone: wanted offsets {lost_from} to {wanted.end - 1} of {describe(wanted.queue)} "
+            f"(range {wanted.start} to {wanted.end - 1}), available {bounds.low} to {bounds.high - 1}; {why}",
+            code=0,
+            hint="'failOnDataLoss' = false counts them and reads what is left; `rocketlake spark offsets set CHECKPOINT"
+            f" --topic {wanted.queue.topic} --broker {wanted.queue.broker_name} --queue {wanted.queue.queue_id} "
+            f"--offset {bounds.low}` goes on behind them; a new checkpoint starts again by 'startingOffsets'",
+        )
+
+
+def lose(options: SourceOptions, wanted: QueueRange, lost_from: int, lost_to: int, bounds: Bounds, why: str) -> None:
+    """Messages [lost_from, lost_to) of a range are gone: DataLoss, or log and count them if the options say so."""
+    loss = DataLoss(wanted, lost_from, bounds, why)
+    if options.fail_on_data_loss:
+        raise loss
+    log.warning("%d messages skipped (failOnDataLoss = false): %s", lost_to - lost_from, loss.what)
+    if options.loss_table:
+        _write_row(options.loss_table, wanted, lost_from, lost_to, bounds, why)
+
+
+def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int, bounds: Bounds, why: str) -> None:
+    queue = wanted.queue
+    row = {
+        "topic": queue.topic,
+        "brokerName": queue.broker_name,
+        "queueId": queue.queue_id,
+        "lostFrom": lost_from,
+        "lostTo": lost_to - 1,
+        "messages": lost_to - lost_from,
+        "availableFrom": bounds.low,
+        "availableTo": bounds.high - 1,
+        "reason": why,
+        "notedAtMs": SystemClock().now_ms(),
+    }
+    identity = crc32(f"{queue.topic}/{queue.broker_name}".encode())
+    name = f"loss-{quote(queue.topic, safe='')[:60]}-{identity:08x}-{queue.queue_id}-{lost_from}-{lost_to}.json"
+    folder = local_folder("lossTable", table)
+    files = PosixFiles()
+    files.make_dirs(folder)
+    # Spark passes over names that begin with an underscore, so it never reads half a row.
+    fresh = folder / f"_{uuid4().hex}"
+    files.write_bytes(fresh, json.dumps(row).encode() + b"\n")
+    files.rename(fresh, folder / name)

@@ -1,0 +1,86 @@
+"""Every option of reading format("rocketmq"), and what to say about those of other connectors.
+
+Owns        names and their one-line descriptions (docs/how-to/spark_source.md lists the same).
+Must not know   how a value is read (options.py).
+
+Names follow Spark's Kafka source where it has the same thing, so that its users find their way.
+"""
+
+from __future__ import annotations
+
+from rocketlake.spark.option_values import OptionNames
+
+__all__ = ["DESCRIPTIONS", "NAMES"]
+
+DESCRIPTIONS: dict[str, str] = {
+    "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
+    "subscribe": "topics, comma separated; exactly one of `subscribe`, `subscribePattern`, `assign` is required",
+    "subscribePattern": "regular expression for whole topic names, looked at again while the stream runs",
+    "assign": 'single queues, `{"topic": {"broker": [0, 1]}}`; queues made later do not join',
+    "includeSystemTopics": "`true`: the pattern also takes RocketMQ's own, retry and dead-letter topics; "
+    "default `false`",
+    "startingOffsets": "`earliest`, `latest`, `group` or JSON; stream: default `latest`, batch: default `earliest`",
+    "startingTimestamp": "first message stored at or after this time, epoch ms or ISO-8601; goes before "
+    "`startingOffsetsByTimestamp`, and that before `startingOffsets`",
+    "startingOffsetsByTimestamp": "the same per topic or queue, as JSON",
+    "startingOffsetsByTimestampStrategy": "a time after a queue's last message: `latest` (default) starts at its end, "
+    "`error` stops",
+    "startingGroup": "consumer group whose offsets `group` means in `startingOffsets`; default `consumerGroup`",
+    "endingOffsets": "`latest`, `group` (batch only) or JSON, -1 = latest; batch: default `latest`, stream: default "
+    "no end",
+    "endingTimestamp": "read what was stored before this time; goes before `endingOffsetsByTimestamp`, and that before "
+    "`endingOffsets`",
+    "endingOffsetsByTimestamp": "the same per topic or queue, as JSON",
+    "endingGroup": "batch only: consumer group whose offsets `group` means in `endingOffsets`",
+    "maxOffsetsPerTrigger": "stream only: at most so many messages per micro-batch, shared by size of backlog",
+    "maxBytesPerTrigger": "stream only: about so many bytes per micro-batch, like `64m`; sizes are measured by samples",
+    "minOffsetsPerTrigger": "stream only: wait for at least so many messages before a micro-batch",
+    "maxTriggerDelay": "stream only: wait no longer than this for `minOffsetsPerTrigger`; default `15m`",
+    "failOnDataLoss": "`true` (default): stop with an error when wanted messages are gone; `false`: count them and "
+    "go on",
+    "lossTable": "folder (seen by driver and workers) that gets one JSON file per lost range",
+    "tags": "tag expression filtered by the broker, `TagA || TagB`; default `*`",
+    "filter.sql92": "SQL92 expression on properties, evaluated by the broker (`enablePropertyFilter=true` there)",
+    "columns": "`full` (default), `core`, or names of columns, comma separated",
+    "includeProperties": "`false` drops the `properties` column; default `true`",
+    "consumerGroup": "stream: name of this query at the broker; keeps its first offsets and shows its progress",
+    "offsetStore": "stream: folder (seen by the driver) that keeps the first offsets; best inside the checkpoint",
+    "minPartitions": "split large ranges until there are at least so many Spark tasks",
+    "maxRecordsPerPartition": "split ranges so that no Spark task reads more messages than this",
+    "maxBytesPerPartition": "split ranges so that no Spark task reads much more than this, like `128m`",
+    "pullBatchSize": "messages asked for per pull, 1 to 1024; the broker may give fewer; default 256",
+    "pullTimeoutMs": "wait for one answer of a broker; default 10000",
+    "fetchOffset.numRetries": "tries again after a failed call of broker or name server; default 5",
+    "fetchOffset.retryIntervalMs": "pause before such a try; default 500",
+}
+
+_NO_SECRETS = (
+    "access keys are not built yet, and a secret must never stand in an option: Spark shows options in plans and logs"
+)
+
+# Names people bring from Kafka or from other RocketMQ connectors -> what to do here.
+_ELSEWHERE: dict[str, str] = {
+    "kafka.bootstrap.servers": "name the RocketMQ name servers in 'namesrvAddr'",
+    "nameserveraddress": "use 'namesrvAddr'",
+    "endpoints": "5.x proxies are not supported yet; name the name servers in 'namesrvAddr'",
+    "topic": "use 'subscribe'",
+    "topics": "use 'subscribe'",
+    "subexpression": "use 'tags'",
+    "tag": "use 'tags'",
+    "sql": "use 'filter.sql92'",
+    "filter": "use 'filter.sql92' or 'tags'",
+    "group": "use 'consumerGroup'",
+    "kafka.group.id": "use 'consumerGroup'",
+    "groupidprefix": "use 'consumerGroup'",
+    "includeheaders": "headers are the 'properties' column; 'includeProperties' = true (default) or false",
+    "endingoffsetsbytimestampstrategy": "a time after the last message always means the queue's end there",
+    "maxfilespertrigger": "use 'maxOffsetsPerTrigger' or 'maxBytesPerTrigger'",
+    "kafkaconsumer.polltimeoutms": "use 'pullTimeoutMs'",
+    "enable.auto.commit": "Spark's checkpoint keeps the offsets; 'consumerGroup' shows the progress at the broker",
+    "auto.offset.reset": "use 'startingOffsets'",
+    "path": "load() takes no path; name the topics in 'subscribe'",
+    "accesskey": _NO_SECRETS,
+    "secretkey": _NO_SECRETS,
+}
+
+NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
