@@ -1,0 +1,144 @@
+"""`rocketlake pipeline run | check`: pipelines in YAML, on Spark.
+
+Owns        options and output of these commands, Ctrl-C.
+Must not know   how a pipeline works (rocketlake.spark.pipeline).
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.output import show_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rocketlake.spark.pipeline.model import Pipeline
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Run and check pipelines written in YAML.")
+
+File = Annotated[Path, typer.Argument(help="The pipeline, docs/how-to/pipelines.md.", show_default=False)]
+Master = Annotated[str, typer.Option("--master", help="Spark master; local[*] is this machine.")]
+
+
+@app.command()
+def run(
+    file: File,
+    once: Annotated[bool, typer.Option("--once", help="What is there now, then end.")] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on 127.0.0.1.")
+    ] = None,
+    master: Master = "local[*]",
+) -> None:
+    """Run a pipeline until Ctrl-C, one streaming query per route."""
+    from rich.console import Console
+
+    from rocketlake.spark.pipeline.runner import PipelineRun
+    from rocketlake.spark.progress.listener import LagListener
+    from rocketlake.spark.progress.terminal import ProgressView
+
+    pipeline = _read(file)
+    with _stopping_signals(), _session(pipeline, master) as spark, LagListener(metrics_port=metrics_port) as listener:
+        spark.streams.addListener(listener)
+        work = PipelineRun(spark, pipeline)
+        if listener.metrics_address:
+            print(f"metrics at {listener.metrics_address}", file=sys.stderr)
+        try:
+            work.start(once=once)
+            with ProgressView(Console(highlight=False, soft_wrap=True)) as view:
+                work.wait(lambda: view.show(listener.lags()))
+                work.report_to(listener.add)  # Spark's own reports may come after the queries have ended
+                view.show(listener.lags())
+        except KeyboardInterrupt:
+            print("stopping: the micro-batch at work is finished first", file=sys.stderr, flush=True)
+            work.stop()
+        spark.streams.removeListener(listener)
+
+
+@app.command()
+def check(file: File, master: Master = "local[2]") -> None:
+    """Check a pipeline without running it: the file, the cluster, the plans, and ten sample rows."""
+    from rocketlake.spark.pipeline.check import check_cluster, check_plans, read_samples
+    from rocketlake.spark.pipeline.environment import Environment
+
+    pipeline = _read(file)
+    environment = Environment()
+    typer.echo(f"{file.name}: {len(pipeline.sinks)} queries")
+    findings, topics = check_cluster(pipeline, environment)
+    _show(findings)
+    with _stopping_signals(), _session(pipeline, master) as spark:
+        _show(check_plans(spark, pipeline, environment))
+        if pipeline.source.format == "rocketmq" and not topics:
+            typer.echo("no sample: there is no topic to read")
+            return
+        for sample in read_samples(spark, pipeline, environment, topics):
+            typer.echo(f"\n{sample.route}: {len(sample.rows)} sample rows of {sample.schema}")
+            show_table(sample.columns, sample.rows)
+
+
+def _read(file: Path) -> Pipeline:
+    try:
+        import pyspark  # noqa: F401
+        import yaml  # noqa: F401
+    except ImportError as error:
+        from rocketlake.base.errors import UsageError
+
+        raise UsageError(f"pipelines need Spark: {error}", hint="pip install 'rocketlake[lake]'") from None
+    from rocketlake.spark.pipeline.read import read_pipeline
+
+    warnings.simplefilter("ignore")  # pyspark speaks of pandas versions and closes sockets late
+    return read_pipeline(file)
+
+
+def _show(findings: object) -> None:
+    from rocketlake.spark.pipeline.check import Finding
+
+    assert isinstance(findings, list)
+    for finding in findings:
+        assert isinstance(finding, Finding)
+        typer.secho(
+            ("ok       " if finding.good else "warning  ") + finding.text, fg=None if finding.good else "yellow"
+        )
+
+
+@contextmanager
+def _session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
+    from rocketlake.spark.pipeline.session import local_session
+
+    folder = Path(tempfile.mkdtemp(prefix="rocketlake-spark-"))
+    try:
+        spark = local_session(f"pipeline {pipeline.name}", folder, master=master, settings=pipeline.spark)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except Exception:
+        print(f"Spark's log: {folder / 'spark.log'}", file=sys.stderr)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _stopping_signals() -> Iterator[None]:
+    """`kill` stops as Ctrl-C does."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,93 @@
+"""A pipeline at work: all its queries, until they end, fail or are told to stop.
+
+Owns        starting and stopping the queries together, who is told what when one fails.
+Must not know   the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.spark.pipeline.engine import Flow, build, start, write_batch
+from rocketlake.spark.pipeline.environment import Environment
+from rocketlake.spark.pipeline.model import Pipeline
+from rocketlake.spark.pipeline.spark_errors import cause
+
+__all__ = ["PipelineFailed", "PipelineRun"]
+
+_GRACE_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+
+
+class PipelineFailed(RocketLakeError):
+    """A query ended with an error; its checkpoint stands, and `run` goes on from there."""
+
+
+class PipelineRun:
+    """`run = PipelineRun(spark, pipeline); run.start(once=True); run.wait()`; stop() may be called at any time."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, environment: Environment | None = None) -> None:
+        self.pipeline = pipeline
+        self.environment = environment or Environment()
+        self.flows: list[Flow] = build(spark, pipeline, self.environment)
+        self.queries: dict[str, StreamingQuery] = {}
+
+    def start(self, *, once: bool = False) -> None:
+        """Start every query; a batch source's rows are written before this returns."""
+        if not self.pipeline.source.is_stream:
+            for flow in self.flows:
+                write_batch(flow, self.pipeline, self.environment)
+            return
+        try:
+            for flow in self.flows:
+                self.queries[flow.name] = start(flow, self.pipeline, self.environment, once=once)
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait(self, look: Callable[[], None] = lambda: None, *, every_seconds: float = _LOOK_SECONDS) -> None:
+        """Until all queries have ended; calls `look` now and then. PipelineFailed stops the others first."""
+        try:
+            while self.is_active():
+                look()
+                self._raise_failure()
+                time.sleep(every_seconds)
+            self._raise_failure()
+            look()
+        except PipelineFailed:
+            self.stop()
+            raise
+
+    def report_to(self, add: Callable[[dict[str, Any]], None]) -> None:
+        """Give every progress report that is still known to `add`."""
+        for query in self.queries.values():
+            for progress in query.recentProgress:
+                add(json.loads(progress.json))
+
+    def is_active(self) -> bool:
+        """Does any query still run?"""
+        return any(query.isActive for query in self.queries.values())
+
+    def stop(self, *, grace_seconds: float = _GRACE_SECONDS) -> None:
+        """Let each query end the batch it is at, then stop it; what it did not finish is done by the next run."""
+        until = time.monotonic() + grace_seconds
+        for query in self.queries.values():
+            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
+                time.sleep(0.02)
+            query.stop()
+
+    def _raise_failure(self) -> None:
+        for name, query in self.queries.items():
+            problem = None if query.isActive else query.exception()
+            if problem is not None:
+                what, cure = cause(problem)
+                hide = self.environment.hide
+                where = f"pipeline {self.pipeline.name}, query {name}"
+                raise PipelineFailed(hide(what), where=where, hint=hide(cure)) from None

@@ -1,0 +1,91 @@
+"""A Spark session on this machine for a pipeline, with its log in files.
+
+Owns        settings of a local session, where Spark's log goes.
+Must not know   pipelines.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+__all__ = ["local_session"]
+
+_LOG4J = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.append = false
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def local_session(
+    name: str, folder: Path, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Spark with its log, scratch files and warehouse under `folder`; nothing is printed to the terminal."""
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOG4J.format(level="warn", file=folder / "spark.log"))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run where this package is installed
+    # A job of minutes gains more from code that is compiled early than from code that is compiled best.
+    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()}"
+    values = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={folder}",
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.showConsoleProgress": "false",
+    } | dict(settings or {})
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in values.items():
+        builder = builder.config(key, value)
+    with _deaf_to_interrupts(), _words_to(folder / "java.log"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ctrl-C goes to every process of a terminal: Java and Spark's Python workers inherit that they do not hear it.
+
+    So the queries are still there to be stopped in good order by us.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _words_to(file: Path) -> Iterator[None]:
+    """Java and the Python processes it starts write what they have to say about being stopped to this file."""
+    terminal = os.dup(2)
+    with file.open("wb") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    except BaseException:
+        os.write(terminal, file.read_bytes()[-4000:])  # no Java, too little memory: this file says which
+        raise
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)

@@ -1,0 +1,91 @@
+"""What `check` asks of a cluster: do the topics exist, and where do their newest messages lie?
+
+Owns        these questions, and the offsets of a sample as options of the source.
+Must not know   Spark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocketlake.client.calls import offset as calls
+from rocketlake.client.calls.route import NameServers
+from rocketlake.client.config import ClientConfig
+from rocketlake.client.routes import subscribe_view
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.client import NetClient
+
+__all__ = ["TopicSample", "offsets_option", "sample_topics", "topics_like"]
+
+_TIMEOUT_MS = 3000
+
+
+@dataclass(frozen=True)
+class TopicSample:
+    """A topic's queues as (oldest offset, where a sample begins, next offset); None: nobody knows the topic."""
+
+    topic: str
+    queues: dict[MessageQueue, tuple[int, int, int]] | None
+
+    @property
+    def messages(self) -> int:
+        """Messages it holds."""
+        return sum(end - low for low, _, end in (self.queues or {}).values())
+
+
+def sample_topics(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicSample]:
+    """Each topic with offsets of its newest messages, `rows` shared by its queues. LinkError if nobody answers."""
+    return asyncio.run(_sample(namesrv, topics, rows))
+
+
+def topics_like(namesrv: str, pattern: str) -> list[str]:
+    """Topics whose whole name matches."""
+    return asyncio.run(_list(namesrv, pattern))
+
+
+def offsets_option(samples: list[TopicSample], place: int) -> str:
+    """startingOffsets (place 1) or endingOffsets (place 2) of these samples."""
+    nested: dict[str, dict[str, dict[str, int]]] = {}
+    for sample in samples:
+        for queue, offsets in sorted((sample.queues or {}).items()):
+            nested.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[place]
+    return json.dumps(nested)
+
+
+async def _list(namesrv: str, pattern: str) -> list[str]:
+    net = NetClient()
+    try:
+        servers = NameServers(net, ClientConfig(namesrv=namesrv).name_servers, _TIMEOUT_MS)
+        return [name for name in await servers.topics() if re.fullmatch(pattern, name)]
+    finally:
+        await net.close()
+
+
+async def _sample(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicSample]:
+    net = NetClient()
+    try:
+        servers = NameServers(net, ClientConfig(namesrv=namesrv).name_servers, _TIMEOUT_MS)
+        return [await _topic(net, servers, topic, rows) for topic in topics]
+    finally:
+        await net.close()
+
+
+async def _topic(net: NetClient, servers: NameServers, topic: str, rows: int) -> TopicSample:
+    route = await servers.route(topic)
+    if route is None:
+        return TopicSample(topic, None)
+    masters = {broker.name: broker.master for broker in route.brokers}
+    queues = [queue for queue in subscribe_view(topic, route) if masters.get(queue.broker_name)]
+    share = -(-rows // max(1, len(queues)))
+    bounds = await asyncio.gather(*(_bounds(net, masters[queue.broker_name] or "", queue, share) for queue in queues))
+    return TopicSample(topic, dict(zip(queues, bounds, strict=True)))
+
+
+async def _bounds(net: NetClient, address: str, queue: MessageQueue, rows: int) -> tuple[int, int, int]:
+    low = max(0, await calls.min_offset(net, address, queue, _TIMEOUT_MS))
+    end = await calls.max_offset(net, address, queue, _TIMEOUT_MS)
+    return low, max(low, end - rows), end
