@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import group, message, pipeline, serve, topic
+from rocketlake.cli import group, message, pipeline, replay, serve, topic
 from rocketlake.cli.output import fail
 
 __all__ = ["app", "main"]
@@ -31,6 +31,7 @@ app.command("send")(message.send)
 app.command("tail")(message.tail)
 app.add_typer(group.app, name="group")
 app.add_typer(pipeline.app, name="pipeline")
+app.command("replay")(replay.replay)
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,218 @@
+"""`rocketlake replay` over a real broker: a part of a topic once more, each message once, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake import Message, Producer, PullConsumer, PushConsumer
+from rocketlake.base.crash_point import struck_by
+from rocketlake.base.errors import UsageError
+from rocketlake.cli.main import app
+from rocketlake.model.message import StoredMessage
+from rocketlake.spark.replay.copy_topic import FROM
+from rocketlake.spark.replay.request import ReplayRequest, parse_time
+from rocketlake.testing.cluster import EmbeddedCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+Type = Callable[..., str]
+
+
+@pytest.fixture
+def replay(cluster: EmbeddedCluster, tmp_path: Path) -> Type:
+    """replay("orders", "--to-topic", "again") -> output; fails unless the exit code is 0."""
+
+    def typed(*words: str) -> str:
+        options = ("--namesrv", cluster.namesrv, "--state", str(tmp_path / "state"))
+        result = CliRunner().invoke(app, ("replay", *words, *options))
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return typed
+
+
+def everything(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
+    async def read() -> list[StoredMessage]:
+        async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
+            queues = await consumer.fetch_queues(topic)
+            consumer.assign(queues, "*")
+            await consumer.seek_to_begin()
+            found: list[StoredMessage] = []
+            while part := await consumer.poll(timeout_ms=300, max_messages=1000):
+                found += part
+            return found
+
+    return cluster.run(read())
+
+
+def send(cluster: EmbeddedCluster, topic: str, count: int) -> None:
+    async def work() -> None:
+        async with Producer("sender", namesrv=cluster.namesrv) as producer:
+            sends = []
+            for number in range(count):
+                extra = {"weight": str(number), "colour": "red"}
+                body, tag = b"%d" % number, "AB"[number % 2]
+                sends.append(producer.send(Message(topic, body, tags=tag, keys=f"k{number}", properties=extra)))
+            await asyncio.gather(*sends)
+
+    cluster.run(work())
+
+
+def bodies(messages: list[StoredMessage]) -> list[int]:
+    return sorted(int(message.body) for message in messages)
+
+
+def test_a_topic_is_copied_once_with_all_that_belongs_to_its_messages(cluster: EmbeddedCluster, replay: Type) -> None:
+    send(cluster, "whole", 100)
+    assert "100 messages replayed into whole-again" in replay("whole", "--to-topic", "whole-again")
+    originals = {message.body: message for message in everything(cluster, "whole")}
+    copies = everything(cluster, "whole-again")
+    assert bodies(copies) == [*range(100)]
+    for copy in copies:
+        original = originals[copy.body]
+        assert (copy.tags, copy.keys, copy.message_id) == (original.tags, original.keys, original.message_id)
+        assert copy.properties["colour"] == "red"
+        assert copy.properties[FROM] == f"broker-a/{original.queue_id}/{original.queue_offset}"
+    for queue in {copy.queue_id for copy in copies}:
+        order = [copy.properties[FROM] for copy in copies if copy.queue_id == queue]
+        assert order == sorted(order, key=lambda place: int(place.rpartition("/")[2]))
+
+
+def test_run_again_it_copies_nothing_with_and_without_its_record(
+    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+) -> None:
+    send(cluster, "twice", 30)
+    replay("twice", "--to-topic", "twice-again")
+    assert replay("twice", "--to-topic", "twice-again").startswith("0 messages replayed: done before (30 in all)")
+    for file in (tmp_path / "state").iterdir():
+        file.unlink()
+    assert "0 messages replayed into twice-again" in replay("twice", "--to-topic", "twice-again")
+    assert bodies(everything(cluster, "twice-again")) == [*range(30)]
+
+
+def test_a_time_range_and_tags(cluster: EmbeddedCluster, replay: Type) -> None:
+    for _ in range(3):
+        send(cluster, "range", 10)
+    stored = sorted({message.store_ms for message in everything(cluster, "range")})
+    first, last = stored[len(stored) // 4], stored[3 * len(stored) // 4]
+    replay("range", "--to-topic", "part", "--from", str(first), "--until", str(last), "--tags", "B")
+    wanted = [m for m in everything(cluster, "range") if first <= m.store_ms < last and m.tags == "B"]
+    assert wanted
+    assert bodies(everything(cluster, "part")) == bodies(wanted)
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_replay_that_dies_again_and_again_copies_each_message_once(
+    cluster: EmbeddedCluster, replay: Type, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    source, target = f"crash{seed}", f"crash{seed}-again"
+    send(cluster, source, 600)
+
+    def strike(point: str) -> None:
+        if dice.random() < 0.5:
+            raise Crash(point)
+
+    runs = 0
+    while True:
+        runs += 1
+        try:
+            with struck_by(strike if runs < 6 else lambda point: None):
+                replay(source, "--to-topic", target)
+            break
+        except (Crash, BaseExceptionGroup):
+            if dice.random() < 0.3:
+                for file in (tmp_path / "state").glob("*.json*"):
+                    file.unlink()
+    assert runs > 1
+    assert bodies(everything(cluster, target)) == [*range(600)]
+
+
+def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Type, tmp_path: Path) -> None:
+    send(cluster, "killed", 500)
+    state = str(tmp_path / "state")
+    command = [sys.executable, "-m", "rocketlake", "replay", "killed", "--to-topic", "killed-again", "--state", state]
+    environment = os.environ | {"NAMESRV_ADDR": cluster.namesrv, "ROCKETLAKE_CRASH": "replay.after_send"}
+    died = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    assert "messages replayed into killed-again" in replay("killed", "--to-topic", "killed-again")
+    assert bodies(everything(cluster, "killed-again")) == [*range(500)]
+
+
+def test_a_group_is_set_back_only_while_nobody_of_it_runs(cluster: EmbeddedCluster, replay: Type) -> None:
+    send(cluster, "group-topic", 20)
+    seen: list[int] = []
+
+    async def consume(until: int) -> None:
+        done = asyncio.Event()
+
+        async def take(messages: list[StoredMessage]) -> None:
+            seen.extend(int(message.body) for message in messages)
+            if len(seen) >= until:
+                done.set()
+
+        consumer = PushConsumer("worker", namesrv=cluster.namesrv, listener=take)
+        consumer.subscribe("group-topic", "*")
+        async with consumer:
+            await done.wait()
+            with pytest.raises(UsageError, match=r"group worker is running.*--to-topic"):
+                await asyncio.to_thread(replay, "group-topic", "--group", "worker")
+
+    assert "worker reads group-topic, broker-a/0 from offset 0" in replay("group-topic", "--group", "worker")
+    cluster.run(consume(20))
+    assert sorted(seen) == [*range(20)]
+    replay("group-topic", "--group", "worker")
+    cluster.run(consume(40))
+    assert sorted(seen) == sorted([*range(20), *range(20)])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("a",), "where shall the messages go"),
+        (("a", "--to-topic", "b", "--group", "c"), "where shall the messages go"),
+        (("a", "--to-topic", "a"), "into itself"),
+        (("a", "--to-topic", "b", "--from", "noon"), "'noon' is no time"),
+        (("a", "--to-topic", "b", "--from", "2000", "--until", "1000"), "ends before it begins"),
+        (("a", "--to-topic", "b", "--tags", "A", "--sql92", "x = 1"), "by tags or by SQL92"),
+        (("a", "--group", "g", "--until", "5"), "only to a time"),
+        (("no-such-topic", "--to-topic", "b"), "no route"),
+        (("a", "--to-topic", "SCHEDULE_TOPIC_XXXX"), "belongs to the broker"),
+    ],
+)
+def test_wrong_wishes_are_refused_with_a_cure(replay: Type, words: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem) as refused:
+        replay(*words)
+    assert refused.value.hint
+
+
+def test_times() -> None:
+    assert parse_time("") == -1
+    assert parse_time("1700000000000") == 1_700_000_000_000
+    assert parse_time("2023-11-14T22:13:20") == parse_time("2023-11-14T23:13:20+01:00") == 1_700_000_000_000
+
+
+def test_equal_requests_are_one_replay() -> None:
+    assert ReplayRequest("a", "b", 5).identity == ReplayRequest("a", "b", 5).identity
+    assert ReplayRequest("a", "b", 5).identity != ReplayRequest("a", "b", 6).identity
