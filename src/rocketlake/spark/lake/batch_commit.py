@@ -1,0 +1,93 @@
+"""The driver's part: one commit per table and batch, and what a repeated or foreign batch means.
+
+Owns        the order of tables, telling a replay from a second driver from a wrong checkpoint, abort.
+Must not know   how a format commits.
+
+Why each case ends as it does: docs/internals/lake_commit.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from rocketlake.base.crash_point import crash_point
+from rocketlake.base.errors import InternalError, StoreError
+from rocketlake.base.logs import get_logger
+from rocketlake.spark.lake.description import Descriptions
+from rocketlake.spark.lake.messages import TaskWritten, parts_by_table
+from rocketlake.spark.lake.offset_ranges import beyond
+from rocketlake.spark.lake.tables.open_table import open_table
+from rocketlake.spark.lake.tables.table import BatchPart, LakeTable
+
+__all__ = ["abort_batch", "commit_batch"]
+
+log = get_logger(__name__)
+
+
+def commit_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+    """Commit to each table what its tasks wrote. StoreError if the batch is not ours to commit."""
+    for number, (path, part) in enumerate(parts_by_table(messages, batch)):
+        if number:
+            crash_point("lake.between_tables")
+        _commit(Path(path), part)
+
+
+def _commit(path: Path, part: BatchPart) -> None:
+    description = Descriptions(path).latest()
+    if description is None:
+        raise InternalError(f"the table at {path} has no description")
+    table = open_table(path, description.table_format)
+    crash_point("lake.before_commit")
+    if part.bad_rows:
+        log.warning("%s: %d rows of batch %d of query %s are bad", path, part.bad_rows, part.batch, part.query)
+    if part.files and table.append(part, description):
+        crash_point("lake.after_commit")
+        return
+    last = table.last_batch(part.query)
+    if last is not None and last >= part.batch:
+        table.recover()
+        _check_repeated(table, part, last)
+
+
+def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
+    """The table has this batch: fine if it has just these rows."""
+    where = f"table {table.path}, query {part.query}, batch {part.batch}"
+    known = table.find(part.query, part.batch)
+    if part.files:
+        if known is not None and known.attempts == part.attempts:
+            return
+        raise StoreError(
+            f"another driver committed this batch while this one wrote it ({where})",
+            hint="two queries run with one checkpoint: stop one of them, then start the other again",
+        )
+    if known is None and (last == part.batch or not part.offsets):
+        return  # its record has expired, or there is nothing to compare
+    outside = beyond(part.offsets, known.offsets if known else {})
+    if outside:
+        raise StoreError(
+            f"the table has this batch already, but with other messages ({where}; {outside})",
+            hint="is the checkpoint an old copy, or was part of it deleted? go on with the newest copy, or with a new "
+            "checkpoint (a new query id) whose startingOffsets are the end offsets of `rocketlake lake info`",
+        )
+
+
+def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+    """Delete the files of tasks that will not be committed. Spark calls this after a failed commit, too, and a commit
+    may have failed after its decision: files of a batch that a table has stay."""
+    written = [message for message in messages if isinstance(message, TaskWritten)]
+    if not written:
+        return
+    for path, part in parts_by_table(written, batch):
+        description = Descriptions(Path(path)).latest()
+        if description is None or not part.files:
+            continue
+        table = open_table(Path(path), description.table_format)
+        last = table.last_batch(part.query)
+        if last is not None and last >= part.batch:
+            known = table.find(part.query, part.batch)
+            if known is None or set(known.attempts) & set(part.attempts):
+                continue
+        table.forget_files(part)

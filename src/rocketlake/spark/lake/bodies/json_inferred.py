@@ -1,0 +1,127 @@
+"""JSON bodies whose columns are found by looking at them.
+
+Owns        kinds of JSON values -> Spark types, which members become new columns.
+Must not know   how the table agrees on them (the caller's `grow`).
+
+Whole numbers are bigint, others double, texts string, objects and lists string (as JSON text). The kinds of the first
+batch decide: whole and other numbers mixed give double; else the kind most rows have. A column never changes its type:
+a value of another kind makes its row bad.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
+
+from rocketlake.spark.lake.bodies.parsed import REASON_CHARS_MAX, Grow, Parsed, build_columns, short
+from rocketlake.spark.lake.table_schema import FIELD, body_field, clash
+
+__all__ = ["InferredJson"]
+
+Row = dict[str, Any]
+
+_KINDS: dict[type, type[DataType]] = {
+    bool: BooleanType,
+    int: LongType,
+    float: DoubleType,
+    str: StringType,
+    dict: StringType,
+    list: StringType,
+}
+_NAME_CHARS_MAX = 200
+
+
+class InferredJson:
+    """Bodies that are JSON objects."""
+
+    def __init__(self) -> None:
+        self.fields = StructType([])
+        self._decoder = msgspec.json.Decoder()
+
+    def parse(self, bodies: Sequence[bytes | None], grow: Grow) -> Parsed:
+        """Decode all, ask the table for the columns it lacks, then fill the columns it has."""
+        bad: dict[int, str] = {}
+        rows = [self._decode(number, body, bad) for number, body in enumerate(bodies)]
+        columns = _columns(grow(StructType([])))
+        new = _new_fields(rows, columns)
+        if new:
+            columns = _columns(grow(StructType(new)))
+        known = {name for name, _ in columns}
+        fields = StructType([StructField(field.name, field.dataType) for _, field in columns])
+        values: list[Sequence[Any] | None] = []
+        for number, row in enumerate(rows):
+            if row is not None and (reason := _unfit(row, known, columns)):
+                bad[number] = reason
+                row = None
+            values.append(None if row is None else [_cell(row.get(name)) for name, _ in columns])
+        return build_columns(values, fields, bad)
+
+    def _decode(self, number: int, body: bytes | None, bad: dict[int, str]) -> Row | None:
+        try:
+            value = self._decoder.decode(body or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            bad[number] = f"json: {short(error)}"
+            return None
+        if not isinstance(value, dict):
+            bad[number] = "json: the body is no object"
+            return None
+        return value
+
+
+def _columns(schema: StructType) -> list[tuple[str, StructField]]:
+    """The members that have a column, with it."""
+    return [(field.metadata[FIELD], field) for field in schema.fields if FIELD in (field.metadata or {})]
+
+
+def _new_fields(rows: Sequence[Row | None], columns: Sequence[tuple[str, StructField]]) -> list[StructField]:
+    known = {name for name, _ in columns}
+    kinds: dict[str, Counter[type[DataType]]] = {}
+    for row in rows:
+        if row is not None and not row.keys() <= known:
+            for name in row.keys() - known:
+                if row[name] is not None:
+                    kinds.setdefault(name, Counter())[_KINDS[type(row[name])]] += 1
+    new: list[StructField] = []
+    taken = StructType([field for _, field in columns])
+    for name in sorted(kinds):
+        field = body_field(name, _decide(kinds[name]))
+        free = field.name not in taken.fieldNames() and clash(taken, field.name) is None
+        if free and len(name) <= _NAME_CHARS_MAX:
+            new.append(field)
+            taken = StructType([*taken.fields, field])
+    return new
+
+
+def _decide(kinds: Counter[type[DataType]]) -> DataType:
+    if set(kinds) == {LongType, DoubleType}:
+        return DoubleType()
+    # Ties are broken by name, so that a replay decides the same.
+    return max(sorted(kinds, key=lambda kind: kind.__name__), key=lambda kind: kinds[kind])()
+
+
+def _unfit(row: Row, known: set[str], columns: Sequence[tuple[str, StructField]]) -> str:
+    for name in row.keys() - known:
+        if row[name] is not None:
+            text = f"field '{name}' can have no column of its own: too long, too many, or like another but for case"
+            return text[:REASON_CHARS_MAX]
+    for name, field in columns:
+        value = row.get(name)
+        if value is not None and not _fits(value, field.dataType):
+            found = _KINDS[type(value)]().simpleString()
+            return f"field '{name}' is {found}, the column {field.name} {field.dataType.simpleString()}"
+    return ""
+
+
+def _fits(value: Any, kind: DataType) -> bool:
+    found = type(value)
+    if isinstance(kind, DoubleType):
+        return found is float or found is int
+    return isinstance(kind, _KINDS[found])
+
+
+def _cell(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value

@@ -1,0 +1,57 @@
+"""format("rocketmq_lake"): the door through which Spark comes in.
+
+Owns        the names Spark calls (they are part of its contract), choosing stream, batch or read.
+Must not know   anything else; each question goes to the file named after it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.types import StructType
+
+from rocketlake.base.errors import UsageError
+
+__all__ = ["RocketMQLakeDataSource"]
+
+
+class RocketMQLakeDataSource(DataSource):
+    """writeStream / write / read .format("rocketmq_lake"); options: docs/how-to/lake.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "rocketmq_lake"
+
+    def schema(self) -> StructType:
+        """Of the table at `path`."""
+        from rocketlake.spark.lake.reader import table_schema
+
+        return table_schema(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read of one version of the table."""
+        from rocketlake.spark.lake.reader import LakeReader
+
+        return LakeReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write, mode append."""
+        from rocketlake.spark.lake.spark_writers import LakeBatchWriter
+
+        _only_append(overwrite)
+        return LakeBatchWriter(self.options, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A stream, output mode append."""
+        from rocketlake.spark.lake.spark_writers import LakeStreamWriter
+
+        _only_append(overwrite)
+        return LakeStreamWriter(self.options, schema)
+
+
+def _only_append(overwrite: bool) -> None:
+    if overwrite:
+        raise UsageError(
+            'format("rocketmq_lake") only appends: it does not replace a table',
+            hint='.outputMode("append") or .mode("append"); delete the folder to begin anew',
+        )

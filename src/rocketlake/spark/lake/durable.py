@@ -1,0 +1,78 @@
+"""Files that appear whole or not at all, and survive a power cut once we say so.
+
+Owns        put-if-absent (only one of many writers is first), folders made for good.
+Must not know   what is in the files.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from uuid import uuid4
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files
+
+__all__ = ["make_folder", "put_if_absent", "read_if_there", "remove_if_there", "replace"]
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def put_if_absent(files: Files, path: Path, data: bytes) -> bool:
+    """Make the file with this content, safe on return; False if somebody else made it first."""
+    fresh = _fresh(path)
+    files.write_bytes(fresh, data)
+    try:
+        files.link(fresh, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise StoreError(
+            "this file system has no hard links, which decide who commits first",
+            path=str(path.parent),
+            hint="keep the table on a local disk or a file system with hard links (ext4, xfs, btrfs, NFS)",
+        ) from error
+    finally:
+        remove_if_there(files, fresh)
+    files.sync_dir(path.parent)
+    return True
+
+
+def replace(files: Files, path: Path, data: bytes) -> None:
+    """Put this content in place of what is there; whole after a crash, perhaps the old one."""
+    fresh = _fresh(path)
+    files.write_bytes(fresh, data)
+    files.rename(fresh, path)
+
+
+def make_folder(files: Files, path: Path) -> None:
+    """Make a folder and those above it; they survive a power cut."""
+    missing = [folder for folder in (path, *path.parents) if not files.exists(folder)]
+    if missing:
+        files.make_dirs(path)
+        for folder in missing:
+            files.sync_dir(folder.parent)
+
+
+def read_if_there(files: Files, path: Path) -> bytes | None:
+    """The content, None if there is no such file."""
+    try:
+        return files.read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
+def remove_if_there(files: Files, path: Path) -> bool:
+    """Delete; False if it was gone already."""
+    try:
+        files.remove(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _fresh(path: Path) -> Path:
+    # The name begins with a dot: nobody who lists the folder takes it for an entry.
+    return path.with_name(f".{path.name}.{uuid4().hex}")

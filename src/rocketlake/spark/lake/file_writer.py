@@ -1,0 +1,121 @@
+"""One partition's rows of one task -> Parquet files.
+
+Owns        how files are encoded, when one is full, syncing.
+Must not know   what the rows mean, how files are committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import NativeFile
+
+from rocketlake.base.crash_point import crash_point
+from rocketlake.spark.lake.tables.table import DataFile, Partition
+
+__all__ = ["PartitionWriter"]
+
+_ROW_GROUP_BYTES = 64 << 20
+_UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "properties", "reason"})
+"""Columns without a dictionary: nearly every row has a value of its own."""
+_NO_BOUNDS = frozenset({"body", "properties"})
+"""Columns without smallest and largest value: nobody looks for rows by them, and they are long."""
+
+Place = Callable[[], tuple[str, Path]]
+"""Name of the next file, and where to write it."""
+
+
+class PartitionWriter:
+    """Rows are gathered to row groups, row groups to files."""
+
+    def __init__(self, partition: Partition, schema: pa.Schema, place: Place, compression: str, bytes_max: int) -> None:
+        self.partition = partition
+        self.gathered = 0
+        self.files: list[DataFile] = []
+        self._schema = schema
+        self._place = place
+        self._compression = compression
+        self._bytes_max = bytes_max
+        self._batches: list[pa.RecordBatch] = []
+        self._open: _OpenFile | None = None
+
+    def fits(self, schema: pa.Schema) -> bool:
+        """Is this still the schema of its files?"""
+        return bool(self._schema.equals(schema))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows; they are written now or later."""
+        self._batches.append(batch)
+        self.gathered += batch.nbytes
+        if self.gathered >= _ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is gathered as one row group."""
+        if not self._batches:
+            return
+        if self._open is None:
+            self._open = _OpenFile(*self._place(), self._schema, self._compression)
+        self._open.write(pa.Table.from_batches(self._batches))
+        self._batches, self.gathered = [], 0
+        crash_point("lake.mid_write")
+        if self._open.bytes >= self._bytes_max:
+            self._finish()
+
+    def close(self) -> list[DataFile]:
+        """All files, safe on disk."""
+        self.flush()
+        self._finish()
+        return self.files
+
+    def _finish(self) -> None:
+        if self._open is not None:
+            self.files.append(self._open.close(self.partition))
+            self._open = None
+
+
+class _OpenFile:
+    def __init__(self, name: str, path: Path, schema: pa.Schema, compression: str) -> None:
+        self._name = name
+        self._path = path
+        self._rows = 0
+        self._sink: NativeFile = pa.OSFile(str(path), "wb")
+        bounded = [field.name for field in schema if field.name not in _NO_BOUNDS and not _nested(field.type)]
+        settings: dict[str, Any] = {
+            "compression": compression,
+            "use_dictionary": [field.name for field in schema if _has_dictionary(field)],
+            "write_statistics": bounded,
+        }
+        self._writer = pq.ParquetWriter(self._sink, schema, **settings)
+
+    @property
+    def bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def write(self, rows: pa.Table) -> None:
+        self._rows += len(rows)
+        self._writer.write_table(rows, row_group_size=max(1, len(rows)))
+
+    def close(self, partition: Partition) -> DataFile:
+        self._writer.close()
+        size = self.bytes
+        self._sink.close()
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return DataFile(self._name, partition, self._rows, size)
+
+
+def _nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind))
+
+
+def _has_dictionary(field: pa.Field) -> bool:
+    return field.name not in _UNIQUE and not _nested(field.type) and not pa.types.is_timestamp(field.type)

@@ -1,0 +1,70 @@
+"""What a task tells the driver about the files it wrote.
+
+Owns        the commit message; putting those of all tasks together by table.
+Must not know   how files are written or committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from rocketlake.base.errors import InternalError, StoreError
+from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
+from rocketlake.spark.lake.tables.table import BatchPart, DataFile
+
+__all__ = ["TableWritten", "TaskWritten", "parts_by_table"]
+
+
+@dataclass
+class TableWritten:
+    """One table's share of a task. Files are missing if the table had the batch already."""
+
+    path: str
+    dead_letters: bool
+    files: list[DataFile] = field(default_factory=list)
+    offsets: OffsetRanges = field(default_factory=dict)
+    bad_rows: int = 0
+
+
+@dataclass
+class TaskWritten(WriterCommitMessage):
+    """The commit message of one task attempt."""
+
+    query: str
+    batch: int
+    attempt: str
+    tables: list[TableWritten]
+
+
+def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -> list[tuple[str, BatchPart]]:
+    """Path and share of each table, dead letters first (docs/internals/lake_commit.md says why)."""
+    tasks: list[TaskWritten] = []
+    for message in messages:
+        if not isinstance(message, TaskWritten):
+            raise InternalError(f"a task of batch {batch} has no commit message")
+        tasks.append(message)
+    if len({task.query for task in tasks}) > 1 or any(task.batch != batch for task in tasks):
+        raise StoreError("tasks of several queries or batches came in one commit", hint="please report it")
+    shares: dict[tuple[bool, str], list[tuple[str, TableWritten]]] = {}
+    for task in tasks:
+        for table in task.tables:
+            shares.setdefault((not table.dead_letters, table.path), []).append((task.attempt, table))
+    return [(key[1], _part(tasks[0].query, batch, shares[key])) for key in sorted(shares)]
+
+
+def _part(query: str, batch: int, shares: Iterable[tuple[str, TableWritten]]) -> BatchPart:
+    offsets: OffsetRanges = {}
+    files: list[DataFile] = []
+    attempts: set[str] = set()
+    bad_rows = 0
+    for attempt, share in shares:
+        merge(offsets, share.offsets)
+        files += share.files
+        bad_rows += share.bad_rows
+        if share.files:
+            attempts.add(attempt)
+    files.sort(key=lambda file: file.name)
+    return BatchPart(query, batch, tuple(sorted(attempts)), tuple(files), offsets, bad_rows)

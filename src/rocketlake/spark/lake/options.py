@@ -1,0 +1,151 @@
+"""Options of format("rocketmq_lake"): every name, its default and range, checked before anything runs.
+
+Owns        names, spelling help, parsing into one frozen value.
+Must not know   Spark classes, tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketlake.base.errors import UsageError
+from rocketlake.spark.option_values import Given, OptionNames
+
+__all__ = ["DESCRIPTIONS", "NAMES", "LakeOptions", "parse_options", "table_folder"]
+
+DESCRIPTIONS: dict[str, str] = {
+    "path": "folder of the table, seen by driver and tasks (required; `start(path)` and `save(path)` set it)",
+    "tableFormat": "`parquet` (default), `delta` or `iceberg`",
+    "tableLayout": "`single` (default): one table at `path`; `topic`: a table for each topic, at `path`/topic",
+    "partitionBy": "columns, comma separated; default `storeDay` (day of `storeTimestamp`, UTC) where there is one; "
+    "`none`",
+    "bodyFormat": "`raw` (default): the columns as they are; `json`, `avro`, `protobuf`: the body's fields as columns",
+    "bodySchema": "json: columns as DDL, `id bigint, price double`; without it they are inferred",
+    "avroSchema": "avro: the writers' schema, as JSON text or as path of an .avsc file",
+    "protobufDescriptor": "protobuf: path of a descriptor set (`protoc --include_imports -o FILE`)",
+    "protobufMessage": "protobuf: full name of the message, `shop.Order`",
+    "includeBody": "keep the raw body beside its fields; default `false`",
+    "onBadRecord": "`dlq` (default): rows that cannot be stored go to the table `<path>__dlq` or `<topic>__dlq`; "
+    "`fail`: stop; `skip`: drop and count them",
+    "compression": "`snappy` (default), `zstd`, `lz4` or `none`",
+    "targetFileBytes": "a data file is closed when it has so many bytes; default 134217728",
+    "maxPartitions": "partitions one task may write in one batch, 1 to 10000; default 200",
+    "txnAppId": "batch writes only: name of a writer whose writes shall not happen twice, with `txnVersion`",
+    "txnVersion": "batch writes only: number of this write, larger than the last; a repeated one does nothing",
+    "checkpointLocation": "of Spark; read by nobody here",
+    "queryName": "of Spark; read by nobody here",
+}
+
+_ELSEWHERE = {
+    "format": "use 'tableFormat'",
+    "mergeschema": "new columns are always added; remove it",
+    "topic": "the rows' column topic names it; 'tableLayout' = topic makes a table for each",
+    "producerid": "use 'txnAppId'",
+    "batchid": "use 'txnVersion'",
+}
+
+NAMES = OptionNames("rocketmq_lake", DESCRIPTIONS, {}, _ELSEWHERE)
+
+FORMATS = ("parquet", "delta", "iceberg")
+_OF_BODY_FORMAT = {
+    "bodySchema": "json",
+    "avroSchema": "avro",
+    "protobufDescriptor": "protobuf",
+    "protobufMessage": "protobuf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LakeOptions:
+    """Checked options of one write. `partition_by` is None where nothing was said."""
+
+    path: Path
+    table_format: str
+    per_topic: bool
+    partition_by: tuple[str, ...] | None
+    body_format: str
+    body_schema: str
+    avro_schema: str
+    protobuf_descriptor: str
+    protobuf_message: str
+    include_body: bool
+    on_bad_record: str
+    compression: str
+    target_file_bytes: int
+    partitions_max: int
+    txn_app_id: str
+    txn_version: int
+
+
+def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions:
+    """Check every option; UsageError names the option, its value and the cure."""
+    given = NAMES.given(options)
+    body_format = given.choice("bodyFormat", ("raw", "json", "avro", "protobuf"))
+    for name, owner in _OF_BODY_FORMAT.items():
+        if name in given and body_format != owner:
+            raise UsageError(f"option '{name}' belongs to bodyFormat = {owner}, not {body_format}", hint="remove it")
+    for name in ("avroSchema", "protobufDescriptor", "protobufMessage"):
+        if _OF_BODY_FORMAT[name] == body_format and not given.text(name):
+            raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=DESCRIPTIONS[name])
+    return LakeOptions(
+        path=table_folder(given.text("path")),
+        table_format=given.choice("tableFormat", FORMATS),
+        per_topic=given.choice("tableLayout", ("single", "topic")) == "topic",
+        partition_by=_columns(given),
+        body_format=body_format,
+        body_schema=given.text("bodySchema"),
+        avro_schema=given.text("avroSchema"),
+        protobuf_descriptor=given.text("protobufDescriptor"),
+        protobuf_message=given.text("protobufMessage"),
+        include_body=given.flag("includeBody", default=body_format == "raw"),
+        on_bad_record=given.choice("onBadRecord", ("dlq", "fail", "skip")),
+        compression=given.choice("compression", ("snappy", "zstd", "lz4", "none")),
+        target_file_bytes=given.number("targetFileBytes", 128 << 20, low=1 << 16, high=1 << 40),
+        partitions_max=given.number("maxPartitions", 200, low=1, high=10_000),
+        txn_app_id=_transaction(given, streaming),
+        txn_version=given.number("txnVersion", 0, low=0, high=999_999_999_999),
+    )
+
+
+def table_folder(text: str) -> Path:
+    """`path` as a folder of this machine, absolute."""
+    if not text:
+        raise UsageError("option 'path' is missing", hint='.option("path", "/data/orders") or .start("/data/orders")')
+    plain = text.removeprefix("file://localhost").removeprefix("file://").removeprefix("file:")
+    if "://" in plain or not plain.startswith("/"):
+        raise UsageError(
+            f"option 'path' is '{text}', which is no absolute folder of this machine",
+            hint="a local or mounted folder that driver and tasks see under the same name",
+        )
+    return Path("/" + plain.strip("/"))
+
+
+def _columns(given: Given) -> tuple[str, ...] | None:
+    if "partitionBy" not in given:
+        return None
+    text = given.text("partitionBy")
+    if text.lower() in ("", "none"):
+        return ()
+    names = tuple(part.strip() for part in text.split(","))
+    if "" in names or len({name.lower() for name in names}) < len(names):
+        raise UsageError(f"option 'partitionBy' is '{text}'", hint="each column once, storeDay,tags")
+    return names
+
+
+def _transaction(given: Given, streaming: bool) -> str:
+    if streaming:
+        for name in ("txnAppId", "txnVersion"):
+            if name in given:
+                raise UsageError(
+                    f"option '{name}' belongs to a batch write (df.write) only: a stream has its query id",
+                    hint="remove it",
+                )
+        return ""
+    text = given.text("txnAppId")
+    if bool(text) != ("txnVersion" in given):
+        raise UsageError("options 'txnAppId' and 'txnVersion' belong together", hint="give both or none")
+    if len(text) > 100 or not all(char.isascii() and (char.isalnum() or char in "_.-") for char in text):
+        raise UsageError(f"option 'txnAppId' is '{text[:120]}'", hint="1 to 100 letters, digits, '_', '.' or '-'")
+    return text

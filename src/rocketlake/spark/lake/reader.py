@@ -1,0 +1,101 @@
+"""Reading a lake table into Spark: one version of it, whole batches only.
+
+Owns        files of a version -> Spark partitions -> Arrow batches.
+Must not know   writers.
+
+Plain readers list folders and may see a batch half moved; this one asks the table's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructField, StructType
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.spark.lake.description import Descriptions, TableDescription
+from rocketlake.spark.lake.options import NAMES, table_folder
+from rocketlake.spark.lake.table_schema import arrow
+from rocketlake.spark.lake.tables.open_table import open_table
+from rocketlake.spark.lake.tables.table import DataFile
+
+__all__ = ["LakeReader", "described", "read_file", "table_schema"]
+
+_ROWS = 8192
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """One data file."""
+
+    file: DataFile
+
+
+def described(path_text: str) -> TableDescription:
+    """The description of the table in this folder. UsageError if there is none."""
+    description = Descriptions(table_folder(path_text)).latest()
+    if description is None:
+        raise UsageError(f"there is no lake table at {path_text}", hint="was anything written to it yet?")
+    return description
+
+
+def table_schema(options: Mapping[str, str]) -> StructType:
+    """Columns of the table at option path."""
+    schema = described(NAMES.given(options).text("path")).schema
+    return StructType([StructField(field.name, field.dataType, nullable=True) for field in schema.fields])
+
+
+class LakeReader(DataSourceReader):
+    """A batch read; a user's own .schema(...) may name fewer columns."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._path = table_folder(NAMES.given(options).text("path"))
+        self._format = described(str(self._path)).table_format
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """A Spark task per file of the newest version; one without rows for an empty table."""
+        found: list[InputPartition] = [FilePartition(file) for file in open_table(self._path, self._format).files()]
+        return found or [FilePartition(DataFile("", (), 0, 0))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a file."""
+        assert isinstance(partition, FilePartition)
+        schema = arrow(self._schema)
+        if not partition.file.name:
+            return
+        table = open_table(self._path, self._format)
+        try:
+            path = table.read_path(partition.file)
+            yield from read_file(str(path), partition.file, schema)
+        except FileNotFoundError as error:
+            raise StoreError(
+                "a file of the table is gone: it was compacted or expired while it was read",
+                path=str(error.filename or self._path),
+                hint="run the query again; it then reads the newest version",
+            ) from error
+
+
+def read_file(path: str, file: DataFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of exactly this schema; partition columns come from the file's place, missing ones are null."""
+    values = dict(file.partition)
+    with pq.ParquetFile(path) as parquet:
+        there = set(parquet.schema_arrow.names)
+        wanted = [name for name in schema.names if name in there]
+        for batch in parquet.iter_batches(_ROWS, columns=wanted):
+            yield pa.RecordBatch.from_arrays([_column(batch, field, values, there) for field in schema], schema=schema)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field, values: Mapping[str, str | None], there: set[str]) -> pa.Array:
+    if field.name in there:
+        column = batch.column(field.name)
+        return column if column.type == field.type else pc.cast(column, field.type)
+    text = values.get(field.name)
+    if text is None:
+        return pa.nulls(len(batch), field.type)
+    return pc.cast(pa.array([text] * len(batch), pa.string()), field.type)

@@ -1,0 +1,276 @@
+"""One table as one task sees it: rows in, data files out.
+
+Owns        agreeing on the table's description, aligning rows to its columns, bad rows, open files.
+Must not know   which rows belong to the table, commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DateType, StringType, StructField, StructType
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.spark.lake.bodies.parsed import BodyParser
+from rocketlake.spark.lake.description import Descriptions, TableDescription
+from rocketlake.spark.lake.file_writer import PartitionWriter
+from rocketlake.spark.lake.messages import TableWritten
+from rocketlake.spark.lake.offset_ranges import QUEUE_COLUMNS, add_batch
+from rocketlake.spark.lake.options import LakeOptions
+from rocketlake.spark.lake.partitioning import check_partition_columns, cut, with_store_day
+from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, clash, grown
+from rocketlake.spark.lake.tables.open_table import open_table
+from rocketlake.spark.lake.tables.table import LakeTable, Partition, data_file_name
+
+__all__ = ["Attempt", "TableSink", "partition_columns", "stored_columns"]
+
+_GATHERED_BYTES_MAX = 256 << 20
+REASON = "reason"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Whose files these are."""
+
+    query: str
+    batch: int
+    id: str
+
+
+def partition_columns(wanted: tuple[str, ...] | None, columns: StructType) -> tuple[str, ...]:
+    """Option partitionBy, or the day where rows have a time."""
+    if wanted is not None:
+        return wanted
+    return (STORE_DAY,) if "storeTimestamp" in columns.fieldNames() else ()
+
+
+def stored_columns(options: LakeOptions, stream: StructType, parser: BodyParser | None) -> StructType:
+    """All columns of the table, before inferred ones; UsageError if two have one name."""
+    fields = list(stream.fields)
+    if parser is not None:
+        if not options.include_body:
+            fields = [field for field in fields if field.name != "body"]
+        for field in parser.fields.fields:
+            known = StructType(fields)
+            if field.name in known.fieldNames() or clash(known, field.name):
+                raise UsageError(
+                    f"field '{field.name}' of the body would be a second column of that name", hint="rename the column"
+                )
+            fields.append(field)
+    if STORE_DAY in partition_columns(options.partition_by, stream) and STORE_DAY not in stream.fieldNames():
+        if "storeTimestamp" not in stream.fieldNames():
+            raise UsageError(f"partition column '{STORE_DAY}' is made of 'storeTimestamp'", hint="select that, too")
+        fields.append(StructField(STORE_DAY, DateType()))
+    return StructType(fields)
+
+
+class TableSink:
+    """Rows of one attempt for one table. Without `dead` it is a dead-letter table itself."""
+
+    def __init__(
+        self,
+        options: LakeOptions,
+        attempt: Attempt,
+        path: Path,
+        stream: StructType,
+        parser: BodyParser | None,
+        dead: TableSink | None,
+    ) -> None:
+        self.path = path
+        self._options = options
+        self._attempt = attempt
+        self._stream = stream
+        self._parser = parser
+        self._dead = dead
+        self._has_queues = all(name in stream.fieldNames() for name in QUEUE_COLUMNS)
+        self._written = TableWritten(str(path), dead is None)
+        self._writers: dict[Partition, PartitionWriter] = {}
+        self._closed: list[PartitionWriter] = []
+        self._paths: list[Path] = []
+        self._opened = False
+        self._decided = False
+        self._table: LakeTable
+        self._description: TableDescription
+        self._descriptions = Descriptions(path)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows of the stream."""
+        self._open()
+        if self._has_queues:
+            add_batch(self._written.offsets, batch)
+        if self._decided:
+            return
+        bad: dict[int, str] = {}
+        self._write(batch, bad)
+        if bad:
+            self._refuse(batch, bad)
+
+    def close(self) -> TableWritten | None:
+        """Finish the files; None if no row ever came."""
+        if not self._opened:
+            return None
+        for writer in (*self._closed, *self._writers.values()):
+            self._written.files += writer.close()
+        return self._written
+
+    def discard(self) -> None:
+        """The attempt failed: its files are not needed."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+    def _open(self) -> None:
+        if self._opened:
+            return
+        self._agree()
+        self._table = open_table(self.path, self._options.table_format)
+        last = self._table.last_batch(self._attempt.query)
+        self._decided = last is not None and last >= self._attempt.batch
+        self._opened = True
+
+    def _agree(self) -> None:
+        """Make or extend the table's description until it has all that is known before the first row."""
+        options = self._options
+        if self._dead is None:
+            kind, wanted = "dead letters", StructType([*self._stream.fields, StructField(REASON, StringType())])
+            partition_by = partition_columns(None, self._stream)
+            if partition_by:
+                wanted = StructType([*wanted.fields, StructField(STORE_DAY, DateType())])
+        else:
+            kind, wanted = "rows", stored_columns(options, self._stream, self._parser)
+            partition_by = partition_columns(options.partition_by, self._stream)
+        while True:
+            known = self._descriptions.latest()
+            if known is None:
+                check_partition_columns(partition_by, wanted)
+                next_one = TableDescription(1, options.table_format, kind, partition_by, wanted)
+            else:
+                self._check(known, kind, partition_by if options.partition_by is not None else known.partition_by)
+                schema = grown(known.schema, wanted)
+                if schema == known.schema:
+                    self._description = known
+                    return
+                next_one = known.with_schema(schema)
+            self._descriptions.put(next_one)
+
+    def _check(self, known: TableDescription, kind: str, partition_by: tuple[str, ...]) -> None:
+        for option, has, wants in (
+            ("tableFormat", known.table_format, self._options.table_format),
+            ("path", known.kind, kind),
+            ("partitionBy", ",".join(known.partition_by), ",".join(partition_by)),
+        ):
+            if has != wants and (option != "partitionBy" or kind == "rows"):
+                raise UsageError(
+                    f"the table at {self.path} has '{has}', the option '{option}' means '{wants}'",
+                    hint="keep the table's own, or write to another path",
+                )
+
+    def _grow(self, wanted: StructType) -> StructType:
+        """For inferred columns: those that are free join the table; others find their column taken."""
+        while wanted.fields:
+            known = self._description.schema
+            names = set(known.fieldNames())
+            new = [f for f in wanted.fields if f.name not in names and clash(known, f.name) is None]
+            new = new[: max(0, COLUMNS_MAX - len(names))]
+            if not new:
+                break
+            self._descriptions.put(self._description.with_schema(StructType([*known.fields, *new])))
+            latest = self._descriptions.latest()
+            assert latest is not None
+            self._description = latest
+        return self._description.schema
+
+    def _write(self, batch: pa.RecordBatch, bad: dict[int, str]) -> None:
+        kept: Sequence[int] = range(len(batch))
+        columns: dict[str, pa.Array] = {}
+        if self._parser is not None:
+            parsed = self._parser.parse(_bodies(batch), self._grow)
+            columns = parsed.columns
+            bad.update(parsed.bad)
+            if bad:
+                kept = [number for number in kept if number not in bad]
+                batch = batch.take(pa.array(kept, pa.int64()))
+        if not len(batch):
+            return
+        if STORE_DAY in self._description.schema.fieldNames() and STORE_DAY not in batch.schema.names:
+            batch = with_store_day(batch)
+        columns |= {name: batch.column(place) for place, name in enumerate(batch.schema.names) if name not in columns}
+        aligned = _aligned(columns, arrow(self._description.schema), len(batch))
+        misplaced: dict[int, str] = {}
+        for partition, rows in cut(aligned, self._description.partition_by, misplaced):
+            self._writer(partition).add(rows.select(self._file_columns()))
+        self._limit_memory()
+        bad.update({kept[number]: reason for number, reason in misplaced.items()})
+
+    def _file_columns(self) -> list[str]:
+        # Iceberg finds a file's partition in its columns; the others find it in the folder or the log.
+        left_out = () if self._options.table_format == "iceberg" else self._description.partition_by
+        return [name for name in self._description.schema.fieldNames() if name not in left_out]
+
+    def _writer(self, partition: Partition) -> PartitionWriter:
+        writer = self._writers.get(partition)
+        whole = arrow(self._description.schema)
+        schema = pa.schema([whole.field(name) for name in self._file_columns()])
+        if writer is not None and not writer.fits(schema):
+            self._closed.append(self._writers.pop(partition))
+            writer = None
+        if writer is None:
+            if len(self._writers) >= self._options.partitions_max:
+                raise UsageError(
+                    f"one task has rows for more than {self._options.partitions_max} partitions of {self.path}",
+                    hint="partition by a column with fewer values, or raise 'maxPartitions'",
+                )
+            writer = PartitionWriter(
+                partition,
+                schema,
+                lambda: self._place(partition),
+                self._options.compression,
+                self._options.target_file_bytes,
+            )
+            self._writers[partition] = writer
+        return writer
+
+    def _place(self, partition: Partition) -> tuple[str, Path]:
+        attempt = self._attempt
+        name = data_file_name(attempt.query, attempt.batch, attempt.id, len(self._paths))
+        self._paths.append(self._table.file_path(name, partition))
+        return name, self._paths[-1]
+
+    def _limit_memory(self) -> None:
+        while sum(writer.gathered for writer in self._writers.values()) > _GATHERED_BYTES_MAX:
+            max(self._writers.values(), key=lambda writer: writer.gathered).flush()
+
+    def _refuse(self, batch: pa.RecordBatch, bad: dict[int, str]) -> None:
+        rows = sorted(bad)
+        if self._options.on_bad_record == "fail":
+            place = batch.slice(rows[0], 1).select([n for n in QUEUE_COLUMNS if n in batch.schema.names]).to_pylist()[0]
+            raise StoreError(
+                f"a message cannot be stored in {self.path}: {bad[rows[0]]} "
+                + ", ".join(f"{name} {value}" for name, value in place.items()),
+                hint="onBadRecord = dlq keeps such messages in a table of their own",
+            )
+        self._written.bad_rows += len(rows)
+        if self._options.on_bad_record == "dlq" and self._dead is not None:
+            reasons = pa.array([bad[row] for row in rows], pa.string())
+            self._dead.add(batch.take(pa.array(rows, pa.int64())).append_column(REASON, reasons))
+
+
+def _bodies(batch: pa.RecordBatch) -> list[bytes | None]:
+    column = batch.column(batch.schema.get_field_index("body"))
+    bodies: list[bytes | None] = pc.cast(column, pa.binary()).to_pylist()
+    return bodies
+
+
+def _aligned(columns: dict[str, pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        array = columns.get(field.name)
+        if array is None:
+            array = pa.nulls(rows, field.type)
+        elif array.type != field.type:
+            array = pc.cast(array, field.type)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,241 @@
+"""A Delta table through deltalake: the Delta log decides, files lie where tasks wrote them.
+
+Owns        batches as app transactions and commit metadata, new columns, retrying against other writers.
+Must not know   what Spark calls when.
+
+Delta accepts the same app transaction twice, one after the other, so it is looked up first; two at once it refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import PosixFiles
+from rocketlake.spark.lake.description import SIDECAR, TableDescription
+from rocketlake.spark.lake.durable import make_folder
+from rocketlake.spark.lake.partition_names import partition_folder
+from rocketlake.spark.lake.table_schema import arrow
+from rocketlake.spark.lake.tables.commit_note import from_note, note
+from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, Partition
+
+__all__ = ["DeltaLakeTable"]
+
+_NOTE = "rocketlake"
+_TRIES = 20
+_HOUR_MS = 3_600_000
+
+
+class DeltaLakeTable:
+    """The table in one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _load(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(str(self.path))
+        except TableNotFoundError:
+            return None
+
+    def last_batch(self, query: str) -> int | None:
+        """The app transaction's version."""
+        table = self._load()
+        return table.transaction_version(query) if table else None
+
+    def find(self, query: str, batch: int) -> Committed | None:
+        """In the remembered history."""
+        return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
+
+    def file_path(self, file: str, partition: Partition) -> Path:
+        """In its final place: nobody reads a file that the log does not name."""
+        path = self.path / _relative(file, partition)
+        make_folder(PosixFiles(), path.parent)
+        return path
+
+    def append(self, part: BatchPart, description: TableDescription) -> bool:
+        """One commit with the app transaction (query, batch)."""
+        for _ in range(_TRIES):
+            table = self._ready(description)
+            last = table.transaction_version(part.query)
+            if last is not None and last >= part.batch:
+                return False
+            properties = CommitProperties(
+                custom_metadata={_NOTE: json.dumps(note(part))},
+                app_transactions=[Transaction(part.query, part.batch)],
+                max_commit_retries=5,
+            )
+            if self._commit(table, [_add(self.path, file) for file in part.files], description, properties):
+                return True
+        raise self._beaten()
+
+    def exchange(
+        self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
+    ) -> bool:
+        """Remove and add in one commit; Delta refuses it if another commit removed one of the files."""
+        changes = operation != "replace"
+        now = time.time_ns() // 1_000_000
+        for _ in range(_TRIES):
+            table = self._ready(description)
+            live = {file.name for file in self._files(table)}
+            if any(old.name not in live for old in olds):
+                return False
+            actions: list[Any] = [
+                RemoveAction(quote(old.name), changes, now, old.bytes, dict(old.partition)) for old in olds
+            ]
+            actions += [_add(self.path, file, changes=changes) for file in news]
+            properties = CommitProperties(
+                custom_metadata={_NOTE: json.dumps({"operation": operation})}, max_commit_retries=0
+            )
+            if self._commit(table, actions, description, properties):
+                return True
+        raise self._beaten()
+
+    def _ready(self, description: TableDescription) -> DeltaTable:
+        """The table, made if it is not there, with all columns."""
+        wanted = arrow(description.schema)
+        while (table := self._load()) is None:
+            schema, partition_by = Schema.from_arrow(wanted), list(description.partition_by)
+            DeltaTable.create(str(self.path), schema=schema, mode="ignore", partition_by=partition_by)
+        there = {field.name for field in table.schema().fields}
+        missing = [Field.from_arrow(field) for field in wanted if field.name not in there]
+        if missing:
+            try:
+                table.alter.add_columns(missing)
+            except DeltaError:
+                table.update_incremental()  # another writer was quicker, or something is really wrong
+                if not {field.name for field in missing} <= {field.name for field in table.schema().fields}:
+                    raise
+        return table
+
+    def _commit(
+        self, table: DeltaTable, actions: list[Any], description: TableDescription, properties: CommitProperties
+    ) -> bool:
+        try:
+            table.create_write_transaction(
+                actions,
+                "append",
+                Schema.from_arrow(arrow(description.schema)),
+                list(description.partition_by),
+                commit_properties=properties,
+            )
+        except CommitFailedError:
+            return False
+        return True
+
+    def recover(self) -> None:
+        """A commit is all there is."""
+
+    def forget_files(self, part: BatchPart) -> None:
+        """They were never named by the log."""
+        for file in part.files:
+            (self.path / _relative(file.name, file.partition)).unlink(missing_ok=True)
+
+    def files(self) -> list[DataFile]:
+        """From the log."""
+        table = self._load()
+        return self._files(table) if table else []
+
+    @staticmethod
+    def _files(table: DeltaTable) -> list[DataFile]:
+        columns = table.metadata().partition_columns
+        found: list[DataFile] = []
+        for row in _rows(table):
+            values = row.get("partition") or {}
+            partition = tuple((name, _text(values.get(name))) for name in columns)
+            found.append(DataFile(unquote(row["path"]), partition, row["num_records"] or 0, row["size_bytes"]))
+        return found
+
+    def read_path(self, file: DataFile) -> Path:
+        """Under the table's folder."""
+        return self.path / file.name
+
+    def history(self, limit: int) -> list[Committed]:
+        """Commits with our notes, and those of others."""
+        table = self._load()
+        if table is None:
+            return []
+        found: list[Committed] = []
+        for commit in table.history(limit):
+            said = json.loads(commit.get(_NOTE) or "{}")
+            operation = said.get("operation") or str(commit.get("operation", "")).lower()
+            found.append(from_note(said, int(commit["version"]), int(commit["timestamp"]), operation))
+        return found
+
+    def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
+        """Files that commits removed before this time, then the log entries that checkpoints made unneeded."""
+        table = self._load()
+        if table is None:
+            return 0
+        hours = max(0, (time.time_ns() // 1_000_000 - before_ms) // _HOUR_MS)
+        gone = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
+        if not dry_run and gone:
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        if not dry_run:
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        return len(gone)
+
+    def orphans(self) -> list[Path]:
+        """Files with our names that are neither live nor removed by a remembered commit."""
+        table = self._load()
+        if table is None:
+            return [path for path in self.path.rglob("*.parquet") if NAME_PATTERN.fullmatch(path.name)]
+        named = {file.name for file in self._files(table)}
+        named |= {unquote(path) for path in table.vacuum(0, dry_run=True, enforce_retention_duration=False)}
+        found = ((path, path.relative_to(self.path)) for path in self.path.rglob("*.parquet"))
+        return [
+            path
+            for path, place in found
+            if SIDECAR not in place.parts and NAME_PATTERN.fullmatch(path.name) and str(place) not in named
+        ]
+
+    def _beaten(self) -> StoreError:
+        return StoreError(
+            f"others changed this table {_TRIES} times while this commit was tried",
+            path=str(self.path),
+            hint="fewer writers for one table, or larger batches",
+        )
+
+
+def _relative(file: str, partition: Partition) -> str:
+    # The folder is for people: Delta takes the values from its log. What the escaped names have is plain in a URI.
+    return str(partition_folder(partition) / file).replace("%", "_")
+
+
+def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:
+    relative = _relative(file.name, file.partition)
+    if not (path / relative).exists():
+        raise StoreError(
+            "a file that a task wrote is not there for the driver",
+            path=str(path / relative),
+            hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+        )
+    now = time.time_ns() // 1_000_000
+    stats = json.dumps({"numRecords": file.rows})
+    return AddAction(quote(relative, safe="/=-_.~"), file.bytes, dict(file.partition), now, changes, stats)
+
+
+def _rows(table: DeltaTable) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.table(table.get_add_actions()).to_pylist()
+    return rows
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return None if value is None else str(value)

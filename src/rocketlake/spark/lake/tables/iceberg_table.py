@@ -1,0 +1,274 @@
+"""An Iceberg table through pyiceberg: a catalog of its own (SQLite, beside the data) decides.
+
+Owns        batches as table properties and snapshot properties, new columns, retrying against other writers.
+Must not know   what Spark calls when.
+
+The newest batch of each query is a table property, because snapshots expire. pyiceberg by itself repeats a commit that
+lost against another one; here the batch must be looked up again first, so its retries are switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.table import Table
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import PosixFiles
+from rocketlake.spark.lake.description import SIDECAR, TableDescription
+from rocketlake.spark.lake.durable import make_folder
+from rocketlake.spark.lake.partition_names import partition_folder
+from rocketlake.spark.lake.table_schema import arrow
+from rocketlake.spark.lake.tables.commit_note import from_note, note
+from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, Partition
+
+__all__ = ["CATALOG", "TABLE", "IcebergLakeTable", "catalog"]
+
+CATALOG = "rocketlake"
+TABLE = "lake.rows"
+_PREFIX = "rocketlake."
+_QUERY = "rocketlake.query."
+_RETRIES = "commit.retry.num-retries"
+_TRIES = 50
+
+
+def catalog(path: Path) -> SqlCatalog:
+    """The catalog beside the table at `path`."""
+    place = path / SIDECAR / "catalog.db"
+    return SqlCatalog(CATALOG, uri=f"sqlite:///{place}", warehouse=_uri(path))
+
+
+class IcebergLakeTable:
+    """The table in one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._catalog: SqlCatalog | None = None
+
+    def _load(self) -> Table | None:
+        if self._catalog is None:
+            if not (self.path / SIDECAR / "catalog.db").exists():
+                return None
+            self._catalog = catalog(self.path)
+        try:
+            table = self._catalog.load_table(TABLE)
+        except NoSuchTableError:
+            return None
+        table.metadata.properties[_RETRIES] = "0"
+        return table
+
+    def last_batch(self, query: str) -> int | None:
+        """The table property."""
+        table = self._load()
+        return _last(table, query) if table else None
+
+    def find(self, query: str, batch: int) -> Committed | None:
+        """Among the remembered snapshots."""
+        return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
+
+    def file_path(self, file: str, partition: Partition) -> Path:
+        """In its final place: nobody reads a file that no snapshot names."""
+        path = self._place(file, partition)
+        make_folder(PosixFiles(), path.parent)
+        return path
+
+    def _place(self, file: str, partition: Partition) -> Path:
+        # The folder is for people: Iceberg takes the values from the file.
+        return self.path / "data" / str(partition_folder(partition) / file).replace("%", "_")
+
+    def append(self, part: BatchPart, description: TableDescription) -> bool:
+        """One transaction: files, snapshot properties, the query's property."""
+        for _ in range(_TRIES):
+            table = self._ready(description)
+            last = _last(table, part.query)
+            if last is not None and last >= part.batch:
+                return False
+            paths = [_uri(self._place(file.name, file.partition)) for file in part.files]
+            try:
+                with table.transaction() as transaction:
+                    transaction.set_properties({_QUERY + part.query: str(part.batch)})
+                    said = {_PREFIX + name: text for name, text in note(part).items()}
+                    transaction.add_files(paths, snapshot_properties=said, check_duplicate_files=False)
+            except CommitFailedException:
+                continue
+            except FileNotFoundError as error:
+                raise _missing(error) from error
+            return True
+        raise self._beaten()
+
+    def exchange(
+        self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
+    ) -> bool:
+        """One overwrite snapshot."""
+        for _ in range(_TRIES):
+            table = self._ready(description)
+            live = {task.file.file_path: task.file for task in table.scan().plan_files()}
+            if any(old.name not in live for old in olds):
+                return False
+            try:
+                with table.transaction() as transaction:
+                    added = iter([_uri(self._place(file.name, file.partition)) for file in news])
+                    metadata = transaction.table_metadata
+                    made = list(parquet_files_to_data_files(io=table.io, table_metadata=metadata, file_paths=added))
+                    said = {_PREFIX + "operation": operation}
+                    with transaction.update_snapshot(snapshot_properties=said).overwrite() as overwrite:
+                        for old in olds:
+                            overwrite.delete_data_file(live[old.name])
+                        for file in made:
+                            overwrite.append_data_file(file)
+            except CommitFailedException:
+                continue
+            except FileNotFoundError as error:
+                raise _missing(error) from error
+            return True
+        raise self._beaten()
+
+    def _ready(self, description: TableDescription) -> Table:
+        """The table, made if it is not there, with all columns."""
+        wanted = arrow(description.schema)
+        while (table := self._load()) is None:
+            self._create(description)
+        missing = [name for name in wanted.names if name not in table.schema().column_names]
+        if missing:
+            try:
+                with table.update_schema() as update:
+                    update.union_by_name(wanted)
+            except CommitFailedException:
+                pass  # another writer was quicker; what is still missing comes with the next try
+            return self._ready(description)
+        return table
+
+    def _create(self, description: TableDescription) -> None:
+        make_folder(PosixFiles(), self.path / SIDECAR)
+        self._catalog = catalog(self.path)
+        self._catalog.create_namespace_if_not_exists(TABLE.split(".")[0])
+        try:
+            with (
+                self._catalog.create_table_transaction(
+                    TABLE, schema=arrow(description.schema), location=_uri(self.path)
+                ) as transaction,
+                transaction.update_spec() as spec,
+            ):
+                for name in description.partition_by:
+                    spec.add_identity(name)
+        except (TableAlreadyExistsError, CommitFailedException):
+            return
+
+    def recover(self) -> None:
+        """A commit is all there is."""
+
+    def forget_files(self, part: BatchPart) -> None:
+        """No snapshot named them."""
+        for file in part.files:
+            self._place(file.name, file.partition).unlink(missing_ok=True)
+
+    def files(self) -> list[DataFile]:
+        """Of the newest snapshot."""
+        table = self._load()
+        if table is None:
+            return []
+        names = [field.name for field in table.spec().fields]
+        return [_data_file(task.file, names) for task in table.scan().plan_files()]
+
+    def read_path(self, file: DataFile) -> Path:
+        """The path in the snapshot."""
+        return _local(file.name)
+
+    def history(self, limit: int) -> list[Committed]:
+        """Snapshots, newest first."""
+        table = self._load()
+        if table is None:
+            return []
+        snapshots = sorted(table.metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0, reverse=True)
+        found: list[Committed] = []
+        for snapshot in snapshots[:limit]:
+            extra = snapshot.summary.additional_properties if snapshot.summary else {}
+            said = {key.removeprefix(_PREFIX): text for key, text in extra.items() if key.startswith(_PREFIX)}
+            operation = said.get("operation") or (snapshot.summary.operation.value if snapshot.summary else "")
+            found.append(from_note(said, snapshot.sequence_number or 0, snapshot.timestamp_ms, operation))
+        return found
+
+    def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
+        """Old snapshots, then the files that only they named."""
+        table = self._load()
+        if table is None:
+            return 0
+        moment = datetime.fromtimestamp(before_ms / 1000, tz=UTC)
+        current = table.metadata.current_snapshot_id
+        old = [s for s in table.metadata.snapshots if s.timestamp_ms < before_ms and s.snapshot_id != current]
+        kept = [s for s in table.metadata.snapshots if s not in old]
+        named_by_old = _named(table, old)
+        gone = named_by_old - _named(table, kept)
+        if dry_run or not old:
+            return len(gone)
+        table.maintenance.expire_snapshots().older_than(moment).commit()
+        for place in sorted(gone):
+            progress(place)
+            _local(place).unlink(missing_ok=True)
+        return len(gone)
+
+    def orphans(self) -> list[Path]:
+        """Files with our names that no remembered snapshot names."""
+        table = self._load()
+        named = _named(table, table.metadata.snapshots) if table else set()
+        places = {_local(place) for place in named}
+        found = self.path.rglob("*.parquet")
+        return [path for path in found if NAME_PATTERN.fullmatch(path.name) and path not in places]
+
+    def _beaten(self) -> StoreError:
+        return StoreError(
+            f"others changed this table {_TRIES} times while this commit was tried",
+            path=str(self.path),
+            hint="fewer writers for one table, or larger batches",
+        )
+
+
+def _last(table: Table, query: str) -> int | None:
+    text = table.properties.get(_QUERY + query)
+    return None if text is None else int(text)
+
+
+def _named(table: Table, snapshots: Sequence[Any]) -> set[str]:
+    places: set[str] = set()
+    for snapshot in snapshots:
+        for manifest in snapshot.manifests(table.io):
+            places.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
+    return places
+
+
+def _data_file(file: IcebergFile, names: Sequence[str]) -> DataFile:
+    values = [file.partition[place] for place in range(len(names))]
+    partition = tuple(
+        (name, None if value is None else _text(value)) for name, value in zip(names, values, strict=True)
+    )
+    return DataFile(file.file_path, partition, file.record_count, file.file_size_in_bytes)
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)
+
+
+def _uri(path: Path) -> str:
+    # Not Path.as_uri: pyiceberg takes what stands there for the name, escapes and all.
+    return f"file://{path}"
+
+
+def _local(place: str) -> Path:
+    return Path(place.removeprefix("file://"))
+
+
+def _missing(error: FileNotFoundError) -> StoreError:
+    return StoreError(
+        "a file that a task wrote is not there for the driver",
+        path=str(error),
+        hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+    )

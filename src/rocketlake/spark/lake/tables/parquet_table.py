@@ -1,0 +1,251 @@
+"""A Parquet table: data files in partition folders that anybody can read, and a log that decides which they are.
+
+Owns        the way of a file from _rocketlake/staging to its place, the order of steps of a commit.
+Must not know   how entries are kept (parquet_log.py), what Spark calls when.
+
+A task writes _rocketlake/staging/NAME.pending: Spark, pandas and pyarrow skip the folder, DuckDB's globs the ending.
+The driver makes the log entry, then moves the files to their places. What a crash leaves unmoved is moved by the next
+writer, before it makes the next entry: so only the newest entry can have unmoved files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.crash_point import crash_point
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import Files, PosixFiles
+from rocketlake.spark.lake.description import SIDECAR, TableDescription
+from rocketlake.spark.lake.durable import make_folder, remove_if_there
+from rocketlake.spark.lake.partition_names import partition_folder
+from rocketlake.spark.lake.tables.parquet_log import Entry, FileEntry, ParquetLog, QueryHead
+from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, BatchPart, Committed, DataFile, Partition
+
+__all__ = ["ParquetTable"]
+
+_PENDING = ".pending"
+_STAGED = re.compile(NAME + re.escape(_PENDING))
+_TRIES = 100
+
+
+class ParquetTable:
+    """The table in one folder."""
+
+    def __init__(self, path: Path, files: Files | None = None, clock: Clock | None = None) -> None:
+        self.path = path
+        self._files = files or PosixFiles()
+        self._clock = clock or SystemClock()
+        self._staging = path / SIDECAR / "staging"
+        self._log = ParquetLog(path / SIDECAR / "log", self._files)
+        self._settled: Entry | None = None
+
+    def last_batch(self, query: str) -> int | None:
+        """From the newest entry."""
+        head = self._log.head()
+        known = head.queries.get(query) if head else None
+        return known.batch if known else None
+
+    def find(self, query: str, batch: int) -> Committed | None:
+        """At once if it is the newest of its query, else by walking back."""
+        head = self._log.head()
+        known = head.queries.get(query) if head else None
+        if known is None or batch > known.batch:
+            return None
+        if batch == known.batch:
+            entry = self._log.entry(known.version)
+            return _committed(entry) if entry else None
+        entries = self._log.newest_first()
+        return next((_committed(entry) for entry in entries if (entry.query, entry.batch) == (query, batch)), None)
+
+    def file_path(self, file: str, partition: Partition) -> Path:
+        """Staged, whatever the partition."""
+        make_folder(self._files, self._staging)
+        return self._staging / (file + _PENDING)
+
+    def append(self, part: BatchPart, description: TableDescription) -> bool:
+        """Entry, then moves."""
+        adds = [_file_entry(file) for file in part.files]
+        for _ in range(_TRIES):
+            head = self._log.head()
+            known = head.queries.get(part.query) if head else None
+            if known is not None and known.batch >= part.batch:
+                self._settle(head)
+                return False
+            self._require(adds)
+            number = head.version + 1 if head else 1
+            if self._try(
+                head,
+                Entry(
+                    version=number,
+                    ms=self._now(head),
+                    operation="append",
+                    query=part.query,
+                    batch=part.batch,
+                    attempts=list(part.attempts),
+                    offsets=part.offsets,
+                    bad_rows=part.bad_rows,
+                    schema=description.version,
+                    add=adds,
+                    queries=(head.queries if head else {}) | {part.query: QueryHead(part.batch, number)},
+                    rows=(head.rows if head else 0) + sum(file.rows for file in adds),
+                    bytes=(head.bytes if head else 0) + sum(file.bytes for file in adds),
+                ),
+            ):
+                return True
+        raise self._beaten()
+
+    def exchange(
+        self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
+    ) -> bool:
+        """Entry, then old files are deleted and new ones moved: in between a reader sees fewer rows, never more."""
+        adds, removes = [_file_entry(file) for file in news], [_file_entry(file) for file in olds]
+        for _ in range(_TRIES):
+            head = self._log.head()
+            version, live = self._log.live_files()
+            if head is None or any(old.path not in live for old in removes):
+                return False
+            if head.version != version:
+                continue
+            self._require(adds)
+            entry = Entry(
+                version=version + 1,
+                ms=self._now(head),
+                operation=operation,
+                schema=max(description.version, head.schema),
+                add=adds,
+                remove=[old.path for old in removes],
+                queries=head.queries,
+                rows=head.rows + sum(file.rows for file in adds) - sum(old.rows for old in removes),
+                bytes=head.bytes + sum(file.bytes for file in adds) - sum(old.bytes for old in removes),
+            )
+            if self._try(head, entry):
+                return True
+        raise self._beaten()
+
+    def _try(self, head: Entry | None, entry: Entry) -> bool:
+        self._settle(head)
+        make_folder(self._files, self._log.folder)
+        if not self._log.append(entry):
+            return False
+        crash_point("lake.after_entry")
+        self._settle(entry)
+        return True
+
+    def recover(self) -> None:
+        """Move what the newest entry names and a dead writer left in staging."""
+        self._settle(self._log.head())
+
+    def _settle(self, entry: Entry | None) -> None:
+        # The folders are synced by each process once, moved or not: a writer killed between move and sync left that.
+        if entry is None or entry == self._settled:
+            return
+        gone = {self.path / path for path in entry.remove}
+        for path in gone:
+            remove_if_there(self._files, path)
+        for file in entry.add:
+            self._move(file)
+            crash_point("lake.mid_moves")
+        for folder in sorted({self.path / Path(file.path).parent for file in entry.add} | {p.parent for p in gone}):
+            if self._files.exists(folder):
+                self._files.sync_dir(folder)
+        for folder in {path.parent for path in gone} - {self.path}:
+            self._remove_if_empty(folder)
+        self._settled = entry
+
+    def _move(self, file: FileEntry) -> None:
+        target = self.path / file.path
+        staged = self._staged(file)
+        while self._files.exists(staged):
+            make_folder(self._files, target.parent)
+            try:
+                self._files.rename(staged, target)
+            except FileNotFoundError:
+                continue  # another process settles too, or removed the empty folder
+
+    def _remove_if_empty(self, folder: Path) -> None:
+        try:
+            self._files.remove(folder)
+        except OSError:
+            return  # not empty: the usual case
+
+    def forget_files(self, part: BatchPart) -> None:
+        """Only from staging: what lies in its place was committed."""
+        for file in part.files:
+            remove_if_there(self._files, self._staging / (file.name + _PENDING))
+
+    def files(self) -> list[DataFile]:
+        """From the log."""
+        return [_data_file(file) for file in self._log.live_files()[1].values()]
+
+    def read_path(self, file: DataFile) -> Path:
+        """Its place, or staging if it is not moved yet."""
+        staged = self._staging / (file.name + _PENDING)
+        return staged if self._files.exists(staged) else self.path / _file_entry(file).path
+
+    def history(self, limit: int) -> list[Committed]:
+        """Remembered entries."""
+        return [_committed(entry) for entry, _ in zip(self._log.newest_first(), range(limit), strict=False)]
+
+    def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
+        """Old entries; the files they replaced are gone since they were replaced."""
+        return len(self._log.forget(before_ms, dry_run=dry_run))
+
+    def orphans(self) -> list[Path]:
+        """In staging, and in places nobody committed (a file copied in by hand under one of our names)."""
+        live = {Path(path).name for path in self._log.live_files()[1]}
+        staged = [self._staging / name for name in self._files.list_dir(self._staging) if _STAGED.fullmatch(name)]
+        found = [path for path in staged if path.name.removesuffix(_PENDING) not in live]
+        placed = (path for path in self.path.rglob("*.parquet") if SIDECAR not in path.relative_to(self.path).parts)
+        return found + [path for path in placed if NAME_PATTERN.fullmatch(path.name) and path.name not in live]
+
+    def _require(self, adds: Iterable[FileEntry]) -> None:
+        for file in adds:
+            staged = self._staged(file)
+            if not self._files.exists(staged) or self._files.size(staged) != file.bytes:
+                raise StoreError(
+                    "a file that a task wrote is not there for the driver",
+                    path=str(staged),
+                    hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+                )
+
+    def _staged(self, file: FileEntry) -> Path:
+        return self._staging / (Path(file.path).name + _PENDING)
+
+    def _now(self, head: Entry | None) -> int:
+        return max(self._clock.now_ms(), head.ms if head else 0)
+
+    def _beaten(self) -> StoreError:
+        return StoreError(
+            f"others committed to this table {_TRIES} times while this commit was tried",
+            path=str(self.path),
+            hint="fewer writers for one table, or larger batches",
+        )
+
+
+def _file_entry(file: DataFile) -> FileEntry:
+    return FileEntry(str(partition_folder(file.partition) / file.name), list(file.partition), file.rows, file.bytes)
+
+
+def _partition(file: FileEntry) -> Partition:
+    return tuple((name, value) for name, value in file.partition)
+
+
+def _data_file(file: FileEntry) -> DataFile:
+    return DataFile(Path(file.path).name, _partition(file), file.rows, file.bytes)
+
+
+def _committed(entry: Entry) -> Committed:
+    return Committed(
+        entry.version,
+        entry.ms,
+        entry.operation,
+        entry.query,
+        entry.batch,
+        tuple(entry.attempts),
+        entry.offsets,
+        sum(file.rows for file in entry.add),
+        len(entry.add),
+    )

@@ -1,0 +1,115 @@
+"""What one Spark task does: rows -> tables -> data files.
+
+Owns        which table a row goes to, the dead-letter table beside it, cleaning up when the task fails.
+Must not know   how one table takes rows (table_sink.py), commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from rocketlake.base.crash_point import crash_point
+from rocketlake.base.errors import UsageError
+from rocketlake.spark.lake.bodies.make_parser import make_parser
+from rocketlake.spark.lake.messages import TaskWritten
+from rocketlake.spark.lake.options import LakeOptions
+from rocketlake.spark.lake.partition_names import safe_name
+from rocketlake.spark.lake.partitioning import check_partition_columns
+from rocketlake.spark.lake.table_schema import stream_columns
+from rocketlake.spark.lake.table_sink import Attempt, TableSink, partition_columns, stored_columns
+
+__all__ = ["LakeTask", "check_plan"]
+
+_TABLES_MAX = 1000
+_DEAD = "__dlq"
+
+
+def check_plan(options: LakeOptions, stream: StructType) -> None:
+    """UsageError for what no batch could be written with; called before the first one."""
+    stored = stream_columns(stream)
+    kinds = {field.name: field.dataType for field in stored.fields}
+    if options.per_topic and not isinstance(kinds.get("topic"), StringType):
+        raise UsageError(
+            "tableLayout = topic needs the column 'topic' (string)", hint="select it, or tableLayout = single"
+        )
+    if options.body_format != "raw" and not isinstance(kinds.get("body"), BinaryType | StringType):
+        raise UsageError(
+            f"bodyFormat = {options.body_format} needs the column 'body' (binary or string)",
+            hint="select it, or bodyFormat = raw",
+        )
+    parser = make_parser(options)
+    wanted = stored_columns(options, stored, parser)
+    named = partition_columns(options.partition_by, stored)
+    if parser is None or parser.fields.fields:  # inferred columns are known later
+        check_partition_columns(named, wanted)
+
+
+class LakeTask:
+    """One attempt at one partition of a batch."""
+
+    def __init__(self, options: LakeOptions, stream: StructType, query: str, batch: int) -> None:
+        self._options = options
+        self._stream = stream_columns(stream)
+        # Spark's own attempt number begins anew with each driver (reference spark.md 1.2 fact 19).
+        self._attempt = Attempt(query, batch, uuid4().hex)
+        self._sinks: dict[Path, TableSink] = {}
+        self._dead: list[TableSink] = []
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskWritten:
+        """Write all rows; the files become part of tables when the driver commits."""
+        try:
+            for batch in batches:
+                if len(batch):
+                    for path, rows in self._by_table(batch):
+                        self._sink(path).add(rows)
+            written = [sink.close() for sink in (*self._sinks.values(), *self._dead)]
+        except Exception:
+            for sink in (*self._sinks.values(), *self._dead):
+                sink.discard()
+            raise
+        crash_point("lake.after_write")
+        return TaskWritten(
+            self._attempt.query,
+            self._attempt.batch,
+            self._attempt.id,
+            [table for table in written if table is not None],
+        )
+
+    def _by_table(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        if not self._options.per_topic:
+            yield self._options.path, batch
+            return
+        topics = batch.column(batch.schema.get_field_index("topic"))
+        for topic in pc.unique(topics).to_pylist():
+            if topic is None:
+                raise UsageError("a row has no topic, and tableLayout is topic", hint="filter such rows out")
+            here = pc.equal(topics, topic)
+            yield self._options.path / topic_folder(topic), batch.filter(here)
+
+    def _sink(self, path: Path) -> TableSink:
+        sink = self._sinks.get(path)
+        if sink is None:
+            if len(self._sinks) >= _TABLES_MAX:
+                raise UsageError(f"one task has rows for more than {_TABLES_MAX} topics", hint="tableLayout = single")
+            parser = make_parser(self._options)
+            sink = TableSink(self._options, self._attempt, path, self._stream, parser, self._dead_letters(path))
+            self._sinks[path] = sink
+        return sink
+
+    def _dead_letters(self, path: Path) -> TableSink:
+        # Opened with its first row: most tables never have one.
+        dead = TableSink(self._options, self._attempt, path.with_name(path.name + _DEAD), self._stream, None, None)
+        self._dead.append(dead)
+        return dead
+
+
+def topic_folder(topic: str) -> str:
+    """A topic as a folder name; one that begins with `_` or `.` would be hidden from readers."""
+    name = safe_name(topic)
+    return f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
