@@ -27,6 +27,7 @@ COMPILED = (
     "rocketlake.store.consume_queue.entry",
     "rocketlake.store.consume_queue.tail",
     "rocketlake.store.dispatch_scan",
+    "rocketlake.store.fetch",
     "rocketlake.store.key_index.chains",
     "rocketlake.store.known_records",
     "rocketlake.store.selection",
@@ -34,8 +35,11 @@ COMPILED = (
 
 KERNELS = (
     "rocketlake.base.checksum",
+    "rocketlake.codec.column_batch",
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
+    "rocketlake.broker.plain_header",
+    "rocketlake.broker.plain_pull",
     "rocketlake.broker.plain_send",
 )
 

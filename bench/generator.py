@@ -20,6 +20,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ Bytes = npt.NDArray[np.uint8]
 class Template:
     """Frames of one form: the places in it that differ from message to message."""
 
-    def __init__(self, topic: str, queues: range, body_bytes: int) -> None:
+    def __init__(self, topic: str, queues: Sequence[int], body_bytes: int) -> None:
         """`queues` must have equally many digits: the frames are equally long."""
         digits = {len(str(queue)) for queue in (queues[0], queues[-1])}
         if len(digits) != 1:

@@ -39,6 +39,12 @@ class Nowhere(asyncio.Transport):
     def writelines(self, list_of_data: object) -> None:
         pass
 
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
 
 async def measure(count: int, *, by_runs: bool, profile: bool = False) -> float:
     """Microseconds of CPU for a chunk of `count` messages."""
@@ -49,7 +55,9 @@ async def measure(count: int, *, by_runs: bool, profile: bool = False) -> float:
         if not by_runs:
             broker._dispatcher.after.append(lambda _request, _reply: None)  # see Dispatcher.run
         server = broker._servers[0]
-        link = ServerLink(server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings)
+        link = ServerLink(
+            server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings, server._turns
+        )
         link.connection_made(Nowhere())
         template = Template("BenchmarkTest", range(100, 1000), 1024)
         chunks = [bytes(template.frames(first, count)) for first in range(0, MESSAGES, count)]

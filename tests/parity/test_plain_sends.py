@@ -6,146 +6,28 @@ ordinary way (Dispatcher.run); the other one takes what is plain by the chunk.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
-from rocketlake.base.worker import InlineWorker
-from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import BrokerConfig
+from rocketlake.base.files import Fault, FaultPlan
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
-from rocketlake.model.topic import TopicConfig, TopicFilterType
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
-from rocketlake.protocol.frame import FrameReader, decode_frame, encode_command
+from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.headers.offset import MaxOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.config import StoreConfig
+from tests.parity.worlds import BORN_MS, World, run
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
-
-_HOST = "10.0.0.100"
-_STORE = StoreConfig(
-    commit_log_file_bytes=64 * 1024,
-    consume_queue_file_bytes=2000,
-    index_slots=10,
-    index_entries=100,
-    flush_least_pages=0,
-)
-_BORN_MS = 1_700_000_000_000
-
-
-class Peer(asyncio.Protocol):
-    """A raw connection; `frames` are the answers."""
-
-    def __init__(self) -> None:
-        self.reader = FrameReader()
-        self.frames: list[Command] = []
-        self.raw: list[bytes] = []
-        self.lost = False
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        for frame in self.reader.feed(data):
-            self.frames.append(decode_frame(frame))
-            self.raw.append(repr(frame).encode())
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.lost = True
-
-
-class World:
-    """One broker and one raw connection."""
-
-    def __init__(
-        self, *, by_runs: bool, sync: bool, plan: FaultPlan | None = None, limits: NetLimits | None = None
-    ) -> None:
-        self.clock = ManualClock(_BORN_MS)
-        self.disk = MemoryFiles(clock=self.clock)
-        self.net = MemoryNet(clock=self.clock)
-        self.peer = Peer()
-        self.broker = Broker(
-            BrokerConfig(
-                broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911, fast_listen_port=0,
-                store_root=Path("/store"),
-            ),
-            replace(_STORE, flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH"),
-            files=FaultyFiles(self.disk, plan),
-            clock=self.clock,
-            network=self.net.host(_HOST),
-            workers=InlineWorker,
-            limits=limits,
-        )  # fmt: skip
-        if not by_runs:
-            self.broker._dispatcher.after.append(lambda _request, _reply: None)
-
-    async def start(self) -> None:
-        await self.broker.start()
-        topics = self.broker.topics
-        topics.put(TopicConfig("T", read_queues=4, write_queues=4))
-        topics.put(TopicConfig("Many", read_queues=2, write_queues=3, filter_type=TopicFilterType.MULTI_TAG))
-        topics.put(TopicConfig("Compacted", attributes={"cleanup.policy": "COMPACTION"}))
-        await self.net.host("10.0.0.1").connect(lambda: self.peer, _HOST, 10911)
-
-    async def send(self, chunk: bytes) -> None:
-        self.peer.transport.write(chunk)
-        await self.clock.settle()
-
-    async def stop(self) -> None:
-        self.peer.transport.close()
-        await self.clock.settle()
-        await self.broker.stop()
-
-    def counts(self) -> dict[str, object]:
-        stats = self.broker.stats
-        return {
-            "times": stats.put_times,
-            "bytes": stats.put_bytes,
-            "failures": stats.put_failures,
-            "items": {
-                (item, key): (counter.total, counter.calls)
-                for item, counters in stats._items.items()
-                for key, counter in counters.items()
-            },
-        }
-
-    def contents(self) -> dict[str, bytes]:
-        """Every file of the store."""
-        return dict(_walk(self.disk, Path("/store")))
-
-
-def _walk(files: MemoryFiles, folder: Path) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    for name in files.list_dir(folder):
-        path = folder / name
-        if files.is_dir(path):
-            found += _walk(files, path)
-        else:
-            file = files.open(path, read_only=True)
-            found.append((str(path), file.pread(files.size(path), 0)))
-            file.close()
-    return found
-
-
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(work())
 
 
 async def both(chunks: list[bytes], *, sync: bool, limits: NetLimits | None = None) -> tuple[World, World]:
@@ -190,7 +72,7 @@ def request(
     **fields: str,
 ) -> bytes:
     known = {
-        "a": "group", "b": topic, "c": "TBW102", "d": "4", "e": queue, "f": "0", "g": str(_BORN_MS), "h": "0",
+        "a": "group", "b": topic, "c": "TBW102", "d": "4", "e": queue, "f": "0", "g": str(BORN_MS), "h": "0",
         "i": properties, "j": "0", "k": "false", "m": "false",
     }  # fmt: skip
     known.update(fields)
@@ -325,7 +207,7 @@ def test_plain_sends_are_taken_by_the_chunk(codec: Codec, sync: bool) -> None:
 
         world.broker.intake.put_run = count  # type: ignore[method-assign]
         await world.send(chunk)
-        assert taken == [54]
+        assert taken == [54, 53]  # the first send makes the log's first file, in the ordinary way
         await world.stop()
 
     run(work)

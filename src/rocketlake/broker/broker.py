@@ -58,9 +58,12 @@ from rocketlake.model.topic import DELAY_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
+from rocketlake.net.link import Link
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 from rocketlake.net.server import Server
+from rocketlake.net.turns import Turns
+from rocketlake.protocol.limits import WireLimits
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 
@@ -136,7 +139,8 @@ class Broker:
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
-        self.hold = PullHold(clock, config.held_pulls_max)
+        self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
+        self.hold = PullHold(clock, self._turns, config.held_pulls_max)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)
@@ -151,7 +155,7 @@ class Broker:
         self._dispatcher = Dispatcher(dispatcher_rows(processors, config.admin_access))
         flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
         self._dispatcher.before.append(flow_control.check)
-        self._serve_send_runs(processors.send, limits or NetLimits())
+        self._serve_runs(processors, (limits or NetLimits()).wire)
         ports = [config.listen_port] if config.fast_port is None else [config.listen_port, config.fast_port]
         self._servers = [
             Server(
@@ -161,22 +165,30 @@ class Broker:
                 limits=limits,
                 clock=self._clock,
                 network=network,
+                turns=self._turns,
             )
             for port in ports
         ]
         for server in self._servers:
             server.on_link_lost += [self.consumers.close_link, self.producers.close_link]
 
-    def _serve_send_runs(self, send: Send, limits: NetLimits) -> None:
-        """Have plain sends served by the chunk, if the kernel for it was compiled."""
-        if not has_kernel("rocketlake.broker.plain_send"):
-            _log.info("broker/plain_send.pyx is not compiled: sends are served one by one, which takes more CPU")
+    def _serve_runs(self, processors: Processors, wire: WireLimits) -> None:
+        """Have plain sends and pulls served by the chunk, if the kernels for it were compiled."""
+        if not (has_kernel("rocketlake.broker.plain_send") and has_kernel("rocketlake.broker.plain_pull")):
+            _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
             return
+        from rocketlake.broker.pull_runs import PullRuns
         from rocketlake.broker.send_runs import SendRuns
 
-        runs = SendRuns(self.config, send, self.intake, limits.wire, lambda: self.store.config.body_bytes_max)
-        self.topics.on_change.append(lambda _name: runs.forget_topics())
-        self._dispatcher.serve_runs(runs.serve, self._dispatcher.before)
+        sends = SendRuns(self.config, processors.send, self.intake, wire, lambda: self.store.config.body_bytes_max)
+        pulls = PullRuns(processors.pull, wire, self._clock)
+
+        def serve(link: Link, ready: bytes, position: int, turn_end: float) -> int:
+            end = sends.serve(link, ready, position)
+            return end if end > position else pulls.serve(link, ready, position, turn_end)
+
+        self.topics.on_change.append(lambda _name: sends.forget_topics())
+        self._dispatcher.serve_runs(serve, self._dispatcher.before)
 
     def _processors(self) -> Processors:
         config, store, clock = self.config, self.store, self._clock

@@ -16,23 +16,22 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
+from rocketlake.broker.plain_header cimport (
+    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, put, put32, put_prefix,
+    read_header, read_number, same,
+)
 from rocketlake.codec.record_run cimport PropertyMarks, RecordRun, RunTopic, Slice, put_number, read_marks
 
 __all__ = ["AnswerParts", "PlainSendCutter", "PlainSends", "PlainTopic"]
 
 cdef enum:
-    PREFIX_BYTES = 8
-    BINARY_START_BYTES = 17
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
-    FLAG_RESPONSE = 1
-    FLAG_ONEWAY = 2
     TRANSACTION_BITS = 12
     INNER_BATCH_BITS = 192
     MULTI_TAGS = 2
     PROPERTIES_BYTES_MAX = 32767
     BATCH_HEAD_BYTES = 20
-    FIELDS_MAX = 64
     RECORDS_MAX = 4096  # in one run
     RUN_BYTES_MAX = 4194304
     HEADER_BYTES_MAX = 49152  # all of an unescaped header is put into one local buffer
@@ -49,12 +48,6 @@ cdef struct Fields:
     int64_t flag
     int64_t reconsume_times
     bint is_batch
-
-cdef struct Head:
-    int64_t code
-    int64_t flag
-    int64_t opaque
-    bint is_binary
 
 cdef struct Sent:
     # One taken request.
@@ -196,7 +189,7 @@ cdef class PlainSends:
             if record > sent.first_record:
                 at[0] = c","
                 at += 1
-            at = _copy(at, self._parts.address)
+            at = put(at, self._parts.address)
             offset = self.run.records[record].physical_offset
             for digit in range(16):
                 at[15 - digit] = b"0123456789ABCDEF"[offset & 15]
@@ -207,49 +200,49 @@ cdef class PlainSends:
     cdef uint8_t* _json_answer(self, uint8_t* at, Sent* sent) noexcept:
         cdef uint8_t* start = at
         cdef tuple parts = self._parts.json
-        at = _copy(at + PREFIX_BYTES, <bytes>parts[0])
+        at = put(at + PREFIX_BYTES, <bytes>parts[0])
         at = self._ids(at, sent)
-        at = _copy(at, <bytes>parts[1])
+        at = put(at, <bytes>parts[1])
         at += put_number(at, sent.queue_id)
-        at = _copy(at, <bytes>parts[2])
+        at = put(at, <bytes>parts[2])
         at += put_number(at, self.run.records[sent.first_record].queue_offset)
         if sent.key_size:
-            at = _copy(at, <bytes>parts[3])
+            at = put(at, <bytes>parts[3])
             memcpy(at, self.run.text + sent.key_at, sent.key_size)
-        at = _copy(at + sent.key_size, <bytes>parts[4])
+        at = put(at + sent.key_size, <bytes>parts[4])
         at += put_number(at, sent.opaque)
-        at = _copy(at, <bytes>parts[5])
-        _put_prefix(start, at - start, 0)
+        at = put(at, <bytes>parts[5])
+        put_prefix(start, at - start - PREFIX_BYTES, 0, 0)
         return at
 
     cdef uint8_t* _binary_answer(self, uint8_t* at, Sent* sent) noexcept:
         cdef uint8_t* start = at
         cdef uint8_t* fields
         cdef uint8_t* value
-        at = _copy(at + PREFIX_BYTES, self._parts.binary_start)
-        _put32(at, sent.opaque)
-        at = _copy(at + 4, self._parts.binary_flag)
+        at = put(at + PREFIX_BYTES, self._parts.binary_start)
+        put32(at, sent.opaque)
+        at = put(at + 4, self._parts.binary_flag)
         fields = at + 4
         at = _put_key(fields, b"msgId", 5)
         value = at + 4
         at = self._ids(value, sent)
-        _put32(value - 4, at - value)
+        put32(value - 4, at - value)
         at = _put_key(at, b"queueId", 7)
         value = at + 4
         at = value + put_number(value, sent.queue_id)
-        _put32(value - 4, at - value)
+        put32(value - 4, at - value)
         at = _put_key(at, b"queueOffset", 11)
         value = at + 4
         at = value + put_number(value, self.run.records[sent.first_record].queue_offset)
-        _put32(value - 4, at - value)
+        put32(value - 4, at - value)
         if sent.key_size:
             at = _put_key(at, b"transactionId", 13)
-            _put32(at, sent.key_size)
+            put32(at, sent.key_size)
             memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
             at += 4 + sent.key_size
-        at = _copy(at, self._parts.binary_tail)
-        _put32(fields - 4, at - fields)
-        _put_prefix(start, at - start, 1)
+        at = put(at, self._parts.binary_tail)
+        put32(fields - 4, at - fields)
+        put_prefix(start, at - start - PREFIX_BYTES, 0, 1)
         return at
 
 
@@ -284,16 +277,15 @@ cdef class PlainSendCutter:
         self._topics.clear()
         self._last = None
 
-    def cut(self, bytes chunk, bytes born_host):
-        """The plain sends at the head of `chunk`, None without one. `born_host`: the encoded address of the sender."""
+    def cut(self, bytes chunk, Py_ssize_t position, bytes born_host):
+        """The plain sends of `chunk` from `position` on, None without one. `born_host`: the encoded address of the sender."""
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(chunk)
-        cdef const uint8_t* at = start
+        cdef const uint8_t* at = start + position
         cdef const uint8_t* end = start + PyBytes_GET_SIZE(chunk)
         cdef PlainSends sends = None
-        cdef int64_t total
-        while end - at >= PREFIX_BYTES:
-            total = _int32(at)
-            if total < 4 or total > self._frame_bytes_max or total > end - at - 4:
+        cdef Frame frame
+        while find_frame(at, end, self._frame_bytes_max, self._header_bytes_max, &frame):
+            if not has_code(&frame, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE):
                 break
             if sends is None:
                 sends = PlainSends.__new__(PlainSends)
@@ -302,49 +294,42 @@ cdef class PlainSendCutter:
                 sends.waits = True
             elif sends.run.count >= RECORDS_MAX or sends.run.size >= RUN_BYTES_MAX:
                 break
-            if not self._take(sends, at, total):
+            if not self._take(sends, &frame):
                 break
-            at += 4 + total
+            at += frame.size
         if sends is None or sends.count == 0:
             return None
         sends.run.keep(chunk)
         sends.end = at - start
         return sends
 
-    cdef bint _take(self, PlainSends sends, const uint8_t* frame, int64_t total) except -1:
+    cdef bint _take(self, PlainSends sends, Frame* frame) except -1:
         """Take one frame if it is a plain send."""
         cdef uint8_t scratch[HEADER_BYTES_MAX]
+        cdef Field found[FIELDS_MAX]
         cdef Fields fields
         cdef Head head
         cdef PlainTopic topic
-        cdef const uint8_t* header = frame + PREFIX_BYTES
-        cdef Py_ssize_t header_size = _int32(frame + 4) & 0xFFFFFF
-        cdef const uint8_t* body = header + header_size
-        cdef Py_ssize_t body_size = total - 4 - header_size
-        cdef uint8_t kind = frame[4]
-        if kind > 1 or body_size < 0 or header_size > self._header_bytes_max:
-            return False
+        cdef int number, count = read_header(frame, &head, found, scratch)
         fields.seen = 0
         fields.is_batch = False
         fields.properties.size = 0
         fields.reconsume_times = 0
-        if kind == 0:
-            if not _read_json(header, header + header_size, &head, &fields, scratch):
+        for number in range(count):
+            if not _take_field(&fields, found[number].name, found[number].value):
                 return False
-        elif not _read_binary(header, header_size, &head, &fields):
-            return False
-        if head.flag & ~FLAG_ONEWAY or fields.seen & 0xFF != 0xFF:  # a to h must be there
+        if count < 0 or head.flag & ~FLAG_ONEWAY or fields.seen & 0xFF != 0xFF:  # a to h must be there
             return False
         if head.code != SEND_MESSAGE_V2 and head.code != SEND_BATCH_MESSAGE:
             return False
         topic = self._topic(fields.topic)
         if topic is None or not 0 <= fields.queue_id < topic.queues:
             return False
-        if fields.sys_flag & (TRANSACTION_BITS | INNER_BATCH_BITS) or body_size > self._body_bytes_max:
+        if fields.sys_flag & (TRANSACTION_BITS | INNER_BATCH_BITS) or frame.body_size > self._body_bytes_max:
             return False
         if fields.is_batch or head.code == SEND_BATCH_MESSAGE:
-            return self._take_batch(sends, &head, &fields, topic, body, body_size)
-        return self._take_message(sends, &head, &fields, topic, body, body_size)
+            return self._take_batch(sends, &head, &fields, topic, frame.body, frame.body_size)
+        return self._take_message(sends, &head, &fields, topic, frame.body, frame.body_size)
 
     cdef PlainTopic _topic(self, Slice name):
         cdef PlainTopic topic = self._last
@@ -411,9 +396,9 @@ cdef class PlainSendCutter:
         # All messages are looked at before the first one is taken: a batch is taken as a whole, or not at all.
         at = 0
         for number in range(messages):
-            entry_body = _int32(body + at + 16)
+            entry_body = int32(body + at + 16)
             properties.at = body + at + BATCH_HEAD_BYTES + entry_body + 2
-            properties.size = _int16(properties.at - 2)
+            properties.size = int16(properties.at - 2)
             if not read_marks(properties.at, properties.size, False, &own) or own.is_special:
                 return False
             if not self._fits(properties.size + fields.properties.size):
@@ -431,13 +416,13 @@ cdef class PlainSendCutter:
         topic_number = run.add_topic(topic.run_topic)
         at = 0
         for number in range(messages):
-            entry_body = _int32(body + at + 16)
+            entry_body = int32(body + at + 16)
             properties.at = body + at + BATCH_HEAD_BYTES + entry_body + 2
-            properties.size = _int16(properties.at - 2)
+            properties.size = int16(properties.at - 2)
             text_at = self._add_terminated(run, properties)
             run.repeat_text(shared_at, shared_size)
             read_marks(run.text + text_at, properties.size, False, &own)
-            run.add(topic_number, <int32_t>fields.queue_id, <int32_t>_int32(body + at + 12),
+            run.add(topic_number, <int32_t>fields.queue_id, <int32_t>int32(body + at + 12),
                     <int32_t>(fields.sys_flag | topic.sys_flag), <int32_t>max(fields.reconsume_times, 0),
                     fields.born_ms, body + at + BATCH_HEAD_BYTES, entry_body, text_at, run._text_size - text_at, &own)
             at = properties.at + properties.size - body
@@ -509,15 +494,15 @@ cdef bint _is_plain_key(Slice key) noexcept:
     return True
 
 
-# -- reading a header --------------------------------------------------------------------------------------------------
+# -- header fields -----------------------------------------------------------------------------------------------------
 
-cdef bint _take_field(Fields* fields, const uint8_t* key, Py_ssize_t key_size, Slice value) noexcept:
+cdef bint _take_field(Fields* fields, Slice name, Slice value) noexcept:
     """One header field; those that do not count are passed by. False for a value that is not plain."""
     cdef uint8_t letter
     cdef int64_t number
-    if key_size != 1:
+    if name.size != 1:
         return True
-    letter = key[0]
+    letter = name.at[0]
     if letter < c"a" or letter > c"m":
         return True
     fields.seen |= <uint32_t>1 << (letter - c"a")
@@ -526,233 +511,23 @@ cdef bint _take_field(Fields* fields, const uint8_t* key, Py_ssize_t key_size, S
     elif letter == c"i":
         fields.properties = value
     elif letter == c"d":
-        return _number(value, 10, &number)
+        return read_number(value, 10, &number)
     elif letter == c"e":
-        return _number(value, 10, &fields.queue_id)
+        return read_number(value, 10, &fields.queue_id)
     elif letter == c"f":
-        return _number(value, 10, &fields.sys_flag)
+        return read_number(value, 10, &fields.sys_flag)
     elif letter == c"g":
-        return _number(value, 18, &fields.born_ms)
+        return read_number(value, 18, &fields.born_ms)
     elif letter == c"h":
-        return _number(value, 10, &fields.flag)
+        return read_number(value, 10, &fields.flag)
     elif letter == c"j":
-        return _number(value, 10, &fields.reconsume_times)
+        return read_number(value, 10, &fields.reconsume_times)
     elif letter == c"l":
-        return _number(value, 10, &number)
+        return read_number(value, 10, &number)
     elif letter == c"m":
         fields.is_batch = value.size == 4 and memcmp(value.at, b"true", 4) == 0
         return fields.is_batch or (value.size == 5 and memcmp(value.at, b"false", 5) == 0)
     return True
-
-
-cdef bint _number(Slice text, Py_ssize_t digits_max, int64_t* number) noexcept:
-    """A decimal number without ornaments; with up to 10 digits it must fit an int32."""
-    cdef Py_ssize_t position = 0
-    cdef int64_t value = 0
-    cdef bint is_negative = text.size > 0 and text.at[0] == c"-"
-    if is_negative:
-        position = 1
-    if not 0 < text.size - position <= digits_max or (text.at[position] == c"0" and text.size > 1):
-        return False
-    while position < text.size:
-        if not c"0" <= text.at[position] <= c"9":
-            return False
-        value = 10 * value + (text.at[position] - c"0")
-        position += 1
-    number[0] = -value if is_negative else value
-    return digits_max > 10 or -2147483648 <= number[0] <= 2147483647
-
-
-cdef bint _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Fields* fields) noexcept:
-    cdef Py_ssize_t at, end, key_size, value_size
-    cdef const uint8_t* key
-    cdef Slice value
-    cdef int count = 0
-    if size < BINARY_START_BYTES + 4 or _int32(header + 13) != 0:  # no remark
-        return False
-    head.code = _int16(header)
-    head.opaque = _int32(header + 5)
-    head.flag = _int32(header + 9)
-    head.is_binary = True
-    at = BINARY_START_BYTES + 4
-    end = at + _int32(header + BINARY_START_BYTES)
-    if end < at or end > size:
-        return False
-    if not _is_ascii(header + at, end - at):
-        return False
-    while at < end:
-        count += 1
-        if end - at < 6 or count > FIELDS_MAX:
-            return False
-        key_size = _int16(header + at)
-        key = header + at + 2
-        at += 2 + key_size
-        if key_size <= 0 or end - at < 4:
-            return False
-        value_size = _int32(header + at)
-        value.at = header + at + 4
-        value.size = value_size
-        if value_size < 0 or value_size > end - at - 4:
-            return False
-        at += 4 + value_size
-        if value_size and not _take_field(fields, key, key_size, value):
-            return False
-    return True
-
-
-cdef bint _read_json(const uint8_t* at, const uint8_t* end, Head* head, Fields* fields, uint8_t* scratch) noexcept:
-    """The header as every known client writes it: one object without blanks, without escapes but in the properties."""
-    cdef Slice name, value
-    cdef int64_t version
-    head.code = head.flag = head.opaque = -1
-    head.is_binary = False
-    if at == end or at[0] != c"{":
-        return False
-    at += 1
-    while True:
-        at = _json_string(at, end, &name, NULL)
-        if at == NULL or at == end or at[0] != c":":
-            return False
-        at += 1
-        if _same(name, b"extFields", 9):
-            at = _read_json_fields(at, end, fields, scratch)
-            if at == NULL:
-                return False
-        elif at < end and at[0] == c'"':
-            if not (_same(name, b"language", 8) or _same(name, b"serializeTypeCurrentRPC", 23)):
-                return False
-            at = _json_string(at, end, &value, NULL)
-            if at == NULL:
-                return False
-        else:
-            value.at = at
-            while at < end and (c"0" <= at[0] <= c"9" or at[0] == c"-"):
-                at += 1
-            value.size = at - value.at
-            if _same(name, b"code", 4):
-                if not _number(value, 10, &head.code):
-                    return False
-            elif _same(name, b"flag", 4):
-                if not _number(value, 10, &head.flag):
-                    return False
-            elif _same(name, b"opaque", 6):
-                if not _number(value, 10, &head.opaque):
-                    return False
-            elif _same(name, b"version", 7):
-                if not _number(value, 10, &version):
-                    return False
-            else:
-                return False
-        if at < end and at[0] == c",":
-            at += 1
-        else:
-            break
-    # An opaque below 0 is written with a sign; such a request takes the ordinary path.
-    return end - at == 1 and at[0] == c"}" and head.flag >= 0 and head.opaque >= 0
-
-
-cdef const uint8_t* _read_json_fields(const uint8_t* at, const uint8_t* end, Fields* fields, uint8_t* scratch) noexcept:
-    cdef Slice name, value
-    cdef int count = 0
-    if at == end or at[0] != c"{" or fields.seen:
-        return NULL
-    at += 1
-    while True:
-        count += 1
-        at = _json_string(at, end, &name, NULL)
-        if at == NULL or at == end or at[0] != c":" or count > FIELDS_MAX:
-            return NULL
-        # Only the properties may hold escapes: their separators are control characters.
-        at = _json_string(at + 1, end, &value, scratch if name.size == 1 and name.at[0] == c"i" else NULL)
-        if at == NULL or not _take_field(fields, name.at, name.size, value):
-            return NULL
-        if at < end and at[0] == c",":
-            at += 1
-        else:
-            break
-    return at + 1 if at < end and at[0] == c"}" else NULL
-
-
-cdef const uint8_t* _json_string(const uint8_t* at, const uint8_t* end, Slice* text, uint8_t* scratch) noexcept:
-    """Read a string; returns where it ends. With escapes it is put into `scratch`; NULL without that, or when odd."""
-    cdef const uint8_t* start
-    cdef Py_ssize_t size = 0
-    cdef uint8_t unit
-    cdef int high, low
-    if at == end or at[0] != c'"':
-        return NULL
-    at += 1
-    start = at
-    while at < end and at[0] != c'"' and at[0] != c"\\":
-        if at[0] < 0x20 or at[0] >= 0x80:
-            return NULL
-        at += 1
-    if at == end:
-        return NULL
-    if at[0] == c'"':
-        text.at = start
-        text.size = at - start
-        return at + 1
-    if scratch == NULL:
-        return NULL
-    size = at - start
-    memcpy(scratch, start, size)
-    while at < end and at[0] != c'"':
-        unit = at[0]
-        if unit < 0x20 or unit >= 0x80:
-            return NULL
-        at += 1
-        if unit == c"\\":
-            if at == end:
-                return NULL
-            unit = at[0]
-            at += 1
-            if unit == c"u":
-                if end - at < 4 or at[0] != c"0" or at[1] != c"0":
-                    return NULL
-                high = _hex(at[2])
-                low = _hex(at[3])
-                if high < 0 or high > 7 or low < 0:
-                    return NULL
-                unit = <uint8_t>(high * 16 + low)
-                at += 4
-            elif unit == c"n":
-                unit = c"\n"
-            elif unit == c"t":
-                unit = c"\t"
-            elif unit == c"r":
-                unit = c"\r"
-            elif unit != c'"' and unit != c"\\" and unit != c"/":
-                return NULL
-        scratch[size] = unit
-        size += 1
-    if at == end:
-        return NULL
-    text.at = scratch
-    text.size = size
-    return at + 1
-
-
-cdef inline int _hex(uint8_t digit) noexcept nogil:
-    if c"0" <= digit <= c"9":
-        return digit - c"0"
-    if c"a" <= digit <= c"f":
-        return digit - c"a" + 10
-    if c"A" <= digit <= c"F":
-        return digit - c"A" + 10
-    return -1
-
-
-cdef inline bint _same(Slice text, const char* wanted, Py_ssize_t size) noexcept nogil:
-    return text.size == size and memcmp(text.at, wanted, size) == 0
-
-
-cdef bint _is_ascii(const uint8_t* text, Py_ssize_t size) noexcept nogil:
-    cdef uint8_t bits = 0
-    cdef Py_ssize_t position
-    for position in range(size):
-        bits |= text[position]
-    return bits < 0x80
 
 
 cdef Py_ssize_t _count_batch(const uint8_t* body, Py_ssize_t size) noexcept nogil:
@@ -762,11 +537,11 @@ cdef Py_ssize_t _count_batch(const uint8_t* body, Py_ssize_t size) noexcept nogi
     while at < size:
         if size - at < BATCH_HEAD_BYTES + 2:
             return -1
-        entry = _int32(body + at)
-        entry_body = _int32(body + at + 16)
+        entry = int32(body + at)
+        entry_body = int32(body + at + 16)
         if entry_body < 0 or entry > size - at or BATCH_HEAD_BYTES + entry_body + 2 > entry:
             return -1
-        properties = _int16(body + at + BATCH_HEAD_BYTES + entry_body)
+        properties = int16(body + at + BATCH_HEAD_BYTES + entry_body)
         if properties < 0 or BATCH_HEAD_BYTES + entry_body + 2 + properties != entry:
             return -1
         at += entry
@@ -776,36 +551,8 @@ cdef Py_ssize_t _count_batch(const uint8_t* body, Py_ssize_t size) noexcept nogi
 
 # -- bytes -------------------------------------------------------------------------------------------------------------
 
-cdef inline int64_t _int32(const uint8_t* at) noexcept nogil:
-    return <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3])
-
-
-cdef inline int64_t _int16(const uint8_t* at) noexcept nogil:
-    cdef int64_t value = at[0] << 8 | at[1]
-    return value - 65536 if value > 32767 else value
-
-
-cdef inline void _put32(uint8_t* at, int64_t value) noexcept nogil:
-    at[0] = <uint8_t>(value >> 24)
-    at[1] = <uint8_t>(value >> 16)
-    at[2] = <uint8_t>(value >> 8)
-    at[3] = <uint8_t>value
-
-
 cdef inline uint8_t* _put_key(uint8_t* at, const char* key, Py_ssize_t size) noexcept nogil:
     at[0] = 0
     at[1] = <uint8_t>size
     memcpy(at + 2, key, size)
     return at + 2 + size
-
-
-cdef inline void _put_prefix(uint8_t* frame, Py_ssize_t size, uint8_t kind) noexcept nogil:
-    _put32(frame, size - 4)
-    _put32(frame + 4, size - PREFIX_BYTES)
-    frame[4] = kind
-
-
-cdef inline uint8_t* _copy(uint8_t* at, bytes part) noexcept:
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(part)
-    memcpy(at, PyBytes_AS_STRING(part), size)
-    return at + size

@@ -55,8 +55,8 @@ class SendRuns:
         if self._made_for is not None:
             self._cutter.forget_topics()
 
-    def serve(self, link: Link, ready: bytes) -> int:
-        """Serve the plain sends at the head of `ready`; returns their bytes.
+    def serve(self, link: Link, ready: bytes, position: int) -> int:
+        """Serve the plain sends of `ready` from `position` on; returns where they end.
 
         Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for
         the disk is looked at here.
@@ -65,17 +65,17 @@ class SendRuns:
         if config is not self._made_for:
             self._make_cutter(config)
         if not self._takes_sends or (config.start_accept_send_ms and self._send.is_early):
-            return 0
+            return position
         host = link.state.get(_BORN_HOST)
-        sends = self._cutter.cut(ready, host or _born_host(link))
+        sends = self._cutter.cut(ready, position, host or _born_host(link))
         if sends is None:
-            return 0
+            return position
         if not (self._acks_at_once or self._may_wait(link, sends, config)):
-            return 0
+            return position
         if not self._intake.put_run(sends.run, sends.topic_counts()):
-            return 0
+            return position
         if self._acks_at_once:
-            link.write_answers(sends.answers())
+            link.write_answers([sends.answers()])
         else:
             link.held += sends.count
             self._intake.when_run_durable(
@@ -91,7 +91,7 @@ class SendRuns:
     def _answer(self, link: Link, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
         link.held -= sends.count
         if status is PutStatus.OK:
-            link.write_answers(sends.answers())
+            link.write_answers([sends.answers()])
             return
         for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
             result = PutResult(

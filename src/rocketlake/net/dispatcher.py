@@ -33,8 +33,9 @@ class Row:
     lane: str = "quick"
 
 
-Run: TypeAlias = "Callable[[Link, bytes], int]"
-"""(link, whole frames and perhaps a begun one): serves the first requests at once, returns their bytes."""
+Run: TypeAlias = "Callable[[Link, bytes, int, float], int]"
+"""(link, whole frames and perhaps a begun one, position, turn's end): serves the requests from the position on at once,
+those that take a turn only until its end (monotonic time); returns the position behind them."""
 
 
 class Dispatcher:

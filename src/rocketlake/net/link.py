@@ -67,6 +67,8 @@ class Link(asyncio.Protocol):
         self._machine = Connection(codec, limits.wire)
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._rest = b""
+        self._rest_at = 0
         self._backlog: deque[Command] = deque()
         self._out: list[Buffer] = []
         self._out_bytes = 0
@@ -100,6 +102,7 @@ class Link(asyncio.Protocol):
         self.closed = True
         self._closing = True
         self._backlog.clear()
+        self._rest = b""
         self._out.clear()
         self._out_bytes = 0
         self._paused = False
@@ -144,8 +147,8 @@ class Link(asyncio.Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Held requests, and buffers that are not written yet."""
-        return self.held + len(self._out) + len(self._backlog)
+        """Held requests, those not looked at, and buffers that are not written yet."""
+        return self.held + len(self._out) + len(self._backlog) + bool(self._rest)
 
     # -- bytes in -----------------------------------------------------------------------------------------------
 
@@ -157,59 +160,85 @@ class Link(asyncio.Protocol):
         machine = self._machine
         if machine.error is not None:
             return
-        ready = machine.gather(data)
-        served = self._serve_run(ready) if ready else 0
-        if ready and served == len(ready):  # the usual chunk of a producer
-            self._frame_since = None
-            self._flush()
-            return
-        commands = machine.cut(ready, served)
-        if not machine.pending_bytes:
-            self._frame_since = None
-        elif served or commands or self._frame_since is None:
-            self._frame_since = now
-        self._backlog.extend(commands)
-        self._serve(now)
+        if self._rest:  # more came before all was served
+            self._cut(now, len(self._rest))
+        self._rest, self._rest_at = machine.gather(data), 0
+        if not self._rest:
+            self._frame_since = self._frame_since or now
+        else:
+            self._serve(now)
 
     def eof_received(self) -> bool:
         """asyncio: the peer sends no more. No peer half-closes on purpose, so the link ends."""
         return False
 
-    def _serve_run(self, ready: bytes) -> int:
-        """Let the dispatcher serve the requests at the head of a chunk together; returns where the others begin."""
+    def _cut(self, now: float, frames_end: int | None = None) -> None:
+        """Take commands from the chunk into the backlog: the next one, or all up to `frames_end`."""
+        machine, start = self._machine, self._rest_at
+        if frames_end is None:
+            commands, self._rest_at = machine.cut_one(self._rest, start)
+        else:
+            commands, self._rest_at = machine.cut(self._rest, start), frames_end
+        self._backlog.extend(commands)
+        if self._rest_at == len(self._rest) or machine.error is not None:
+            self._rest = b""
+            if not machine.pending_bytes:
+                self._frame_since = None
+            elif start or commands or self._frame_since is None:
+                self._frame_since = now
+
+    def _serve_run(self, turn_end: float) -> bool:
+        """Let the dispatcher serve the requests at the head of the chunk together; False if it served none."""
         run = self._dispatcher.run
         if run is None or self._backlog or self._paused or not self._admits_runs():
-            return 0
-        self._in_chunk = True
+            return False
         try:
-            return run(self, ready)
+            end = run(self, self._rest, self._rest_at, turn_end)
         except Exception as problem:  # our bug; the ordinary path serves it all, better twice than never
             self._warnings.warn("run", "a run of requests from %s failed: %r", self.address, problem)
-            return 0
-        finally:
-            self._in_chunk = False
+            return False
+        if end == self._rest_at:
+            return False
+        self._rest_at = end
+        if end == len(self._rest):
+            self._rest = b""
+            self._frame_since = None
+        return True
 
     def _admits_runs(self) -> bool:
         """False when `_admit` might refuse a request."""
         return self.room_to_hold > 0
 
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._backlog or self._rest)
+
     def _serve(self, now: float) -> None:
-        """Serves what has come, or stands in line for it."""
-        if self._backlog and self._turns.is_taken and self.stops_reading:
-            self._serve_soon()
-            self._flush()
-        else:
+        """Serves what has come, or what of it takes no turn, and stands in line for the rest."""
+        if not (self._turns.is_taken and self.stops_reading):
             self._serve_until(now + self._turns.seconds, now)
+            return
+        self._in_chunk = True
+        try:
+            self._serve_run(0.0)
+        finally:
+            self._in_chunk = False
+        if self._has_more:
+            self._serve_soon()
+        self._flush()
 
     def _serve_until(self, turn_end: float, now: float) -> None:
         backlog = self._backlog
         self._in_chunk = True
         try:
-            while backlog and not self._closing and not (self._paused and self.stops_reading):
-                self._serve_one(backlog.popleft(), now)
+            while self._has_more and not self._closing and not (self._paused and self.stops_reading):
+                if backlog:
+                    self._serve_one(backlog.popleft(), now)
+                elif not self._serve_run(turn_end):
+                    self._cut(now, None if self._dispatcher.run else len(self._rest))
                 if self._out_bytes >= self._limits.write_high_bytes:
                     self._flush()
-                if backlog and self.stops_reading and self._clock.monotonic() > turn_end:
+                if self._has_more and self.stops_reading and self._clock.monotonic() > turn_end:
                     self._serve_soon()
                     break
         finally:
@@ -230,7 +259,7 @@ class Link(asyncio.Protocol):
         self._serve_planned = False
         if not self._paused and not self._closing:
             self._serve_until(turn_end, self._clock.monotonic())
-            if not self._paused and not self._backlog:
+            if not self._paused and not self._has_more:
                 self._go_on_reading()
 
     def _serve_one(self, command: Command, now: float) -> None:
@@ -265,10 +294,12 @@ class Link(asyncio.Protocol):
         self._dispatcher.finish(request, reply)
         self._write_reply(request, reply)
 
-    def write_answers(self, answers: bytes) -> None:
-        """Writes the answers of a run: whole frames, perhaps none."""
-        if answers and not self.closed:
-            self._write([answers])
+    def write_answers(self, answers: list[Buffer]) -> None:
+        """Writes answers of a run: whole frames. Afterwards the peer may be behind (`writable`)."""
+        if not self.closed:
+            self._write(answers)
+            if self._in_chunk and self._out_bytes >= self._limits.write_high_bytes:
+                self._flush()
 
     @property
     def room_to_hold(self) -> int:
@@ -390,7 +421,7 @@ class Link(asyncio.Protocol):
         self._flush()
         if not self._paused and not self._in_chunk:
             self._serve(self._last_active)
-        if not self._paused and not self._backlog:
+        if not self._paused and not self._has_more:
             self._go_on_reading()
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.command import Buffer, Command
-from rocketlake.protocol.frame import Codec, FrameReader, decode_frame, encode_command
+from rocketlake.protocol.frame import PREFIX_BYTES, Codec, FrameReader, decode_frame, encode_command
 from rocketlake.protocol.limits import DEFAULT_LIMITS, WireLimits
 
 
@@ -59,6 +59,12 @@ class Connection:
         else:
             self.error = self._reader.error
         return commands
+
+    def cut_one(self, ready: bytes, position: int) -> tuple[list[Command], int]:
+        """`cut` for the frame at `position` alone, and where the next one begins: at the end if it is not whole."""
+        size = max(4 + int.from_bytes(ready[position : position + 4], "big"), PREFIX_BYTES)
+        end = min(position + size, len(ready))
+        return self.cut(ready[position:end]), end
 
     def send(self, command: Command) -> list[Buffer]:
         """Command -> buffers to write in order. Raises ProtocolError when it is too large for a frame."""

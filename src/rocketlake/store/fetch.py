@@ -99,9 +99,12 @@ class Fetch:
         return GetResult(status, selection.pieces, position, low, high, selection.bytes, selection.count, cold or [])
 
     def _selection(self, max_messages: int, max_bytes: int) -> Selection:
-        max_bytes = min(max(max_bytes, _BYTES_MIN), _BYTES_MAX)
+        if not _BYTES_MIN <= max_bytes <= _BYTES_MAX:
+            max_bytes = _BYTES_MIN if max_bytes < _BYTES_MIN else _BYTES_MAX
+        recent_count, recent_bytes = self._recent
+        old_count, old_bytes = self._old
         recent_from = self._log.max_offset - self._memory_bytes
-        return Selection(recent_from, max_messages, max_bytes, *self._recent, *self._old)
+        return Selection(recent_from, max_messages, max_bytes, recent_count, recent_bytes, old_count, old_bytes)
 
     def _collect(
         self,
@@ -153,8 +156,9 @@ class Fetch:
             if count > count_max or (parts and size_of_all > bytes_max):
                 break
             position = offset - mapped.start
-            if self._residency.sure_blocks(mapped, position, size) is None:
-                parts[self._residency.cold_part(mapped, position, size)] = None
+            part = self._residency.cold_part(mapped, position, size)
+            if part not in parts and self._residency.sure_blocks(mapped, position, size) is None:
+                parts[part] = None
         return list(parts)
 
 

@@ -9,6 +9,8 @@ runs once more from the start (the group may be gone by then) and is answered, w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
@@ -23,7 +25,7 @@ from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Held, Reply, Request
-from rocketlake.protocol.command import Body
+from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -36,7 +38,12 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
-__all__ = ["Pull"]
+if TYPE_CHECKING:
+    from rocketlake.broker import plain_pull
+
+__all__ = ["Pull", "body_of", "reply_of"]
+
+_Asked: TypeAlias = "PullHeader | plain_pull.PlainPull"
 
 _CODE_OF = {
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -51,9 +58,9 @@ _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 _MESSAGES_MAX = 4096
 """Queue entries one pull may make the store look at; how many it gets is a setting of the store."""
 _BYTES_MAX = 128 * 1024 * 1024
-_BYTES_MIN = 100
 _PIECE_BYTES_MIN = 8192
 """Pieces of an answer that are smaller on average are copied into one; see docs/decisions/0002 and 0008."""
+_RUN_BYTES_MAX = 4 * 1024 * 1024
 _HOLD_MS_MAX = 24 * 3_600_000
 
 # Values of forbiddenType in the answer.
@@ -99,7 +106,7 @@ class Pull:
 
     def _serve(self, request: Request, header: PullHeader, *, first_pass: bool) -> Reply | Held:
         try:
-            group, topic = self._check_target(request, header)
+            group, topic = self._check_target(request.code, header)
             subscription = self._find_subscription(header, group)
         except _Refused as refused:
             return refused.reply
@@ -113,20 +120,34 @@ class Pull:
             return self._keep(request, header, subscription)
         if result.status is GetStatus.FOUND:
             self._stats.count_get(header.consumer_group, topic.name, result.count, result.bytes)
-        return Reply(
-            code,
-            body=_body(result),
-            remark=result.status.name,
-            fields=pull_reply_fields(
-                result.next_offset, result.min_offset, result.max_offset, topic.sys_flag, group.sys_flag
-            ),
-        )
+        return reply_of(code, result, topic.sys_flag, group.sys_flag)
 
-    def _check_target(self, request: Request, header: PullHeader) -> tuple[GroupConfig, TopicConfig]:
+    def find_now(self, pull: plain_pull.PlainPull) -> tuple[GetResult, TopicConfig, GroupConfig] | None:
+        """What a pull finds in memory, noted and counted as `pull` does; None, and nothing done, for any other outcome.
+
+        Large answers are left to `pull` as well: it knows what to say if no frame can hold one.
+        """
+        if pull.queue_offset >= self._store.max_offset(pull.topic, pull.queue_id):
+            return None  # the usual pull of a consumer that keeps up: not even looked at twice
+        if self._hold.is_closed or self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id):
+            return None
+        try:
+            group, topic = self._check_target(pull.code, pull)
+            subscription = self._find_subscription(pull, group)
+        except _Refused:
+            return None
+        result = self._read(pull, subscription, wait=False)
+        if result.status is not GetStatus.FOUND or result.bytes > _RUN_BYTES_MAX:
+            return None
+        self._note_offsets(pull, result.next_offset, first_pass=True)
+        self._stats.count_get(pull.consumer_group, topic.name, result.count, result.bytes)
+        return result, topic, group
+
+    def _check_target(self, code: int, header: _Asked) -> tuple[GroupConfig, TopicConfig]:
         config = self._config.now
         if not Perm.is_readable(config.permission):
             raise _Refused(ResponseCode.NO_PERMISSION, "the broker pulling message is forbidden", _BY_BROKER)
-        if request.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_enabled:
+        if code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_enabled:
             raise _Refused(ResponseCode.NO_PERMISSION, "the broker for lite pull message is forbidden", _BY_BROKER)
         group = self._groups.find_or_create(header.consumer_group)
         if group is None:
@@ -152,7 +173,7 @@ class Pull:
             raise _Refused(ResponseCode.INVALID_PARAMETER, f"maxMsgNums is {header.max_msg_nums}, give 1 or more")
         return group, topic
 
-    def _find_subscription(self, header: PullHeader, group: GroupConfig) -> Subscription:
+    def _find_subscription(self, header: _Asked, group: GroupConfig) -> Subscription:
         if header.sys_flag & PULL_SUBSCRIPTION:
             subscription = self._parse_expression(header)
         else:
@@ -165,7 +186,7 @@ class Pull:
         return subscription
 
     @staticmethod
-    def _parse_expression(header: PullHeader) -> Subscription:
+    def _parse_expression(header: _Asked) -> Subscription:
         try:
             return parse_subscription(header.topic, header.subscription, header.expression_type or TAG)
         except UsageError as error:
@@ -173,7 +194,7 @@ class Pull:
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error.what}"
             ) from None
 
-    def _known_subscription(self, header: PullHeader, group: GroupConfig) -> Subscription:
+    def _known_subscription(self, header: _Asked, group: GroupConfig) -> Subscription:
         members = self._consumers.find(group.name)
         if members is None:
             raise _Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist, {group.name}")
@@ -199,7 +220,7 @@ class Pull:
             raise _Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return subscription
 
-    def _read(self, header: PullHeader, subscription: Subscription, *, wait: bool) -> GetResult:
+    def _read(self, header: _Asked, subscription: Subscription, *, wait: bool) -> GetResult:
         name, queue_id = header.topic, header.queue_id
         restart = self._offsets.take_reset(header.consumer_group, name, queue_id)
         if restart >= 0:
@@ -215,18 +236,18 @@ class Pull:
             queue_id,
             header.queue_offset,
             min(header.max_msg_nums, _MESSAGES_MAX),
-            min(max(bytes_max, _BYTES_MIN), _BYTES_MAX),
+            bytes_max,
             match=tag_matcher(subscription),
             wait=wait,
         )
 
-    def _note_offsets(self, header: PullHeader, next_offset: int, *, first_pass: bool) -> None:
+    def _note_offsets(self, header: _Asked, next_offset: int, *, first_pass: bool) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         self._offsets.commit_pull(group, topic, queue_id, next_offset)
         if first_pass:
             self._commit(header)
 
-    def _commit(self, header: PullHeader) -> None:
+    def _commit(self, header: _Asked) -> None:
         """Keep the offset that the consumer brings along."""
         if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -281,12 +302,18 @@ class Pull:
         return HELD
 
 
-def _body(result: GetResult) -> Body:
+def reply_of(code: int, result: GetResult, topic_sys_flag: int, group_sys_flag: int) -> Reply:
+    """The answer to a pull that passed all checks."""
+    fields = pull_reply_fields(result.next_offset, result.min_offset, result.max_offset, topic_sys_flag, group_sys_flag)
+    return Reply(code, body=body_of(result) or None, remark=result.status.name, fields=fields)
+
+
+def body_of(result: GetResult) -> list[Buffer]:
     """The records as the link shall write them: many small pieces cost more to hand over than to copy."""
     pieces = result.slices
     if len(pieces) > 1 and result.bytes < len(pieces) * _PIECE_BYTES_MIN:
-        return b"".join(pieces)
-    return pieces or None
+        return [b"".join(pieces)]
+    return [*pieces]
 
 
 def _code_of(status: GetStatus, asked_offset: int) -> ResponseCode:

@@ -1,0 +1,1 @@
+# plain_header.pyx has nothing for Python.

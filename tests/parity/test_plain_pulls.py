@@ -1,0 +1,281 @@
+"""Runs of plain pulls against the ordinary path: the same chunks give the same answers, offsets and counts.
+
+Two brokers in memory hold the same messages and get the same traffic. One serves every request in the ordinary way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rocketlake.broker.groups.consumers import BROADCASTING
+from rocketlake.broker.processors.pull import Pull
+from rocketlake.model.group import GroupConfig
+from rocketlake.model.subscription import parse_subscription
+from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.net.limits import NetLimits
+from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
+from rocketlake.protocol.frame import encode_command
+from rocketlake.protocol.headers.offset import MaxOffsetHeader, UpdateOffsetHeader
+from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage
+from tests.parity.worlds import BORN_MS, World, run
+
+if os.environ.get("ROCKETLAKE_PURE") == "1":
+    pytest.skip("kernels have a compiled form only", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from rocketlake.broker.plain_pull import PlainPull
+
+_MESSAGES = 130
+_TAGS = ("red", "blue", "")
+
+
+def put(world: World, queue_id: int, tag: str, body: bytes) -> None:
+    properties = f"TAGS\x01{tag}\x02".encode() if tag else b""
+    world.broker.store.put(PutMessage("T", queue_id, body, properties=properties, born_ms=BORN_MS))
+
+
+async def prepare(world: World) -> None:
+    """Messages in two queues, one of them with a damaged record and two files; consumers with all kinds of rights."""
+    await world.start()
+    broker = world.broker
+    for number in range(_MESSAGES):
+        put(world, number % 2, _TAGS[number % 3], b"x" * (number * 37 % 900))
+    entry = broker.store.queue_entries("T", 0, 7, 1)[0]
+    mapped = broker.store.log.list.find(entry[0])
+    assert mapped is not None
+    mapped.file.pwrite(b"damaged", entry[0] - mapped.start)
+    broker.topics.put(TopicConfig("Shut", perm=Perm.WRITE))
+    broker.groups.put(GroupConfig("off", consume_enable=False))
+    broker.groups.put(GroupConfig("single", consume_broadcast_enable=False))
+    broker.groups.put(GroupConfig("forbidden"))
+    broker.groups.set_read_forbidden("forbidden", "T", forbidden=True)
+    link: Any = next(iter(broker._servers[0].links))
+    for group, expression in (("all", "*"), ("reds", "red || green"), ("single", "*"), ("forbidden", "*")):
+        model = BROADCASTING if group == "single" else "CLUSTERING"
+        subscriptions = [parse_subscription("T", expression, version=5)]
+        broker.consumers.register(group, link, f"{group}-1", "CONSUME_PASSIVELY", model, "", subscriptions)
+    await world.clock.settle()
+    world.peer.raw.clear()
+    world.peer.frames.clear()
+
+
+def state(world: World) -> dict[str, object]:
+    """What pulls change."""
+    offsets = world.broker.offsets
+    return {
+        "counts": world.counts(),
+        "pulled": offsets._pulled,
+        "restart": offsets._restart,
+        "committed": list(offsets.all()),
+        "version": offsets.data_version,
+        "groups": list(world.broker.groups.all()),
+        "held": len(world.broker.hold),
+    }
+
+
+Act = Callable[[World], object]
+
+
+async def both(steps: list[bytes | Act], *, limits: NetLimits | None = None) -> World:
+    """Take the steps in both worlds and compare after each; the world with runs."""
+    fast, ordinary = worlds = [World(by_runs=by_runs, sync=False, limits=limits) for by_runs in (True, False)]
+    for world in worlds:
+        await prepare(world)
+    for step in steps:
+        for world in worlds:
+            if isinstance(step, bytes):
+                await world.send(step)
+            else:
+                step(world)
+        assert fast.peer.raw == ordinary.peer.raw
+        assert state(fast) == state(ordinary)
+    for world in worlds:
+        await world.clock.run_for(2000)
+    assert fast.peer.raw == ordinary.peer.raw
+    assert fast.peer.lost == ordinary.peer.lost
+    assert state(fast) == state(ordinary)
+    for world in worlds:
+        await world.stop()
+    return fast
+
+
+def pull(opaque: int, *, codec: Codec = Codec.ROCKETMQ, code: int = RequestCode.PULL_MESSAGE, flag: int = 0,
+         body: bytes = b"", **fields: Any) -> bytes:  # fmt: skip
+    known = {
+        "consumerGroup": "all", "topic": "T", "queueId": "1", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "0",
+        "commitOffset": "0", "suspendTimeoutMillis": "500", "subVersion": "5", "expressionType": "TAG",
+    }  # fmt: skip
+    known.update(fields)
+    wanted = {name: value for name, value in known.items() if value != "absent"}
+    command = Command(code, opaque=opaque, flag=flag, language="JAVA", version=433, fields=wanted, body=body)
+    return b"".join(map(bytes, encode_command(command, codec)))
+
+
+_ODD = ["absent", "", "-1", "01", "+1", "x", "é", "3", "2147483648", "9" * 19, "true", "TAG", "SQL92", "*", "||", "red"]
+_NAMES = [
+    "consumerGroup", "topic", "queueId", "queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "suspendTimeoutMillis",
+    "subVersion", "expressionType", "subscription", "maxMsgBytes", "requestSource", "proxyFrowardClientId", "lo", "nsd",
+    "bname", "strange",
+]  # fmt: skip
+
+
+@st.composite
+def pulls(draw: st.DrawFn, opaque: int) -> bytes:
+    flags = draw(st.sampled_from([0, PULL_SUSPEND, PULL_COMMIT_OFFSET, PULL_COMMIT_OFFSET | PULL_SUSPEND]))
+    fields: dict[str, Any] = {
+        "queueId": draw(st.sampled_from(["0", "1"])),
+        "queueOffset": str(draw(st.integers(0, _MESSAGES // 2 + 1))),
+        "maxMsgNums": draw(st.sampled_from(["1", "2", "32", "5000"])),
+        "commitOffset": str(draw(st.integers(0, 40))),
+    }
+    if draw(st.integers(0, 3)) == 0:
+        fields["subscription"] = draw(st.sampled_from(["*", "red", "blue || red", "none"]))
+        flags |= PULL_SUBSCRIPTION
+    fields["sysFlag"] = str(flags)
+    options: dict[str, Any] = {"codec": draw(st.sampled_from(Codec))}
+    kind = draw(st.integers(0, 7))
+    if kind == 0:
+        fields[draw(st.sampled_from(_NAMES))] = draw(st.sampled_from(_ODD))
+    elif kind == 1:
+        fields["consumerGroup"] = draw(
+            st.sampled_from(["all", "reds", "off", "single", "forbidden", "new", "no good", "CID_RMQ_SYS_TRANS"])
+        )
+    elif kind == 2:
+        options["code"] = draw(st.sampled_from([RequestCode.LITE_PULL_MESSAGE, RequestCode.PULL_MESSAGE]))
+        options["flag"] = draw(st.sampled_from([0, 0, FLAG_ONEWAY]))
+        options["body"] = draw(st.sampled_from([b"", b"", b"body"]))
+        fields["topic"] = draw(st.sampled_from(["T", "T", "Shut", "Unknown", "Compacted"]))
+    elif kind == 3:
+        fields["maxMsgBytes"] = draw(st.sampled_from(["0", "100", "1500", "100000"]))
+    return pull(opaque, **options, **fields)
+
+
+def others(opaque: int) -> st.SearchStrategy[bytes]:
+    update = UpdateOffsetHeader(consumer_group="all", topic="T", queue_id=1, commit_offset=9)
+    commands = [
+        Command.request(RequestCode.GET_MAX_OFFSET, MaxOffsetHeader(topic="T", queue_id=1)),
+        Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, update),
+    ]
+    for command in commands:
+        command.opaque = opaque
+    return st.sampled_from([b"".join(map(bytes, encode_command(command))) for command in commands])
+
+
+def reset(world: World) -> None:
+    world.broker.offsets.assign_reset("all", "T", 1, 3)
+
+
+def arrive(world: World) -> None:
+    put(world, 1, "red", b"new")
+
+
+def forbid(world: World) -> None:
+    world.broker.groups.set_read_forbidden("all", "T", forbidden=True)
+
+
+def allow(world: World) -> None:
+    world.broker.groups.set_read_forbidden("all", "T", forbidden=False)
+
+
+def fewer_queues(world: World) -> None:
+    world.broker.topics.put(TopicConfig("T", read_queues=1, write_queues=4, sys_flag=2))
+
+
+def no_lite_pulls(world: World) -> None:
+    world.broker.config.update({"litePullMessageEnable": "false"})
+
+
+def no_reading(world: World) -> None:
+    world.broker.config.update({"brokerPermission": "2"})
+
+
+def new_subscription(world: World) -> None:
+    group = world.broker.consumers.find("all")
+    assert group is not None
+    group.set_subscriptions([parse_subscription("T", "blue", version=6)])
+
+
+acts = st.sampled_from([reset, arrive, forbid, allow, fewer_queues, no_lite_pulls, no_reading, new_subscription])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[bytes | Act]:
+    """Requests cut into chunks anywhere, and what happens in between."""
+    stream = b""
+    for opaque in range(draw(st.integers(1, 14))):
+        stream += draw(others(opaque)) if draw(st.integers(0, 7)) == 0 else draw(pulls(opaque))
+    if not draw(st.integers(0, 9)):
+        stream += b"\x00\x00\x00\x01garbage"
+    edges = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    steps: list[bytes | Act] = []
+    for begin, end in zip([0, *edges], [*edges, len(stream)], strict=True):
+        if begin < end:
+            steps.append(stream[begin:end])
+        if not draw(st.integers(0, 3)):
+            steps.append(draw(acts))
+    return steps
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(steps=streams())
+def test_any_traffic_has_the_same_effects(steps: list[bytes | Act]) -> None:
+    async def work() -> None:
+        await both(steps)
+
+    run(work)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_plain_pulls_are_taken_as_runs(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without this, the comparison above could compare the ordinary path with itself."""
+
+    async def work() -> None:
+        chunk = b"".join(pull(number, queueOffset=str(number), codec=codec) for number in range(40))
+        fast = await both([chunk])
+        assert [answer.code for answer in fast.peer.frames] == [ResponseCode.SUCCESS] * 40
+
+        world = World(by_runs=True, sync=False)
+        await prepare(world)
+        found: list[bool] = []
+        find_now = Pull.find_now
+
+        def watch(self: Pull, asked: PlainPull) -> Any:
+            outcome = find_now(self, asked)
+            found.append(outcome is not None)
+            return outcome
+
+        monkeypatch.setattr(Pull, "find_now", watch)
+        await world.send(chunk + pull(99, queueOffset="1000", codec=codec) + chunk)
+        assert found == [True] * 40 + [False, False] + [True] * 40  # tried once more, as the head of a run
+        await world.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("codec", Codec)
+def test_each_odd_field(name: str, codec: Codec) -> None:
+    async def work() -> None:
+        await both(
+            [b"".join(pull(number, codec=codec, **dict[str, Any]({name: value})) for number, value in enumerate(_ODD))]
+        )
+
+    run(work)
+
+
+def test_a_link_that_may_hold_no_more_is_refused_alike() -> None:
+    async def work() -> None:
+        waits = pull(1, queueOffset=str(_MESSAGES // 2), sysFlag=str(PULL_SUSPEND))
+        fast = await both([waits + pull(2) + waits + pull(3)], limits=NetLimits(held=1))
+        assert {answer.opaque: answer.code for answer in fast.peer.frames}[3] == ResponseCode.SYSTEM_BUSY
+
+    run(work)
