@@ -26,9 +26,11 @@ REPORT = re.compile(r"Send TPS: (\d+) Max RT: (\d+) Average RT:\s*([\d.]+) Send 
 class JavaProgram:
     """A program as a process: its lines, each with the time it came, are kept until asked for."""
 
-    def __init__(self, main: str, *arguments: object) -> None:
+    def __init__(self, main: str, *arguments: object, yields: bool = False) -> None:
+        """`yields`: it takes only the processor time that all others leave (SCHED_IDLE)."""
         self._main = main
-        self._command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ"]
+        self._command = ["chrt", "--idle", "0"] if yields else []
+        self._command += ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ"]
         self._command += ["-cp", compiled_drivers(PEER), main, *map(str, arguments)]
         self.lines: list[tuple[float, str]] = []
         self._news = threading.Condition()
@@ -156,5 +158,7 @@ class BatchSend(Driver):
 class Drain(Driver):
     """A push consumer that counts what it receives, from the first offset on."""
 
-    def __init__(self, namesrv: str, *, group: str = "bench_drain", topic: str = "BenchmarkTest") -> None:
-        super().__init__("Drain", namesrv, topic, group)
+    def __init__(
+        self, namesrv: str, *, group: str = "bench_drain", topic: str = "BenchmarkTest", yields: bool = False
+    ) -> None:
+        super().__init__("Drain", namesrv, topic, group, yields=yields)

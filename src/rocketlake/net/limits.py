@@ -26,7 +26,7 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
-    turn_seconds: float = 0.0005
+    turn_seconds: float = 0.00025
     """How long those who have much to do may keep the loop, all together, before it looks at its sockets again."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
