@@ -35,11 +35,13 @@ class RocketMQDataSource(DataSource):
         return StructType([field for field in chosen.fields if field.name != "properties"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
+        """A batch read; one that takes filters if Spark is going to offer some."""
+        from rocketlake.spark.pushdown import is_pushdown_on
         from rocketlake.spark.schema import check_schema
-        from rocketlake.spark.source.batch_reader import RocketMQBatchReader
+        from rocketlake.spark.source.batch_reader import PushingBatchReader, RocketMQBatchReader
 
-        return RocketMQBatchReader(parse_options(self.options, streaming=False), check_schema(schema))
+        kind = PushingBatchReader if is_pushdown_on() else RocketMQBatchReader
+        return kind(parse_options(self.options, streaming=False), check_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""

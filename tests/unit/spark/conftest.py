@@ -65,6 +65,10 @@ class MemoryCluster:
     pull_max: int = 32
     seconds: float = 0.0
     calls: list[str] = field(default_factory=list)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop, repr=False)
+
+    def close(self) -> None:
+        self._loop.close()
 
     # -- what a test does
 
@@ -88,12 +92,12 @@ class MemoryCluster:
     # -- the seam
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run(work)
+        return self._loop.run_until_complete(work)
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
         done: Future[Any] = Future()
         try:
-            done.set_result(asyncio.run(work))
+            done.set_result(self.run(work))
         except Exception as error:
             done.set_exception(error)
         return done
@@ -158,6 +162,16 @@ class MemoryCluster:
 
 class Killed(Exception):
     """The driver process ended here."""
+
+
+KILL_POINTS = (
+    "after initial offset",
+    "before offsets are written",
+    "after offsets are written",
+    "after rows are read",
+    "before batch is committed",
+    "after batch is committed",
+)
 
 
 class SparkDriver:
@@ -236,6 +250,17 @@ class SparkDriver:
             raise Killed(point)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`kill_point`: every point at which a driver may die."""
+    if "kill_point" in metafunc.fixturenames:
+        metafunc.parametrize("kill_point", KILL_POINTS)
+
+
+@pytest.fixture
+def kill_points() -> tuple[str, ...]:
+    return KILL_POINTS
+
+
 def make_options(*, streaming: bool = True, **given: Any) -> SourceOptions:
     values = {"namesrvAddr": "memory:1", "fetchOffset.numRetries": "2"}
     values |= {name.replace("_", "."): str(value) for name, value in given.items()}
@@ -255,8 +280,10 @@ def _make_record() -> Callable[..., bytes]:
 
 
 @pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
+def cluster() -> Iterator[MemoryCluster]:
+    cluster = MemoryCluster()
+    yield cluster
+    cluster.close()
 
 
 @pytest.fixture

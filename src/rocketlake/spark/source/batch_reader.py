@@ -1,31 +1,34 @@
 """spark.read.format("rocketmq"): a bounded read, planned once.
 
-Owns        resolving the start and the end of each queue, the tasks of a batch read.
+Owns        resolving the start and the end of each queue, using filters that Spark pushes, the tasks of a batch read.
 Must not know   how offsets are asked for (brokers.py), how rows are made (range_read.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.pushdown import comparison_of
 from rocketlake.spark.schema import arrow_schema
-from rocketlake.spark.source.brokers import Brokers, bounds_of
+from rocketlake.spark.source.brokers import Bounds, Brokers, bounds_of
 from rocketlake.spark.source.cluster_brokers import connect
-from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.narrowing import Narrowing
+from rocketlake.spark.source.offsets import Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange, RangePartition, split_to_tasks
 from rocketlake.spark.source.queue_finder import QueueFinder
 from rocketlake.spark.source.range_read import read_range
 from rocketlake.spark.source.record_size import RecordSizes
-from rocketlake.spark.source.seek import resolve
+from rocketlake.spark.source.seek import offsets_of_times, resolve
 
-__all__ = ["RocketMQBatchReader"]
+__all__ = ["PushingBatchReader", "RocketMQBatchReader"]
 
 _NOTHING = RangePartition(QueueRange(MessageQueue("", "", 0), 0, 0))
 
@@ -60,9 +63,50 @@ class RocketMQBatchReader(DataSourceReader):
                     f"the read of {describe(each.queue)} would start at {each.start} and end before {each.end}",
                     hint=f"'{options.starting.option}' must not lie behind '{options.ending.option}'",
                 )
+        return self._narrowed(brokers, ranges, bounds)
+
+    def _narrowed(
+        self, brokers: Brokers, ranges: list[QueueRange], bounds: Mapping[MessageQueue, Bounds]
+    ) -> list[QueueRange]:
+        """What filters that Spark pushed down leave of the ranges; all of them here."""
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
         assert isinstance(partition, RangePartition)
         return read_range(self._connect(self._options), partition.range, self._options, arrow_schema(self._schema))
+
+
+class PushingBatchReader(RocketMQBatchReader):
+    """A batch read that takes filters. Spark refuses any reader that has `pushFilters` unless they are switched on."""
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, connect: Callable[[SourceOptions], Brokers] = connect
+    ) -> None:
+        super().__init__(options, schema, connect)
+        self._narrowing = Narrowing()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Give back those that Spark must look at."""
+        left = [each for each in filters if not self._take(each)]
+        if self._narrowing.tags:
+            self._options = replace(self._options, tags=" || ".join(sorted(self._narrowing.tags)))
+        return left
+
+    def _take(self, filter: Filter) -> bool:
+        wanted = comparison_of(filter)
+        may_filter_tags = not self._options.is_filtered
+        return wanted is not None and self._narrowing.take(wanted, may_filter_tags=may_filter_tags)
+
+    def _narrowed(
+        self, brokers: Brokers, ranges: list[QueueRange], bounds: Mapping[MessageQueue, Bounds]
+    ) -> list[QueueRange]:
+        left = [each for each in ranges if each.size and self._narrowing.is_wanted(each.queue)]
+        low, high = (self._offsets_at(brokers, time_ms, left, bounds) for time_ms in self._narrowing.times)
+        return [part for each in left for part in self._narrowing.ranges(each, low, high)]
+
+    def _offsets_at(
+        self, brokers: Brokers, time_ms: int | None, ranges: list[QueueRange], bounds: Mapping[MessageQueue, Bounds]
+    ) -> Offsets:
+        times = {} if time_ms is None else dict.fromkeys((each.queue for each in ranges), time_ms)
+        return brokers.run(offsets_of_times(brokers, self._options, times, bounds))

@@ -21,9 +21,10 @@ from rocketlake.spark.source.losses import lose
 from rocketlake.spark.source.offsets import Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange, ranges_between
+from rocketlake.spark.source.positions import Kind
 from rocketlake.spark.source.queue_finder import QueueFinder
 from rocketlake.spark.source.record_size import RecordSizes
-from rocketlake.spark.source.seek import resolve
+from rocketlake.spark.source.seek import offsets_of_times, resolve
 from rocketlake.spark.source.start_store import StartStore, start_store
 from rocketlake.spark.source.watch import Watch
 
@@ -91,10 +92,6 @@ class Progress:
         )
         return kept | self._first_available(self._finder.queues - kept.keys())
 
-    def _first_available(self, queues: Set[MessageQueue]) -> Offsets:
-        bounds = self._brokers.run(bounds_of(self._brokers, self._options, queues))
-        return {queue: each.low for queue, each in bounds.items()}
-
     def _checkpoint_knows(self, offsets: Offsets) -> None:
         """Spark goes on from a checkpoint without asking for first offsets: they were kept long enough."""
         if self._first is None:
@@ -152,6 +149,15 @@ class Progress:
         self._joined |= new
         kept = self._starts.load(new)
         return self._first_available(new) | {queue: kept[queue] for queue in new & kept.keys()}
+
+    def _first_available(self, queues: Set[MessageQueue]) -> Offsets:
+        """Where new queues begin: at the time that the stream begins at, or at their first message."""
+        bounds = self._brokers.run(bounds_of(self._brokers, self._options, queues))
+        starting = self._options.starting
+        placed = {queue: starting.of_all or starting.by_topic.get(queue.topic) for queue in bounds}
+        times = {queue: place.number for queue, place in placed.items() if place and place.kind is Kind.TIME}
+        found = self._brokers.run(offsets_of_times(self._brokers, self._options, times, bounds))
+        return {queue: each.low for queue, each in bounds.items()} | found
 
     def stop_at_present(self) -> None:
         """Fix the target of an availableNow run."""

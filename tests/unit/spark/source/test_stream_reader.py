@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,14 +13,6 @@ import pytest
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.spark.source.losses import DataLoss
 
-KILL_POINTS = (
-    "after initial offset",
-    "before offsets are written",
-    "after offsets are written",
-    "after rows are read",
-    "before batch is committed",
-    "after batch is committed",
-)
 Drivers = Callable[..., Any]
 
 
@@ -41,16 +32,15 @@ def test_a_query_reads_all_there_is_and_then_what_comes(cluster: Any, driver: Dr
 
 
 @pytest.mark.parametrize("place", ["consumerGroup", "offsetStore"])
-@pytest.mark.parametrize("point", KILL_POINTS)
 def test_a_query_that_starts_at_latest_loses_nothing_when_it_is_stopped_in_batch_0(
-    cluster: Any, driver: Drivers, tmp_path: Path, place: str, point: str
+    cluster: Any, driver: Drivers, tmp_path: Path, place: str, kill_point: str
 ) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, b"before", b"before")
     query = driver(startingOffsets="latest", **{place: "G" if place == "consumerGroup" else str(tmp_path / "starts")})
     query.start(kill_at="after initial offset")
     cluster.append(queue, b"1", b"2")
-    query.start(kill_at=point)
+    query.start(kill_at=kill_point)
     cluster.append(queue, b"3")
     query.start()
     assert [body for *_, body in query.rows] == [b"1", b"2", b"3"]
@@ -331,15 +321,16 @@ def test_assigned_queues_that_are_not_there_are_named(cluster: Any, driver: Driv
         driver(assign='{"T": {"broker-a": [0, 7]}}', startingOffsets="earliest").start()
 
 
-@pytest.mark.parametrize("point", KILL_POINTS)
-def test_a_query_that_starts_where_a_group_stands_keeps_that_start(cluster: Any, driver: Drivers, point: str) -> None:
+def test_a_query_that_starts_where_a_group_stands_keeps_that_start(
+    cluster: Any, driver: Drivers, kill_point: str
+) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, *(b"%d" % n for n in range(6)))
     cluster.kept["live", queue] = 4
     query = driver(startingOffsets="group", startingGroup="live", consumerGroup="G")
     query.start(kill_at="after initial offset")
     cluster.kept["live", queue] = 6
-    query.start(kill_at=point)
+    query.start(kill_at=kill_point)
     query.start()
     assert [body for *_, body in query.rows] == [b"4", b"5"]
     assert cluster.kept["live", queue] == 6
@@ -485,45 +476,3 @@ def test_a_query_goes_on_when_its_progress_cannot_be_published(cluster: Any, dri
     cluster.append(queue, b"y")
     query.start()
     assert len(query.rows) == 2
-
-
-@pytest.mark.parametrize("seed", range(120))
-def test_no_history_loses_or_repeats_a_message(cluster: Any, driver: Drivers, tmp_path: Path, seed: int) -> None:
-    """Random appends, new queues, brokers away, limits, kills at random points, both kinds of trigger."""
-    rng = random.Random(seed)
-    for number in range(rng.randrange(1, 4)):
-        cluster.append(cluster.add_queue(number), *[b"old"] * rng.randrange(20))
-    given: dict[str, Any] = {"startingOffsets": rng.choice(["earliest", "latest"])}
-    if given["startingOffsets"] == "latest" or rng.random() < 0.5:
-        given |= rng.choice([{"consumerGroup": "G"}, {"offsetStore": str(tmp_path)}])
-    if rng.random() < 0.6:
-        given["maxOffsetsPerTrigger"] = rng.randrange(1, 30)
-    given |= rng.choice([{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 5}])
-    query = driver(**given)
-    query.start(kill_at="after initial offset")
-    first = {
-        (q.broker_name, q.queue_id): len(log) if given["startingOffsets"] == "latest" else 0
-        for q, log in cluster.logs.items()
-    }
-    for _ in range(rng.randrange(2, 12)):
-        cluster.seconds += rng.choice([0.0, 1.0, 20.0])
-        for queue in list(cluster.logs):
-            cluster.append(queue, *[b"new"] * rng.randrange(12))
-        if rng.random() < 0.2:
-            queue = cluster.add_queue(len(cluster.logs))
-            cluster.append(queue, *[b"late"] * rng.randrange(8))
-        cluster.hidden = {queue for queue in cluster.logs if queue.queue_id and rng.random() < 0.15}
-        cluster.failures = [LinkError("lost")] * rng.randrange(2)
-        # A first batch cannot be done again while a broker is away; then the query fails, and is started again.
-        with suppress(LinkError):
-            query.start(
-                kill_at=rng.choice(["", *KILL_POINTS]), batches=rng.randrange(1, 5), available_now=rng.random() < 0.3
-            )
-    cluster.hidden, cluster.failures = set(), []
-    query.start()
-    expected = sorted(
-        (q.broker_name, q.queue_id, offset)
-        for q, log in cluster.logs.items()
-        for offset in range(first.get((q.broker_name, q.queue_id), 0), len(log))
-    )
-    assert sorted((broker, queue_id, offset) for broker, queue_id, offset, _ in query.rows) == expected
