@@ -40,7 +40,7 @@ _OUTCOMES = {
 
 def connect(options: SourceOptions) -> ClusterBrokers:
     """The cluster of these options, over the links this process already has."""
-    return ClusterBrokers(options, *cluster_client(options.namesrv, options.pull_timeout_ms))
+    return ClusterBrokers(options, *cluster_client(options.namesrv))
 
 
 class ClusterBrokers:
