@@ -1,4 +1,4 @@
-"""`rocketlake pipeline run | check`: pipelines in YAML, on Spark.
+"""`rocketlake pipeline run | check | export`: pipelines in YAML, on Spark.
 
 Owns        options and output of these commands, Ctrl-C.
 Must not know   how a pipeline works (rocketlake.spark.pipeline).
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Run and check pipelines written in YAML.")
+app = typer.Typer(no_args_is_help=True, help="Run, check and export pipelines written in YAML.")
 
 File = Annotated[Path, typer.Argument(help="The pipeline, docs/how-to/pipelines.md.", show_default=False)]
 Master = Annotated[str, typer.Option("--master", help="Spark master; local[*] is this machine.")]
@@ -86,6 +86,19 @@ def check(file: File, master: Master = "local[2]") -> None:
         for sample in read_samples(spark, pipeline, environment, topics):
             typer.echo(f"\n{sample.route}: {len(sample.rows)} sample rows of {sample.schema}")
             show_table(sample.columns, sample.rows)
+
+
+@app.command()
+def export(
+    file: File,
+    sdp: Annotated[Path, typer.Option("--sdp", help="Folder for a Spark Declarative Pipelines project; new or empty.")],
+) -> None:
+    """Write a pipeline as a project for `spark-pipelines run`."""
+    from rocketlake.spark.pipeline.export import export_project
+
+    for path in export_project(_read(file), sdp):
+        typer.echo(f"wrote {path}")
+    typer.echo(f"run it: cd {sdp} && spark-pipelines --conf spark.sql.catalogImplementation=hive run")
 
 
 def _read(file: Path) -> Pipeline:

@@ -15,13 +15,15 @@ from pyspark.sql.types import StringType, StructType
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.pipeline.model import Source
 
-__all__ = ["REASON", "bad_rows", "good_rows", "refuse_bad_rows", "with_bodies"]
+__all__ = ["MESSAGE_COLUMNS", "POSITION", "REASON", "bad_rows", "good_rows", "refuse_bad_rows", "with_bodies"]
 
 REASON = "_bad"
 """Why the body cannot be read, null for a good one."""
 _EVENT, _UNREAD = "_event", "_unread"
-_POSITION = ("topic", "brokerName", "queueId", "queueOffset")
-_KEPT = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys")
+POSITION = ("topic", "brokerName", "queueId", "queueOffset")
+"""Where a message is."""
+MESSAGE_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys")
+"""What a dead letter tells of its message, besides the body."""
 
 
 def with_bodies(messages: DataFrame, source: Source) -> DataFrame:
@@ -62,7 +64,7 @@ def _kept(columns: Sequence[str], fields: Sequence[str]) -> list[Column]:
 
 def refuse_bad_rows(read: DataFrame) -> DataFrame:
     """Let a row with a reason end the query, and name it."""
-    place = [F.col(_column(read, name)).cast("string") for name in _POSITION if _column(read, name)]
+    place = [F.col(_column(read, name)).cast("string") for name in POSITION if _column(read, name)]
     cure = F.lit("; `onError: skip` or `dlq:` lets the pipeline go on")
     text = F.concat(F.col(REASON), F.lit(" at "), F.concat_ws("/", *place), cure)
     keep = F.when(F.col(REASON).isNull(), F.lit(True)).otherwise(F.raise_error(text).cast("boolean"))
@@ -79,11 +81,11 @@ def bad_rows(read: DataFrame, sink_format: str) -> DataFrame:
     """Rows with a reason, as the dead-letter sink takes them: position, reason and the raw body."""
     bad = read.where(F.col(REASON).isNotNull())
     body = F.col(_column(read, "body"))
-    columns = {name: F.col(_column(read, name)) for name in _KEPT if _column(read, name)}
+    columns = {name: F.col(_column(read, name)) for name in MESSAGE_COLUMNS if _column(read, name)}
     if sink_format != "rocketmq":
         return bad.select(F.col(REASON).alias("reason"), *(c.alias(n) for n, c in columns.items()), body.alias("body"))
     entries = [F.lit("reason"), F.col(REASON)]
-    for name in _POSITION:
+    for name in POSITION:
         if name in columns:
             entries += [F.lit(f"dlq_{name}"), columns[name].cast("string")]
     own = [columns[name].alias(name) for name in ("tags", "keys") if name in columns]
