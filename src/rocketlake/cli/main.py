@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import group, message, pipeline, replay, serve, topic
+from rocketlake.cli import group, message, pipeline, replay, serve, spark, topic
 from rocketlake.cli.output import fail
 
 __all__ = ["app", "main"]
@@ -32,6 +32,7 @@ app.command("tail")(message.tail)
 app.add_typer(group.app, name="group")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("replay")(replay.replay)
+app.add_typer(spark.app, name="spark")
 
 
 def _show_version(wanted: bool) -> None:

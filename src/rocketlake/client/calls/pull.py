@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rocketlake.base.errors import ProtocolError
-from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
+from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask, refusal
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import unwrap_batch
 from rocketlake.model.message import StoredMessage
@@ -22,6 +22,8 @@ from rocketlake.model.subscription import Subscription
 from rocketlake.model.sys_flag import INNER_BATCH
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import to_fields
+from rocketlake.protocol.header_binary import encode_fields
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -44,6 +46,8 @@ class PullStatus(Enum):
 
 
 PULL_CODES = frozenset(status.value for status in PullStatus)
+_PULL_CODE = int(RequestCode.PULL_MESSAGE)
+_STATUSES: dict[int, PullStatus] = {int(status.value): status for status in PullStatus}
 
 
 @dataclass(slots=True)
@@ -114,6 +118,55 @@ async def pull(
         if decode:
             result.messages = decode_messages(result.body, queue, address, delta=reply.offset_delta or 0)
     return result
+
+
+class PreparedPulls:
+    """Pulls of one reader that never wait and leave the records as bytes, like `pull` with `lite` and without `decode`.
+
+    All but offset and number of messages is alike in the requests for one queue, and is written once.
+    """
+
+    def __init__(self, net: NetClient, group: str, subscription: Subscription, max_bytes: int) -> None:
+        self._net = net
+        self._group = group
+        self._subscription = subscription
+        self._max_bytes = max_bytes
+        self._fixed: dict[MessageQueue, bytes] = {}
+
+    async def pull(
+        self, address: str, queue: MessageQueue, offset: int, max_messages: int, timeout_ms: int
+    ) -> PullAnswer:
+        """Messages from `offset` on."""
+        fixed = self._fixed.get(queue) or self._fix(queue)
+        block = fixed + encode_fields({"queueOffset": str(offset), "maxMsgNums": str(max_messages)})
+        answer = await self._net.invoke(address, Command(_PULL_CODE, block=block), timeout_ms)
+        status = _STATUSES.get(answer.code)
+        if status is None:
+            raise refusal(answer, _PULL_CODE, address)
+        reply = answer.header(PullReplyHeader)
+        body = answer.body_bytes if status is PullStatus.FOUND else b""
+        return PullAnswer(status, reply.next_begin_offset, reply.min_offset, reply.max_offset, body=body)
+
+    def _fix(self, queue: MessageQueue) -> bytes:
+        header = PullHeader(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=0,
+            max_msg_nums=0,
+            sys_flag=PULL_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription=self._subscription.expression,
+            expression_type=self._subscription.expression_type,
+            max_msg_bytes=self._max_bytes,
+            target_broker=queue.broker_name,
+        )
+        fields = to_fields(header)
+        del fields["queueOffset"], fields["maxMsgNums"]
+        self._fixed[queue] = encode_fields(fields)
+        return self._fixed[queue]
 
 
 async def query_messages(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls import offset as offset_calls
-from rocketlake.client.calls.pull import PullStatus, pull
+from rocketlake.client.calls.pull import PreparedPulls, PullStatus
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
@@ -51,6 +51,7 @@ class ClusterBrokers:
         self._client = client
         self._loop = loop
         self._clock = SystemClock()
+        self._pulls: dict[tuple[str, bool], PreparedPulls] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run on the loop's thread and wait."""
@@ -94,24 +95,10 @@ class ClusterBrokers:
 
     async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         """One pull, its records left as bytes."""
-        subscription = self._subscription(queue.topic) if filtered else parse_subscription(queue.topic, None)
+        pulls = self._pulls.get((queue.topic, filtered)) or self._prepare(queue.topic, filtered)
+        timeout = self._options.pull_timeout_ms
         try:
-            answer = await self._ask_master(
-                queue,
-                lambda address: pull(
-                    self._client.net,
-                    address,
-                    queue,
-                    group=self._options.consumer_group or PULL_GROUP,
-                    offset=offset,
-                    subscription=subscription,
-                    max_messages=count,
-                    max_bytes=_PULL_BYTES,
-                    lite=True,
-                    decode=False,
-                    timeout_ms=self._options.pull_timeout_ms,
-                ),
-            )
+            answer = await self._ask_master(queue, lambda address: pulls.pull(address, queue, offset, count, timeout))
         except RemoteError as error:
             if filtered and self._options.sql92 and "does not support" in error.remark:
                 raise UsageError(
@@ -122,6 +109,12 @@ class ClusterBrokers:
             raise
         bounds = Bounds(max(0, answer.min_offset), answer.max_offset)
         return Pulled(_OUTCOMES[answer.status], answer.body, answer.next_offset, bounds)
+
+    def _prepare(self, topic: str, filtered: bool) -> PreparedPulls:
+        subscription = self._subscription(topic) if filtered else parse_subscription(topic, None)
+        group = self._options.consumer_group or PULL_GROUP
+        self._pulls[topic, filtered] = PreparedPulls(self._client.net, group, subscription, _PULL_BYTES)
+        return self._pulls[topic, filtered]
 
     def _subscription(self, topic: str) -> Subscription:
         if self._options.sql92:

@@ -1,0 +1,52 @@
+"""`rocketlake spark offsets show | set`: where a stopped Spark query goes on.
+
+Owns        options and output of these commands.
+Must not know   the files of a checkpoint (spark/source/checkpoint.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rocketlake.cli.output import show_table
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Look after Spark queries.")
+offsets = typer.Typer(no_args_is_help=True, help="Where a stopped query goes on, by its checkpoint.")
+app.add_typer(offsets, name="offsets")
+
+Folder = Annotated[Path, typer.Argument(help="The query's checkpointLocation.", show_default=False)]
+
+
+@offsets.command()
+def show(checkpoint: Folder) -> None:
+    """Show the offset at which the next micro-batch begins, per queue."""
+    from rocketlake.base.files import PosixFiles
+    from rocketlake.spark.source.checkpoint import Checkpoint
+
+    rows = Checkpoint(checkpoint, PosixFiles()).next_offsets()
+    queues = sorted(rows)
+    show_table(
+        ("topic", "broker", "queue", "next offset"), [(q.topic, q.broker_name, q.queue_id, rows[q]) for q in queues]
+    )
+
+
+@offsets.command("set")
+def set_offset(
+    checkpoint: Folder,
+    topic: Annotated[str, typer.Option(help="Topic.", show_default=False)],
+    broker: Annotated[str, typer.Option(help="Broker name.", show_default=False)],
+    queue: Annotated[int, typer.Option(help="Queue id.", min=0, show_default=False)],
+    offset: Annotated[int, typer.Option(help="First offset of the next micro-batch.", min=0, show_default=False)],
+) -> None:
+    """Have a stopped query go on at another offset in one queue. What was there is kept in rocketlake-backup."""
+    from rocketlake.base.files import PosixFiles
+    from rocketlake.model.message_queue import MessageQueue
+    from rocketlake.spark.source.checkpoint import Checkpoint
+
+    before = Checkpoint(checkpoint, PosixFiles()).set(MessageQueue(topic, broker, queue), offset)
+    typer.echo(f"topic {topic}, broker {broker}, queue {queue}: next offset {offset}, was {before}")
