@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import group, message, pipeline, replay, serve, spark, topic
+from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, topic
 from rocketlake.cli.output import fail
 
 __all__ = ["app", "main"]
@@ -30,6 +30,7 @@ app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)
 app.add_typer(group.app, name="group")
+app.add_typer(lake.app, name="lake")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("replay")(replay.replay)
 app.add_typer(spark.app, name="spark")

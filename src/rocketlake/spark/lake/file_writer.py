@@ -21,7 +21,7 @@ from rocketlake.spark.lake.tables.table import DataFile, Partition
 __all__ = ["PartitionWriter"]
 
 _ROW_GROUP_BYTES = 64 << 20
-_UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "properties", "reason"})
+_UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "properties", "dlqReason"})
 """Columns without a dictionary: nearly every row has a value of its own."""
 _NO_BOUNDS = frozenset({"body", "properties"})
 """Columns without smallest and largest value: nobody looks for rows by them, and they are long."""

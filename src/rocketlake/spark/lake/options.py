@@ -29,7 +29,7 @@ DESCRIPTIONS: dict[str, str] = {
     "includeBody": "keep the raw body beside its fields; default `false`",
     "onBadRecord": "`dlq` (default): rows that cannot be stored go to the table `<path>__dlq` or `<topic>__dlq`; "
     "`fail`: stop; `skip`: drop and count them",
-    "compression": "`snappy` (default), `zstd`, `lz4` or `none`",
+    "compression": "`zstd` (default), `snappy`, `lz4` or `none`",
     "targetFileBytes": "a data file is closed when it has so many bytes; default 134217728",
     "maxPartitions": "partitions one task may write in one batch, 1 to 10000; default 200",
     "txnAppId": "batch writes only: name of a writer whose writes shall not happen twice, with `txnVersion`",
@@ -101,7 +101,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
         protobuf_message=given.text("protobufMessage"),
         include_body=given.flag("includeBody", default=body_format == "raw"),
         on_bad_record=given.choice("onBadRecord", ("dlq", "fail", "skip")),
-        compression=given.choice("compression", ("snappy", "zstd", "lz4", "none")),
+        compression=given.choice("compression", ("zstd", "snappy", "lz4", "none")),
         target_file_bytes=given.number("targetFileBytes", 128 << 20, low=1 << 16, high=1 << 40),
         partitions_max=given.number("maxPartitions", 200, low=1, high=10_000),
         txn_app_id=_transaction(given, streaming),

@@ -47,7 +47,7 @@ FIELD = "field"
 
 COLUMNS_MAX = 2000
 
-_OWN = {name.lower() for name in (*COLUMNS, STORE_DAY, "reason")}
+_OWN = {name.lower() for name in (*COLUMNS, STORE_DAY, "dlqReason")}
 _PLAIN = (
     BinaryType, BooleanType, DateType, DecimalType, DoubleType, LongType, StringType, TimestampNTZType, TimestampType
 )  # fmt: skip

@@ -7,7 +7,7 @@ Must not know   which rows belong to the table, commits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,10 +26,10 @@ from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, cl
 from rocketlake.spark.lake.tables.open_table import open_table
 from rocketlake.spark.lake.tables.table import LakeTable, Partition, data_file_name
 
-__all__ = ["Attempt", "TableSink", "partition_columns", "stored_columns"]
+__all__ = ["Attempt", "TableSink", "describe", "partition_columns", "stored_columns"]
 
 _GATHERED_BYTES_MAX = 256 << 20
-REASON = "reason"
+REASON = "dlqReason"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,8 @@ def partition_columns(wanted: tuple[str, ...] | None, columns: StructType) -> tu
 
 def stored_columns(options: LakeOptions, stream: StructType, parser: BodyParser | None) -> StructType:
     """All columns of the table, before inferred ones; UsageError if two have one name."""
-    fields = list(stream.fields)
+    fields = [field for field in stream.fields if options.include_body or field.name != "body"]
     if parser is not None:
-        if not options.include_body:
-            fields = [field for field in fields if field.name != "body"]
         for field in parser.fields.fields:
             known = StructType(fields)
             if field.name in known.fieldNames() or clash(known, field.name):
@@ -66,6 +64,45 @@ def stored_columns(options: LakeOptions, stream: StructType, parser: BodyParser 
             raise UsageError(f"partition column '{STORE_DAY}' is made of 'storeTimestamp'", hint="select that, too")
         fields.append(StructField(STORE_DAY, DateType()))
     return StructType(fields)
+
+
+def describe(
+    options: LakeOptions, path: Path, stream: StructType, parser: BodyParser | None, *, dead_letters: bool
+) -> TableDescription:
+    """Make or extend the table's description until it has all that is known before the first row."""
+    descriptions = Descriptions(path)
+    kind, wanted = "rows", stream
+    if dead_letters:
+        kind, wanted = "dead letters", StructType([*stream.fields, StructField(REASON, StringType())])
+        options = replace(options, partition_by=None, include_body=True)
+    partition_by = partition_columns(options.partition_by, stream)
+    wanted = stored_columns(options, wanted, parser)
+    while True:
+        known = descriptions.latest()
+        if known is None:
+            check_partition_columns(partition_by, wanted)
+            descriptions.put(TableDescription(1, options.table_format, kind, partition_by, wanted))
+            continue
+        _check_same(options, path, known, kind, known.partition_by if options.partition_by is None else partition_by)
+        schema = grown(known.schema, wanted)
+        if schema == known.schema:
+            return known
+        descriptions.put(known.with_schema(schema))
+
+
+def _check_same(
+    options: LakeOptions, path: Path, known: TableDescription, kind: str, partition_by: tuple[str, ...]
+) -> None:
+    for option, has, wants in (
+        ("tableFormat", known.table_format, options.table_format),
+        ("path", known.kind, kind),
+        ("partitionBy", ",".join(known.partition_by), ",".join(partition_by)),
+    ):
+        if has != wants:
+            raise UsageError(
+                f"the table at {path} has '{has}', the option '{option}' means '{wants}'",
+                hint="keep the table's own, or write to another path",
+            )
 
 
 class TableSink:
@@ -125,48 +162,13 @@ class TableSink:
     def _open(self) -> None:
         if self._opened:
             return
-        self._agree()
+        self._description = describe(
+            self._options, self.path, self._stream, self._parser, dead_letters=self._dead is None
+        )
         self._table = open_table(self.path, self._options.table_format)
         last = self._table.last_batch(self._attempt.query)
         self._decided = last is not None and last >= self._attempt.batch
         self._opened = True
-
-    def _agree(self) -> None:
-        """Make or extend the table's description until it has all that is known before the first row."""
-        options = self._options
-        if self._dead is None:
-            kind, wanted = "dead letters", StructType([*self._stream.fields, StructField(REASON, StringType())])
-            partition_by = partition_columns(None, self._stream)
-            if partition_by:
-                wanted = StructType([*wanted.fields, StructField(STORE_DAY, DateType())])
-        else:
-            kind, wanted = "rows", stored_columns(options, self._stream, self._parser)
-            partition_by = partition_columns(options.partition_by, self._stream)
-        while True:
-            known = self._descriptions.latest()
-            if known is None:
-                check_partition_columns(partition_by, wanted)
-                next_one = TableDescription(1, options.table_format, kind, partition_by, wanted)
-            else:
-                self._check(known, kind, partition_by if options.partition_by is not None else known.partition_by)
-                schema = grown(known.schema, wanted)
-                if schema == known.schema:
-                    self._description = known
-                    return
-                next_one = known.with_schema(schema)
-            self._descriptions.put(next_one)
-
-    def _check(self, known: TableDescription, kind: str, partition_by: tuple[str, ...]) -> None:
-        for option, has, wants in (
-            ("tableFormat", known.table_format, self._options.table_format),
-            ("path", known.kind, kind),
-            ("partitionBy", ",".join(known.partition_by), ",".join(partition_by)),
-        ):
-            if has != wants and (option != "partitionBy" or kind == "rows"):
-                raise UsageError(
-                    f"the table at {self.path} has '{has}', the option '{option}' means '{wants}'",
-                    hint="keep the table's own, or write to another path",
-                )
 
     def _grow(self, wanted: StructType) -> StructType:
         """For inferred columns: those that are free join the table; others find their column taken."""

@@ -22,7 +22,7 @@ from rocketlake.spark.lake.options import LakeOptions
 from rocketlake.spark.lake.partition_names import safe_name
 from rocketlake.spark.lake.partitioning import check_partition_columns
 from rocketlake.spark.lake.table_schema import stream_columns
-from rocketlake.spark.lake.table_sink import Attempt, TableSink, partition_columns, stored_columns
+from rocketlake.spark.lake.table_sink import REASON, Attempt, TableSink, partition_columns, stored_columns
 
 __all__ = ["LakeTask", "check_plan"]
 
@@ -43,6 +43,8 @@ def check_plan(options: LakeOptions, stream: StructType) -> None:
             f"bodyFormat = {options.body_format} needs the column 'body' (binary or string)",
             hint="select it, or bodyFormat = raw",
         )
+    if options.on_bad_record == "dlq" and REASON in stored.fieldNames():
+        raise UsageError(f"column '{REASON}' is what a dead-letter table adds", hint="rename it, or onBadRecord = fail")
     parser = make_parser(options)
     wanted = stored_columns(options, stored, parser)
     named = partition_columns(options.partition_by, stored)

@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.types import (
     ArrayType,
@@ -64,12 +64,12 @@ class AvroBodies:
         import fastavro
 
         try:
-            parsed: dict[str, Any] = dict(fastavro.parse_schema(json.loads(_text(schema))))  # type: ignore[arg-type]
+            parsed = cast("Any", fastavro.parse_schema(json.loads(_text(schema))))
         except (ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException) as error:
             raise UsageError(
                 f"option 'avroSchema' holds no Avro schema: {short(error)}", hint="the writers' schema, a record"
             ) from error
-        if parsed.get("type") != "record":
+        if not isinstance(parsed, dict) or parsed.get("type") != "record":
             raise UsageError("option 'avroSchema' is no record", hint="a body becomes columns: its schema is a record")
         self._schema = parsed
         self._read = fastavro.schemaless_reader
@@ -87,7 +87,7 @@ class AvroBodies:
         for number, body in enumerate(bodies):
             stream = io.BytesIO(body or b"")
             try:
-                record = self._read(stream, self._schema, None)
+                record: Any = self._read(stream, self._schema, None)
                 if stream.tell() != len(body or b""):
                     raise ValueError(f"{len(body or b'') - stream.tell()} bytes are left over")
                 rows.append([_cell(record[name]) for name in self._names])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -90,9 +90,7 @@ class DeltaLakeTable:
             live = {file.name for file in self._files(table)}
             if any(old.name not in live for old in olds):
                 return False
-            actions: list[Any] = [
-                RemoveAction(quote(old.name), changes, now, old.bytes, dict(old.partition)) for old in olds
-            ]
+            actions: list[Any] = [RemoveAction(old.name, changes, now, old.bytes, dict(old.partition)) for old in olds]
             actions += [_add(self.path, file, changes=changes) for file in news]
             properties = CommitProperties(
                 custom_metadata={_NOTE: json.dumps({"operation": operation})}, max_commit_retries=0
@@ -153,12 +151,12 @@ class DeltaLakeTable:
         for row in _rows(table):
             values = row.get("partition") or {}
             partition = tuple((name, _text(values.get(name))) for name in columns)
-            found.append(DataFile(unquote(row["path"]), partition, row["num_records"] or 0, row["size_bytes"]))
+            found.append(DataFile(row["path"], partition, row["num_records"] or 0, row["size_bytes"]))
         return found
 
     def read_path(self, file: DataFile) -> Path:
         """Under the table's folder."""
-        return self.path / file.name
+        return self.path / unquote(file.name)
 
     def history(self, limit: int) -> list[Committed]:
         """Commits with our notes, and those of others."""
@@ -191,7 +189,7 @@ class DeltaLakeTable:
         table = self._load()
         if table is None:
             return [path for path in self.path.rglob("*.parquet") if NAME_PATTERN.fullmatch(path.name)]
-        named = {file.name for file in self._files(table)}
+        named = {unquote(file.name) for file in self._files(table)}
         named |= {unquote(path) for path in table.vacuum(0, dry_run=True, enforce_retention_duration=False)}
         found = ((path, path.relative_to(self.path)) for path in self.path.rglob("*.parquet"))
         return [
@@ -209,7 +207,7 @@ class DeltaLakeTable:
 
 
 def _relative(file: str, partition: Partition) -> str:
-    # The folder is for people: Delta takes the values from its log. What the escaped names have is plain in a URI.
+    # The folder is for people: Delta takes the values from its log. No character is left that a URI would escape.
     return str(partition_folder(partition) / file).replace("%", "_")
 
 
@@ -223,7 +221,7 @@ def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:
         )
     now = time.time_ns() // 1_000_000
     stats = json.dumps({"numRecords": file.rows})
-    return AddAction(quote(relative, safe="/=-_.~"), file.bytes, dict(file.partition), now, changes, stats)
+    return AddAction(relative, file.bytes, dict(file.partition), now, changes, stats)
 
 
 def _rows(table: DeltaTable) -> list[dict[str, Any]]:

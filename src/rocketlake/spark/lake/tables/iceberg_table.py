@@ -10,7 +10,7 @@ lost against another one; here the batch must be looked up again first, so its r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableA
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import Table
+from pyiceberg.types import DateType
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
@@ -174,8 +175,8 @@ class IcebergLakeTable:
         table = self._load()
         if table is None:
             return []
-        names = [field.name for field in table.spec().fields]
-        return [_data_file(task.file, names) for task in table.scan().plan_files()]
+        kinds = [(field.name, table.schema().find_type(field.source_id)) for field in table.spec().fields]
+        return [_data_file(task.file, kinds) for task in table.scan().plan_files()]
 
     def read_path(self, file: DataFile) -> Path:
         """The path in the snapshot."""
@@ -243,18 +244,19 @@ def _named(table: Table, snapshots: Sequence[Any]) -> set[str]:
     return places
 
 
-def _data_file(file: IcebergFile, names: Sequence[str]) -> DataFile:
-    values = [file.partition[place] for place in range(len(names))]
-    partition = tuple(
-        (name, None if value is None else _text(value)) for name, value in zip(names, values, strict=True)
-    )
+def _data_file(file: IcebergFile, kinds: Sequence[tuple[str, Any]]) -> DataFile:
+    partition = tuple((name, _text(file.partition[place], kind)) for place, (name, kind) in enumerate(kinds))
     return DataFile(file.file_path, partition, file.record_count, file.file_size_in_bytes)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, kind: Any) -> str | None:
+    if value is None:
+        return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    return None if value is None else str(value)
+    if isinstance(kind, DateType) and isinstance(value, int):
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    return str(value)
 
 
 def _uri(path: Path) -> str:

@@ -1,0 +1,191 @@
+"""`rocketlake lake create | info | history | compact | expire | clean`.
+
+Owns        options and output of these commands.
+Must not know   how a table is changed (spark/lake/maintenance.py).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rocketlake.cli.output import show_table, show_time
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Look after lake tables, beside a running stream or without one.")
+
+Table = Annotated[Path, typer.Argument(help="Folder of the table.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+_AGE = re.compile(r"(\d{1,6})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _age(text: str) -> int:
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"'{text}'; a number and s, m, h or d: 90s, 12h, 7d")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def _folder(table: Path) -> Path:
+    return table.expanduser().absolute()
+
+
+def _say(line: str) -> None:
+    typer.echo("  " + line)
+
+
+@app.command()
+def create(
+    table: Table,
+    table_format: Annotated[str, typer.Option("--format", "-f", help="parquet, delta or iceberg.")] = "parquet",
+    columns: Annotated[
+        str, typer.Option(help="Fields of JSON bodies as columns, `id bigint, price double`; none: the raw body.")
+    ] = "",
+    partition_by: Annotated[str, typer.Option(help="Partition columns, comma separated, or none.")] = "storeDay",
+) -> None:
+    """Describe a table before a stream writes to it; the stream must then agree."""
+    from rocketlake.spark.lake.bodies.make_parser import make_parser
+    from rocketlake.spark.lake.description import Descriptions
+    from rocketlake.spark.lake.options import parse_options
+    from rocketlake.spark.lake.table_sink import describe
+    from rocketlake.spark.schema import full_schema
+
+    path = _folder(table)
+    given = {"path": str(path), "tableFormat": table_format, "partitionBy": partition_by}
+    if columns:
+        given |= {"bodyFormat": "json", "bodySchema": columns}
+    options = parse_options(given, streaming=True)
+    known = Descriptions(path).latest()
+    made = describe(options, path, full_schema(), make_parser(options), dead_letters=False)
+    what = "made" if known is None else "there already" if made == known else "extended"
+    typer.echo(f"{made.table_format} table {path}: {what}, {len(made.schema.fields)} columns")
+
+
+@app.command()
+def info(
+    table: Table,
+    ddl: Annotated[bool, typer.Option("--ddl", help="Only the columns, for spark.read.schema(...).")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Only the next offsets, as JSON for startingOffsets.")
+    ] = False,
+) -> None:
+    """Show what a table holds: columns, files, rows, how far each queue is in it."""
+    import json
+    import statistics
+
+    from rocketlake.spark.lake.maintenance import open_described
+    from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
+
+    path = _folder(table)
+    found, description = open_described(path)
+    if ddl:
+        typer.echo(", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in description.schema.fields))
+        return
+    ends: OffsetRanges = {}
+    for commit in found.history(1 << 30):
+        merge(ends, commit.offsets)
+    if offsets:
+        plain = {t: {b: {q: end for q, (_, end) in qs.items()} for b, qs in bs.items()} for t, bs in ends.items()}
+        typer.echo(json.dumps(plain, sort_keys=True))
+        return
+    files = found.files()
+    median = statistics.median(file.bytes for file in files) if files else 0
+    typer.echo(f"{description.table_format} table of {description.kind}, {path}")
+    typer.echo(f"  partition columns  {', '.join(description.partition_by) or 'none'}")
+    typer.echo(f"  columns            {len(description.schema.fields)} (--ddl shows them)")
+    typer.echo(f"  rows               {sum(file.rows for file in files):,}")
+    typer.echo(
+        f"  files              {len(files):,} in {len({file.partition for file in files}):,} partitions, "
+        f"{sum(file.bytes for file in files) / 1e6:,.1f} MB, median {median / 1e6:,.2f} MB"
+    )
+    if ends:
+        rows = [(t, b, int(q), end) for t, bs in ends.items() for b, qs in bs.items() for q, (_, end) in qs.items()]
+        show_table(("topic", "broker", "queue", "next offset"), sorted(rows))
+
+
+@app.command()
+def history(table: Table, limit: Annotated[int, typer.Option(min=1, help="Newest commits only.")] = 20) -> None:
+    """Show the commits of a table, newest first."""
+    from rocketlake.spark.lake.maintenance import open_described
+
+    found, _ = open_described(_folder(table))
+    commits = found.history(limit)
+    show_table(
+        ("version", "time", "operation", "rows", "files", "batch", "query"),
+        [
+            (c.version, show_time(c.ms), c.operation, c.rows, c.files, c.batch if c.query else "-", c.query or "-")
+            for c in commits
+        ],
+    )
+
+
+@app.command()
+def compact(
+    table: Table,
+    target_mb: Annotated[int, typer.Option("--target-mb", min=1, max=100_000, help="Wanted size of a file.")] = 128,
+    dry_run: DryRun = False,
+) -> None:
+    """Put small files together, partition by partition. A running stream is not disturbed."""
+    from rocketlake.spark.lake.maintenance import compact as compact_table
+
+    done = compact_table(_folder(table), target_mb << 20, dry_run=dry_run, progress=_say)
+    typer.echo(
+        f"{'would be done' if dry_run else 'done'}: {done.rewrites} rewrites, {done.files_before:,} files before, "
+        f"{done.files_after:,} after, median {done.median_bytes / 1e6:,.2f} MB"
+        + (f"; {done.lost_races} left because of others" if done.lost_races else "")
+    )
+
+
+@app.command()
+def expire(
+    table: Table,
+    rows: Annotated[
+        int | None, typer.Option("--rows-older-than-days", min=1, help="Drop partitions of storeDay older than this.")
+    ] = None,
+    keep_history: Annotated[str, typer.Option(help="Commits to remember: 12h, 7d.")] = "7d",
+    dry_run: DryRun = False,
+) -> None:
+    """Drop old rows by the day, then forget old commits and the files only they need."""
+    import datetime
+
+    from rocketlake.spark.lake.maintenance import drop_days_before, open_described
+
+    path, age = _folder(table), _age(keep_history)
+    would = "would be " if dry_run else ""
+    if rows is not None:
+        today = datetime.datetime.now(datetime.UTC).date()
+        gone = drop_days_before(path, today - datetime.timedelta(days=rows), dry_run=dry_run, progress=_say)
+        typer.echo(f"{gone:,} rows {would}dropped")
+    found, _ = open_described(path)
+    count = found.expire(int((time.time() - age) * 1000), dry_run=dry_run, progress=_say)
+    typer.echo(f"{count:,} old files or log entries {would}deleted")
+
+
+@app.command()
+def clean(
+    table: Table,
+    grace: Annotated[str, typer.Option(help="Younger files are left alone; longer than any batch: 1h, 1d.")] = "1d",
+    abandoned: Annotated[
+        bool, typer.Option("--abandoned", help="Also files of batches that were never decided: no driver is running.")
+    ] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete files that failed tasks and lost races left behind; finish what a killed writer left half moved."""
+    from rocketlake.spark.lake.maintenance import clean as clean_table
+
+    count = clean_table(
+        _folder(table),
+        grace_seconds=_age(grace),
+        abandoned=abandoned,
+        dry_run=dry_run,
+        now=time.time(),
+        progress=_say,
+    )
+    typer.echo(f"{count:,} files {'would be ' if dry_run else ''}deleted")

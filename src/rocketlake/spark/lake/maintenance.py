@@ -1,0 +1,215 @@
+"""Keeping a table healthy beside a running stream: fewer files, fewer old rows, no orphans.
+
+Owns        which files are rewritten together, which partitions are too old, which files belong to nobody.
+Must not know   a format: each change is one commit of the table, which may lose against a stream and is then left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.spark.lake.description import SIDECAR, Descriptions, TableDescription
+from rocketlake.spark.lake.file_writer import PartitionWriter
+from rocketlake.spark.lake.reader import read_file
+from rocketlake.spark.lake.table_schema import STORE_DAY, arrow
+from rocketlake.spark.lake.tables.open_table import open_table
+from rocketlake.spark.lake.tables.table import NAME, DataFile, LakeTable, Partition, data_file_name
+
+__all__ = ["Compacted", "Rewrite", "clean", "compact", "drop_days_before", "open_described", "plan_compaction"]
+
+Progress = Callable[[str], None]
+
+_COMPACTOR = "compact-"
+_ORPHAN = re.compile(NAME + r"(\.pending)?")
+_FULL_PART = 0.75
+"""A file of this part of the target size is left alone: rewriting it would gain nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Files of one partition that shall become one."""
+
+    partition: Partition
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did."""
+
+    rewrites: int
+    files_before: int
+    files_after: int
+    lost_races: int
+    median_bytes: int
+
+
+def open_described(path: Path) -> tuple[LakeTable, TableDescription]:
+    """A table and what it is. UsageError if there is none."""
+    description = Descriptions(path).latest()
+    if description is None:
+        raise UsageError(f"there is no lake table at {path}", hint="the folder that the stream was given as 'path'")
+    return open_table(path, description.table_format), description
+
+
+def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Rewrite]:
+    """Small files of a partition, put together up to the target size."""
+    by_partition: dict[Partition, list[DataFile]] = {}
+    for file in files:
+        if file.bytes < target_bytes * _FULL_PART:
+            by_partition.setdefault(file.partition, []).append(file)
+    for partition, small in sorted(by_partition.items(), key=lambda item: str(item[0])):
+        group: list[DataFile] = []
+        for file in sorted(small, key=lambda file: file.name):
+            if group and sum(each.bytes for each in group) + file.bytes > target_bytes:
+                if len(group) > 1:
+                    yield Rewrite(partition, tuple(group))
+                group = []
+            group.append(file)
+        if len(group) > 1:
+            yield Rewrite(partition, tuple(group))
+
+
+def compact(path: Path, target_bytes: int, *, dry_run: bool, progress: Progress) -> Compacted:
+    """Rewrite small files; each rewrite is a commit of its own."""
+    table, description = open_described(path)
+    table.recover()
+    before = table.files()
+    done = lost = 0
+    for rewrite in plan_compaction(before, target_bytes):
+        progress(f"{_named(rewrite.partition)}: {len(rewrite.files)} files, {_mb(rewrite.files)} MB -> 1")
+        if dry_run:
+            continue
+        if _rewrite(table, description, rewrite):
+            done += 1
+        else:
+            lost += 1
+            progress(f"{_named(rewrite.partition)}: changed meanwhile, left as it is")
+    after = table.files()
+    median = int(statistics.median(file.bytes for file in after)) if after else 0
+    return Compacted(done, len(before), len(after), lost, median)
+
+
+def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) -> bool:
+    whole = arrow(description.schema)
+    left_out = () if description.table_format == "iceberg" else description.partition_by
+    schema = pa.schema([field for field in whole if field.name not in left_out])
+    attempt = uuid4().hex
+    places: list[Path] = []
+
+    def place() -> tuple[str, Path]:
+        name = data_file_name(_COMPACTOR + attempt, 0, attempt, len(places))
+        places.append(table.file_path(name, rewrite.partition))
+        return name, places[-1]
+
+    writer = PartitionWriter(rewrite.partition, schema, place, "zstd", 1 << 62)
+    try:
+        for file in rewrite.files:
+            for batch in read_file(str(table.read_path(file)), file, whole):
+                writer.add(batch.select(schema.names))
+        new = writer.close()
+        _check_rows(table.path, rewrite, new)
+    except (OSError, StoreError) as error:
+        _discard(places)
+        if isinstance(error, FileNotFoundError):
+            return False  # rewritten by somebody else while we read
+        raise
+    # From here on an error may come after the decision: then the files stay, and `clean` looks at them again.
+    if table.exchange(rewrite.files, new, description, "replace"):
+        return True
+    _discard(places)
+    return False
+
+
+def _check_rows(path: Path, rewrite: Rewrite, new: Sequence[DataFile]) -> None:
+    before, after = sum(file.rows for file in rewrite.files), sum(file.rows for file in new)
+    if before != after:
+        raise StoreError(
+            f"{len(rewrite.files)} files have {after} rows, the table says {before}",
+            path=str(path),
+            hint="nothing was changed; was a file replaced by hand?",
+        )
+
+
+def _discard(places: Sequence[Path]) -> None:
+    for each in places:
+        each.unlink(missing_ok=True)
+
+
+def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress: Progress) -> int:
+    """Take out the partitions of the days before this one; returns the number of rows."""
+    table, description = open_described(path)
+    if STORE_DAY not in description.partition_by:
+        raise UsageError(
+            f"the table at {path} is not partitioned by {STORE_DAY}, so its old rows cannot be dropped by the day",
+            hint="partition columns: " + (", ".join(description.partition_by) or "none"),
+        )
+    table.recover()
+    while True:
+        old: dict[Partition, list[DataFile]] = {}
+        for file in table.files():
+            value = dict(file.partition).get(STORE_DAY)
+            if value is not None and datetime.date.fromisoformat(value) < day:
+                old.setdefault(file.partition, []).append(file)
+        for partition, files in sorted(old.items(), key=lambda item: str(item[0])):
+            progress(
+                f"{_named(partition)}: {len(files)} files, {sum(file.rows for file in files):,} rows, {_mb(files)} MB"
+            )
+        gone = [file for files in old.values() for file in files]
+        if dry_run or not gone or table.exchange(gone, [], description, "delete"):
+            return sum(file.rows for file in gone)
+
+
+def clean(path: Path, *, grace_seconds: int, abandoned: bool, dry_run: bool, now: float, progress: Progress) -> int:
+    """Delete files that no commit names, older than the grace, of decided batches (`abandoned`: of all).
+
+    A batch that is not decided may be about to be committed. Once its driver is gone its files are never used again:
+    the next driver's tasks write their own.
+    """
+    table, _ = open_described(path)
+    if not dry_run:
+        table.recover()
+    deleted = 0
+    for orphan in [*table.orphans(), *_half_made(path)]:
+        match = _ORPHAN.fullmatch(orphan.name)
+        try:
+            seconds = now - orphan.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        if seconds < grace_seconds:
+            continue
+        if match and not abandoned and not _decided(table, match["query"], int(match["batch"])):
+            progress(f"kept, its batch is not decided: {orphan}")
+            continue
+        progress(str(orphan))
+        deleted += 1
+        if not dry_run:
+            orphan.unlink(missing_ok=True)
+    return deleted
+
+
+def _decided(table: LakeTable, query: str, batch: int) -> bool:
+    last = table.last_batch(query)
+    return query.startswith(_COMPACTOR) or (last is not None and last >= batch)
+
+
+def _half_made(path: Path) -> list[Path]:
+    # What put_if_absent leaves when it is killed before it gives the file its name.
+    return [file for folder in ("log", "description") for file in (path / SIDECAR / folder).glob(".*")]
+
+
+def _named(partition: Partition) -> str:
+    return "/".join(f"{name}={value}" for name, value in partition) or "table"
+
+
+def _mb(files: Sequence[DataFile]) -> str:
+    return f"{sum(file.bytes for file in files) / 1e6:,.1f}"

@@ -1,0 +1,214 @@
+"""Compaction, expiry and cleaning change nothing that a reader may miss, and give way to a stream."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake.base.crash_point import struck_by
+from rocketlake.base.errors import UsageError
+from rocketlake.cli.main import app
+from rocketlake.spark.lake.maintenance import clean, compact, drop_days_before, open_described, plan_compaction
+from rocketlake.spark.lake.tables.table import DataFile
+from rocketlake.spark.schema import COLUMNS
+from tests.unit.spark.lake.conftest import DAY, Killed, Query, message, places, table_rows
+
+FORMATS = ["parquet", "delta", "iceberg"]
+MB = 1 << 20
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def fill(folder: Path, table_format: str, batches: int = 4, **options: str) -> tuple[Query, list[dict[str, Any]]]:
+    query = Query(folder, tableFormat=table_format, **options)
+    sent = [message(offset, tags="ABC"[offset % 3]) for offset in range(batches * 9)]
+    for number in range(batches):
+        query.run(sent[number * 9 : number * 9 + 9])
+    return query, sent
+
+
+def clean_now(folder: Path, **options: Any) -> int:
+    return clean(folder, **{"grace_seconds": 0, "abandoned": False, "dry_run": False, "now": time.time() + 60,
+                            "progress": silent} | options)  # fmt: skip
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_compaction_leaves_one_file_a_partition_and_all_rows(tmp_path: Path, table_format: str) -> None:
+    query, sent = fill(tmp_path / "t", table_format, partitionBy="storeDay,tags")
+    said: list[str] = []
+    planned = compact(tmp_path / "t", 128 * MB, dry_run=True, progress=said.append)
+    assert (planned.rewrites, planned.files_after, len(said)) == (0, 12, 3)
+    done = compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+    assert (done.rewrites, done.files_before, done.files_after) == (3, 12, 3)
+    assert places(table_rows(tmp_path / "t")) == places(sent)
+    if table_format == "parquet":
+        assert ds.dataset(tmp_path / "t").count_rows() == len(sent)
+    query.run([message(1000)])
+    assert len(table_rows(tmp_path / "t")) == len(sent) + 1
+    assert compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent).rewrites == 1
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_stream_may_commit_while_files_are_rewritten(tmp_path: Path, table_format: str) -> None:
+    query, sent = fill(tmp_path / "t", table_format)
+    late = [message(100), message(101)]
+    passed: list[str] = []
+
+    def commit_meanwhile(point: str) -> None:
+        if point == "lake.mid_write" and not passed:
+            passed.append(point)
+            query.run(late)
+
+    with struck_by(commit_meanwhile):
+        done = compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+    assert (done.rewrites, done.files_after, done.lost_races) == (1, 2, 0)
+    assert places(table_rows(tmp_path / "t")) == places(sent + late)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_of_two_compactions_one_gives_way(tmp_path: Path, table_format: str) -> None:
+    _, sent = fill(tmp_path / "t", table_format)
+    passed: list[str] = []
+
+    def compact_meanwhile(point: str) -> None:
+        if point == "lake.mid_write" and not passed:
+            passed.append(point)
+            compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+
+    with struck_by(compact_meanwhile):
+        done = compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+    assert (done.rewrites, done.lost_races) == (0, 1)
+    assert places(table_rows(tmp_path / "t")) == places(sent)
+    if table_format == "parquet":
+        assert ds.dataset(tmp_path / "t").count_rows() == len(sent)
+
+
+@pytest.mark.parametrize("point", ["lake.mid_write", "lake.after_entry", "lake.mid_moves"])
+def test_a_compaction_that_is_killed_is_finished_or_forgotten(tmp_path: Path, point: str) -> None:
+    query, sent = fill(tmp_path / "t", "parquet")
+
+    def strike(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with pytest.raises(Killed), struck_by(strike):
+        compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+    assert places(table_rows(tmp_path / "t")) == places(sent)
+    clean_now(tmp_path / "t")
+    assert ds.dataset(tmp_path / "t").count_rows() == len(sent)
+    query.run([message(100)])
+    assert ds.dataset(tmp_path / "t").count_rows() == len(sent) + 1
+
+
+def test_a_plan_fills_files_up_to_the_target_and_leaves_full_ones() -> None:
+    sizes = [30, 30, 30, 90, 30, 30, 10]
+    files = [DataFile(f"{n}", (("day", "1"),), 1, size) for n, size in enumerate(sizes)]
+    files.append(DataFile("other", (("day", "2"),), 1, 5))
+    plan = [[file.bytes for file in rewrite.files] for rewrite in plan_compaction(files, 100)]
+    assert plan == [[30, 30, 30], [30, 30, 10]]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_old_days_are_dropped_whole(tmp_path: Path, table_format: str) -> None:
+    query = Query(tmp_path / "t", tableFormat=table_format)
+    days = [message(n, storeTimestamp=DAY - datetime.timedelta(days=n)) for n in range(5)]
+    query.run(days)
+    limit = DAY.date() - datetime.timedelta(days=2)
+    assert drop_days_before(tmp_path / "t", limit, dry_run=True, progress=silent) == 2
+    assert len(table_rows(tmp_path / "t")) == 5
+    assert drop_days_before(tmp_path / "t", limit, dry_run=False, progress=silent) == 2
+    assert places(table_rows(tmp_path / "t")) == places(days[:3])
+    if table_format == "parquet":
+        assert len(list((tmp_path / "t").glob("storeDay=*"))) == 3
+    query.run([message(9)])
+    assert len(table_rows(tmp_path / "t")) == 4
+
+
+def test_a_table_without_days_drops_none(tmp_path: Path) -> None:
+    fill(tmp_path / "t", "parquet", partitionBy="tags")
+    with pytest.raises(UsageError, match="not partitioned by storeDay"):
+        drop_days_before(tmp_path / "t", DAY.date(), dry_run=False, progress=silent)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_history_is_forgotten_but_not_what_a_replay_needs(tmp_path: Path, table_format: str) -> None:
+    query, sent = fill(tmp_path / "t", table_format)
+    compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+    table, _ = open_described(tmp_path / "t")
+    table.expire(int(time.time() * 1000) + 60_000, dry_run=False, progress=silent)
+    on_disk = [path for path in (tmp_path / "t").rglob("b0*.parquet") if "_rocketlake" not in path.parts]
+    assert len(on_disk) == 1
+    assert places(table_rows(tmp_path / "t")) == places(sent)
+    query.next_batch -= 1
+    query.run(sent[27:])  # Spark was killed between our commit and its own
+    assert places(table_rows(tmp_path / "t")) == places(sent)
+    query.run([message(99)])
+    assert len(table_rows(tmp_path / "t")) == len(sent) + 1
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_orphans_go_when_their_batch_is_decided_and_they_are_old(tmp_path: Path, table_format: str) -> None:
+    query, sent = fill(tmp_path / "t", table_format, batches=1)
+    query.task([message(9)])  # a lost attempt at batch 1
+    messages = [query.task([message(9)])]
+    assert clean_now(tmp_path / "t") == 0
+    query.commit(messages)
+    assert clean_now(tmp_path / "t", grace_seconds=3600) == 0
+    assert clean_now(tmp_path / "t", dry_run=True) == 1
+    assert clean_now(tmp_path / "t") == 1
+    assert clean_now(tmp_path / "t") == 0
+    query.next_batch += 1
+    query.task([message(10)])
+    assert clean_now(tmp_path / "t") == 0
+    assert clean_now(tmp_path / "t", abandoned=True) == 1
+    assert places(table_rows(tmp_path / "t")) == places([*sent, message(9)])
+
+
+def test_cleaning_keeps_what_others_put_there(tmp_path: Path) -> None:
+    fill(tmp_path / "t", "parquet", batches=1)
+    (tmp_path / "t" / "notes.parquet").write_bytes(b"mine")
+    os.utime(tmp_path / "t" / "notes.parquet", (0, 0))
+    (tmp_path / "t" / "_rocketlake" / "log" / ".half").write_bytes(b"")
+    assert clean_now(tmp_path / "t", abandoned=True) == 1
+    assert (tmp_path / "t" / "notes.parquet").exists()
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_the_commands_say_what_they_do(tmp_path: Path, table_format: str) -> None:
+    folder = str(tmp_path / "t")
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, ["lake", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    made = run("create", folder, "--format", table_format, "--columns", "id int, price float")
+    assert f"{table_format} table {folder}: made, {len(COLUMNS) + 2} columns" in made
+    assert "there already" in run("create", folder, "--format", table_format, "--columns", "id int, price float")
+    query = Query(tmp_path / "t", tableFormat=table_format, bodyFormat="json", bodySchema="id int")
+    query.run([message(n, body=b'{"id": 1}') for n in range(5)])
+    query.run([message(n, body=b'{"id": 1}') for n in range(5, 7)])
+    shown = run("info", folder)
+    assert "rows               7" in shown
+    assert [line.split() for line in shown.splitlines()][-1] == ["orders", "broker-a", "0", "7"]
+    assert "`price` double" in run("info", folder, "--ddl")
+    assert run("info", folder, "--offsets").strip() == '{"orders": {"broker-a": {"0": 7}}}'
+    assert run("history", folder).count("append") == 2
+    assert "would be done" in run("compact", folder, "--dry-run")
+    assert "1 rewrites, 2 files before, 1 after" in run("compact", folder)
+    assert "0 rows dropped" in run("expire", folder, "--rows-older-than-days", "36500", "--keep-history", "1h")
+    assert "0 files deleted" in run("clean", folder)
+
+
+def test_a_folder_that_is_no_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no lake table"):
+        CliRunner().invoke(app, ["lake", "info", str(tmp_path)], catch_exceptions=False)
