@@ -103,6 +103,16 @@ def test_what_no_test_wants_is_passed_by(twin, tests):
         both(twin(NAME), WIDE, entries, [(memoryview(data), 0, len(data), None)], match=lambda code: 1 // 0)
 
 
+def test_a_test_of_records_may_end_the_walk(twin):
+    """None: enough for this read; the record is not passed by."""
+    data, entries = log_of([100] * 6)
+    answers = {0: False, 100: True, 200: False, 300: None}
+    tests = {"match_record": lambda record: answers[int.from_bytes(record[28:36], "big")]}
+    trace, pieces = both(twin(NAME), WIDE, entries, [(memoryview(data), 0, len(data), None)], **tests)
+    assert (trace[-1][0], trace[-1][3]) == (3, 1)
+    assert pieces == [data[100:200]]
+
+
 def test_fillers_and_what_is_gone_are_passed_by(twin):
     data, entries = log_of([100] * 4)
     entries = [(0, 0x7FFFFFFF, 0), (0, 0x7FFFFFFF, 0), *entries]

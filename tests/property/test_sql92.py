@@ -19,6 +19,7 @@ WORDS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=40).map(" ".join)))
 def test_any_text_is_read_or_refused_with_a_place_inside_it(text: str) -> None:
     try:
@@ -33,7 +34,7 @@ def test_any_text_is_read_or_refused_with_a_place_inside_it(text: str) -> None:
         assert decide(expression, {}) in range(4)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_laws_of_three_valued_logic(random: Random) -> None:
     """De Morgan for what does not fail; NOT NOT x is x; an expression is what it is in parentheses."""

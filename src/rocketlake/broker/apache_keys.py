@@ -20,7 +20,6 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "authenticationEnabled": ("false",),
     "authorizationEnabled": ("false",),
     "migrateAuthFromV1Enabled": ("false",),
-    "enablePropertyFilter": ("false",),
     "filterSupportRetry": ("false",),
     "enableLmq": ("false",),
     "enableMultiDispatch": ("false",),

@@ -210,10 +210,10 @@ class Broker:
                 self._store_address,
             ),
             send_back=SendBack(config, store, intake, auto_create, groups, stats, self._store_address),
-            pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats),
+            pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
             query=Query(store, topics),
             offset=Offset(store, topics, groups, offsets),
-            client=Client(consumers, producers, groups, topics, auto_create),
+            client=Client(config, consumers, producers, groups, topics, auto_create),
             lock=Lock(self.queue_locks),
             assignment=self._assignment,
             admin_topic=AdminTopic(

@@ -120,6 +120,9 @@ class BrokerConfig:
         1000, java="shortPollingTimeMills", low=1, why="how long a pull waits when longPollingEnable=false"
     )
     lite_pull_enabled: bool = setting(True, java="litePullMessageEnable", why="serve lite pull consumers")
+    property_filter_enabled: bool = setting(
+        False, java="enablePropertyFilter", why="serve SQL92 filters on message properties"
+    )
     notify_consumer_changes: bool = setting(
         True, java="notifyConsumerIdsChangedEnable", why="tell consumers at once when their group changes"
     )
@@ -177,6 +180,7 @@ UPDATABLE = frozenset(
         "long_polling_enabled",
         "short_polling_ms",
         "lite_pull_enabled",
+        "property_filter_enabled",
         "fast_failure",
         "send_age_max_ms",
         "pull_age_max_ms",

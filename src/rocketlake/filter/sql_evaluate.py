@@ -3,7 +3,8 @@
 Owns        the outcome of each condition for one message.
 Must not know   how an expression is written, where properties come from.
 
-A condition becomes a test, an object that is ready to run; tests call each other without looking at types.
+A condition becomes a test, an object that is ready to run; tests call each other without looking at types. A compiled
+twin; see docs/internals/compiled_twins.md.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ Must not know   expressions.
 Source: Java's Integer.valueOf, Long.valueOf, Double.valueOf and Double.compareTo. Two things differ from Python: a
 double may have blanks around it, a suffix ("1.5f") and hexadecimal digits, but no underscore; and NaN is equal to
 itself and above all other numbers, -0.0 below 0.0. Only ASCII digits are read (docs/internals/sql92.md, "Differences").
+
+A compiled twin; see docs/internals/compiled_twins.md.
 """
 
 from __future__ import annotations
@@ -32,19 +34,27 @@ _DOUBLE = re.compile(
 
 def read_integer(text: str, number_max: int) -> int | None:
     """The number, if it is one from -number_max - 1 to number_max."""
-    digits = text[1:] if text.startswith(("-", "+")) else text
+    digits = text
+    is_negative = False
+    if text and text[0] in "+-":
+        is_negative = text[0] == "-"
+        digits = text[1:]
     if not (digits.isdigit() and digits.isascii()):
         return None
     if len(digits) > _LONG_DIGITS:
         digits = digits.lstrip("0") or "0"
         if len(digits) > _LONG_DIGITS:
             return None
-    number = -int(digits) if text.startswith("-") else int(digits)
+    number = int(digits)
+    if is_negative:
+        number = -number
     return number if -number_max - 1 <= number <= number_max else None
 
 
 def read_double(text: str) -> float | None:
     """The number, if it is one; too large a one is infinite."""
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)  # the usual form, without a pattern
     match = _DOUBLE.fullmatch(text)
     if match is None:
         return None

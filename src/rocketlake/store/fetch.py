@@ -23,7 +23,8 @@ from rocketlake.store.selection import Selection
 __all__ = ["Fetch", "MatchRecord", "MatchTag"]
 
 MatchTag = Callable[[int], bool]
-MatchRecord = Callable[[memoryview], bool]
+MatchRecord = Callable[[memoryview], bool | None]
+"""The bytes of a record -> is it wanted? None: no more records in this read; never at the first one it is asked."""
 
 _BYTES_MAX = 128 * 1024 * 1024
 _BYTES_MIN = 100

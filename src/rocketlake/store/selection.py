@@ -75,7 +75,7 @@ class Selection:
         self.count = 0
         self.bytes = 0
         self.is_full = False
-        """The next record would be too much."""
+        """The next record would be too much, or `match_record` has had enough of them."""
         self.is_outside = False
         """The next record lies outside of the window, or in no sure block: at `wanted_offset`, `wanted_size` bytes."""
         self.wanted_offset = 0
@@ -100,7 +100,7 @@ class Selection:
         entries: bytes | bytearray | memoryview,
         at: int,
         match: Callable[[int], bool] | None,
-        match_record: Callable[[memoryview], bool] | None,
+        match_record: Callable[[memoryview], bool | None] | None,
     ) -> int:
         """Walk over `entries` from number `at` on; the number of the entry at which it stopped (`is_...` say why)."""
         return self._walk(entries, at, self._view, match, match_record)
@@ -111,7 +111,7 @@ class Selection:
         number: int,
         data: memoryview,
         match: Callable[[int], bool] | None,
-        match_record: Callable[[memoryview], bool] | None,
+        match_record: Callable[[memoryview], bool | None] | None,
     ) -> int:
         """`data` is the window once more, where the compiled form reads single bytes."""
         count = len(entries) // _ENTRY_BYTES
@@ -136,8 +136,13 @@ class Selection:
             position = offset - self._origin
             if not _is_record(data, position, size, offset):
                 continue  # damaged on disk: one bad record must not spoil the answer
-            if match_record is not None and not match_record(self._view[position : position + size]):
-                continue
+            if match_record is not None:
+                matches = match_record(self._view[position : position + size])
+                if matches is None:
+                    self.is_full = True
+                    return number - 1
+                if not matches:
+                    continue
             if position != self._piece_end:
                 self.end_piece()
                 self._piece_start = position

@@ -45,7 +45,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["brokerRole=SLAVE", "aclEnable=true", "enableDLegerCommitLog=true", "enablePropertyFilter=true"]
+    "line", ["brokerRole=SLAVE", "aclEnable=true", "enableDLegerCommitLog=true", "filterSupportRetry=true"]
 )
 def test_what_we_do_not_have_is_refused_not_ignored(line: str) -> None:
     with pytest.raises(UsageError, match=line.partition("=")[0]):

@@ -8,10 +8,12 @@ Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/intern
 
 from __future__ import annotations
 
-from rocketlake.base.errors import RemoteError
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.property_filter import record_test, unserved
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import retry_topic
@@ -30,12 +32,14 @@ class Client:
 
     def __init__(
         self,
+        config: LiveConfig,
         consumers: ConsumerTable,
         producers: ProducerTable,
         groups: GroupTable,
         topics: TopicTable,
         auto_create: AutoCreate,
     ) -> None:
+        self._config = config
         self._consumers = consumers
         self._producers = producers
         self._groups = groups
@@ -75,13 +79,16 @@ class Client:
 
     def check_config(self, request: Request) -> Reply:
         """Would this subscription work here? Tags always do."""
-        subscription = ClientConfigCheck.decode(request.body).subscription
-        if not subscription.to_model().is_tag_type:
-            raise RemoteError(
-                f"The broker does not support consumer to filter message by {subscription.expression_type}",
-                code=ResponseCode.SYSTEM_ERROR,
-                hint="subscribe by tags",
-            )
+        subscription = ClientConfigCheck.decode(request.body).subscription.to_model()
+        reason = unserved(subscription, enabled=self._config.now.property_filter_enabled)
+        if reason:
+            hint = "set enablePropertyFilter=true at the broker, or subscribe by tags"
+            raise RemoteError(reason, code=ResponseCode.SYSTEM_ERROR, hint=hint)
+        if not subscription.is_tag_type:
+            try:
+                record_test(subscription.expression)
+            except UsageError as error:
+                raise RemoteError(str(error), code=ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
         return Reply()
 
     def _note_consumer(self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry) -> bool:

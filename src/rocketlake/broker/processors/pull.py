@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.property_filter import Arrivals, read_tested, record_test, unserved
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.filter.tag import tag_matcher
+from rocketlake.filter.tag import TagTest, tag_matcher
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
@@ -89,6 +91,7 @@ class Pull:
         offsets: OffsetTable,
         hold: PullHold,
         stats: BrokerStats,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._store = store
@@ -98,6 +101,7 @@ class Pull:
         self._offsets = offsets
         self._hold = hold
         self._stats = stats
+        self._clock = clock
         self._loading = 0
 
     def pull(self, request: Request) -> Reply | Held:
@@ -136,6 +140,8 @@ class Pull:
             subscription = self._find_subscription(pull, group)
         except _Refused:
             return None
+        if not subscription.is_tag_type:
+            return None  # if nothing matches, `pull` would test the same records again
         result = self._read(pull, subscription, wait=False)
         if result.status is not GetStatus.FOUND or result.bytes > _RUN_BYTES_MAX:
             return None
@@ -179,11 +185,20 @@ class Pull:
         else:
             subscription = self._known_subscription(header, group)
         if not subscription.is_tag_type:
-            raise _Refused(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {subscription.expression_type}",
-            )
+            self._check_filter(subscription, in_request=bool(header.sys_flag & PULL_SUBSCRIPTION))
         return subscription
+
+    def _check_filter(self, subscription: Subscription, *, in_request: bool) -> None:
+        reason = unserved(subscription, enabled=self._config.now.property_filter_enabled)
+        if reason:
+            raise _Refused(ResponseCode.SYSTEM_ERROR, reason)
+        try:
+            record_test(subscription.expression)
+        except UsageError as error:
+            code, why = ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+            if not in_request:
+                code, why = ResponseCode.FILTER_DATA_NOT_EXIST, "the broker's consumer filter data is not exist"
+            raise _Refused(code, f"{why}: {error}") from None
 
     @staticmethod
     def _parse_expression(header: _Asked) -> Subscription:
@@ -231,11 +246,15 @@ class Pull:
                 max_offset=self._store.max_offset(name, queue_id),
             )
         bytes_max = _BYTES_MAX if header.max_msg_bytes is None else header.max_msg_bytes
+        messages_max = min(header.max_msg_nums, _MESSAGES_MAX)
+        if not subscription.is_tag_type:
+            asked = (name, queue_id, header.queue_offset, messages_max, bytes_max)
+            return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=wait)
         return self._store.get(
             name,
             queue_id,
             header.queue_offset,
-            min(header.max_msg_nums, _MESSAGES_MAX),
+            messages_max,
             bytes_max,
             match=tag_matcher(subscription),
             wait=wait,
@@ -293,13 +312,19 @@ class Pull:
             HeldPull(
                 (header.topic, header.queue_id),
                 header.queue_offset,
-                tag_matcher(subscription),
+                self._wake_test(header, subscription),
                 request.link,
                 lambda: self._serve_again(request, header),
             ),
             hold_ms,
         )
         return HELD
+
+    def _wake_test(self, header: PullHeader, subscription: Subscription) -> TagTest | None:
+        if subscription.is_tag_type:
+            return tag_matcher(subscription)
+        test = record_test(subscription.expression)
+        return Arrivals(self._store, self._clock, header.topic, header.queue_id, header.queue_offset, test).is_wanted
 
 
 def reply_of(code: int, result: GetResult, topic_sys_flag: int, group_sys_flag: int) -> Reply:

@@ -1,4 +1,4 @@
-"""HEART_BEAT, UNREGISTER_CLIENT, members of a group, queue locks.
+"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, members of a group, queue locks.
 
 Owns        these requests.
 Must not know   when they are sent.
@@ -10,9 +10,16 @@ from collections.abc import Collection, Iterable
 
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import Subscription
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.client import GroupMembers
-from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry
+from rocketlake.protocol.bodies.heartbeat import (
+    ClientConfigCheck,
+    ConsumerEntry,
+    Heartbeat,
+    ProducerEntry,
+    SubscriptionEntry,
+)
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
@@ -45,6 +52,20 @@ async def unregister(
     """Leave a group now, rather than when the broker misses the heartbeats."""
     header = UnregisterClientHeader(client_id=client_id, producer_group=producer_group, consumer_group=consumer_group)
     await ask(net, address, Command.request(RequestCode.UNREGISTER_CLIENT, header), timeout_ms)
+
+
+async def check_config(
+    net: NetClient,
+    address: str,
+    client_id: str,
+    group: str,
+    subscription: Subscription,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+) -> None:
+    """Raises RemoteError if the broker would not serve this subscription."""
+    entry = SubscriptionEntry.from_model(subscription)
+    body = ClientConfigCheck(client_id=client_id, group=group, subscription=entry).encode()
+    await ask(net, address, Command.request(RequestCode.CHECK_CLIENT_CONFIG, body=body), timeout_ms)
 
 
 async def members(net: NetClient, address: str, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[str]:

@@ -29,6 +29,7 @@ from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import TAG
 
 Settle = asyncio.Future[ConsumeResult | None]
 
@@ -36,7 +37,8 @@ Settle = asyncio.Future[ConsumeResult | None]
 class Consumer:
     """`async with Consumer("group", "topic", namesrv=...) as consumer: async for message in consumer: ...`.
 
-    `expression` filters by tags; `topics` (topic -> expression) subscribes to several; `orderly` keeps queues' order.
+    `expression` filters by tags, or by properties with `expression_type` "SQL92"; `topics` (topic -> expression)
+    subscribes to several; `orderly` keeps queues' order.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Consumer:
         group: str,
         topic: str | None = None,
         expression: str = "*",
+        expression_type: str = TAG,
         *,
         topics: Mapping[str, str] | None = None,
         namesrv: str | None = None,
@@ -82,7 +85,7 @@ class Consumer:
             clock=clock,
         )
         for each, filter_expression in subscriptions.items():
-            self._push.subscribe(each, filter_expression)
+            self._push.subscribe(each, filter_expression, expression_type)
         self.group = group
         self._handed: asyncio.Queue[tuple[StoredMessage, Settle] | None] = asyncio.Queue()
         self._unsettled: set[Settle] = set()

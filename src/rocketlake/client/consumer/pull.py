@@ -21,6 +21,7 @@ from rocketlake.client.alarm import Alarm
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.fetch import Fetch
+from rocketlake.client.consumer.filters import check_filters, subscription_of
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.membership import ConsumeType, Membership
 from rocketlake.client.consumer.offset_store import RemoteOffsets
@@ -32,7 +33,7 @@ from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import Subscription, parse_subscription
+from rocketlake.model.subscription import TAG, Subscription
 
 log = get_logger(__name__)
 POLL_TIMEOUT_MS = 5000
@@ -104,12 +105,12 @@ class PullConsumer(Service):
 
     # which queues
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
-        """Share the topic's queues with the other members of the group, filtered by tags."""
+    def subscribe(self, topic: str, expression: str = "*", expression_type: str = TAG) -> None:
+        """Share the topic's queues with the group, filtered by tags or, with type `"SQL92"`, by properties."""
         if self._assigned is not None:
             raise UsageError("subscribe() after assign()", where=self.name, hint="use one of them")
         names.check_topic(topic)
-        self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
         self._rebalance.topics.add(topic)
         if self.is_running:
             self.instance.heartbeat_soon()
@@ -121,15 +122,16 @@ class PullConsumer(Service):
         self._rebalance.topics.discard(topic)
         self._rebalance.soon()
 
-    def assign(self, queues: Collection[MessageQueue], expression: str = "*") -> None:
+    def assign(self, queues: Collection[MessageQueue], expression: str = "*", expression_type: str = TAG) -> None:
         """Read exactly these queues, whatever other members do; takes effect with the next poll or seek."""
         if self._assigned is None and self._subscriptions:
             raise UsageError("assign() after subscribe()", where=self.name, hint="use one of them")
+        now, topics = self._clock.now_ms(), {queue.topic for queue in queues}
+        subscriptions = {topic: subscription_of(topic, expression, expression_type, now) for topic in topics}
         self._assigned = frozenset(queues)
         self._rebalance.is_paused = True
         self._subscriptions.clear()
-        for topic in {queue.topic for queue in queues}:
-            self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
+        self._subscriptions.update(subscriptions)
 
     async def _follow_assignment(self) -> None:
         self._must_run()
@@ -174,6 +176,7 @@ class PullConsumer(Service):
         for topic in sorted(self._subscriptions):
             if not await self.instance.refresh_route(topic):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
+        await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
         self.spawn("rebalance", self._rebalance.run())
 

@@ -21,6 +21,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
+from rocketlake.client.consumer.filters import check_filters, subscription_of
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.held_queues import HeldQueues
 from rocketlake.client.consumer.listener import Listener, ListenerCall
@@ -37,7 +38,7 @@ from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import Subscription, parse_subscription
+from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.protocol.bodies.client import ConsumeDirectlyResult
 
 log = get_logger(__name__)
@@ -102,10 +103,13 @@ class PushConsumer(Service):
 
     # subscriptions
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
-        """Read a topic, filtered by tags (`"TagA || TagB"`, `"*"` for all). May be called while running."""
+    def subscribe(self, topic: str, expression: str = "*", expression_type: str = TAG) -> None:
+        """Read a topic, filtered by tags (`"TagA || TagB"`, `"*"` for all) or, with type `"SQL92"`, by properties.
+
+        May be called while running.
+        """
         names.check_topic(topic)
-        self._subscriptions[topic] = parse_subscription(topic, expression, version=self._clock.now_ms())
+        self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
         if self.is_running:
             self._rebalance.topics.add(topic)
             self.instance.heartbeat_soon()
@@ -223,6 +227,7 @@ class PushConsumer(Service):
         for topic in sorted(self._subscriptions):
             if not await self.instance.refresh_route(topic) and not topic.startswith(names.RETRY_PREFIX):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
+        await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
 
     async def stop(self) -> None:
