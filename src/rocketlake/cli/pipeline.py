@@ -45,12 +45,15 @@ def run(
     """Run a pipeline until Ctrl-C, one streaming query per route."""
     from rich.console import Console
 
-    from rocketlake.spark.pipeline.runner import PipelineRun
+    from rocketlake.spark.pipeline.environment import Environment
+    from rocketlake.spark.pipeline.runner import PipelineRun, loss_tables
     from rocketlake.spark.progress.listener import LagListener
     from rocketlake.spark.progress.terminal import ProgressView
 
     pipeline = _read(file)
-    with _stopping_signals(), _session(pipeline, master) as spark, LagListener(metrics_port=metrics_port) as listener:
+    losses = loss_tables(pipeline, Environment())
+    listening = LagListener(metrics_port=metrics_port, loss_tables=losses)
+    with _stopping_signals(), _session(pipeline, master) as spark, listening as listener:
         spark.streams.addListener(listener)
         work = PipelineRun(spark, pipeline)
         if listener.metrics_address:

@@ -16,7 +16,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.spark.pipeline.bodies import MESSAGE_COLUMNS, POSITION
 from rocketlake.spark.pipeline.environment import references
 from rocketlake.spark.pipeline.model import BAD_ROWS, Options, Pipeline, Route, Sink
-from rocketlake.spark.schema import COLUMNS
+from rocketlake.spark.schema import chosen_schema
 
 __all__ = ["export_project", "field_names", "project_files", "streamed"]
 
@@ -157,8 +157,8 @@ def _source(pipeline: Pipeline) -> str:
 
 
 def _message_columns(options: Options) -> list[str]:
-    names = list(COLUMNS)
-    if options.text("includeProperties").lower() == "false":
+    names = chosen_schema(options.text("columns") or "full").fieldNames()
+    if "properties" in names and options.text("includeProperties").lower() == "false":
         names.remove("properties")
     return names
 

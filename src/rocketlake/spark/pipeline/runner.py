@@ -20,7 +20,7 @@ from rocketlake.spark.pipeline.environment import Environment
 from rocketlake.spark.pipeline.model import Pipeline
 from rocketlake.spark.pipeline.spark_errors import cause
 
-__all__ = ["PipelineFailed", "PipelineRun"]
+__all__ = ["PipelineFailed", "PipelineRun", "loss_tables"]
 
 _GRACE_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
@@ -57,9 +57,9 @@ class PipelineRun:
         try:
             while self.is_active():
                 look()
-                self._raise_failure()
+                self.check()
                 time.sleep(every_seconds)
-            self._raise_failure()
+            self.check()
             look()
         except PipelineFailed:
             self.stop()
@@ -83,7 +83,8 @@ class PipelineRun:
                 time.sleep(0.02)
             query.stop()
 
-    def _raise_failure(self) -> None:
+    def check(self) -> None:
+        """PipelineFailed if a query ended with an error."""
         for name, query in self.queries.items():
             problem = None if query.isActive else query.exception()
             if problem is not None:
@@ -91,3 +92,9 @@ class PipelineRun:
                 hide = self.environment.hide
                 where = f"pipeline {self.pipeline.name}, query {name}"
                 raise PipelineFailed(hide(what), where=where, hint=hide(cure)) from None
+
+
+def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str]:
+    """Query name -> folder in which its source notes what was lost, if it has one; for LagListener."""
+    table = environment.fill(pipeline.source.options.text("lossTable"), pipeline.source.where)
+    return {f"{pipeline.name}.{name}": table for name in pipeline.sinks} if table else {}

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +23,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from rocketlake.base.logs import get_logger
 from rocketlake.spark.progress.lag import read_report
+from rocketlake.spark.progress.losses import lost_messages
 from rocketlake.spark.progress.totals import Lag, QueryTotals
 
 __all__ = ["LagListener"]
@@ -30,9 +33,13 @@ _QUERIES_MAX = 1000
 
 
 class LagListener(StreamingQueryListener):
-    """For spark.streams.addListener; `metrics_port` serves Prometheus text on this machine only (0: any free port)."""
+    """For spark.streams.addListener; `metrics_port` serves Prometheus text on this machine only (0: any free port).
 
-    def __init__(self, *, metrics_port: int | None = None) -> None:
+    `loss_tables`: query name -> folder of its source's option `lossTable`; what it says is counted as losses.
+    """
+
+    def __init__(self, *, metrics_port: int | None = None, loss_tables: Mapping[str, str] | None = None) -> None:
+        self._loss_tables = dict(loss_tables or {})
         self._lock = threading.Lock()
         self._totals: dict[str, QueryTotals] = {}
         self._metrics = None
@@ -49,7 +56,10 @@ class LagListener(StreamingQueryListener):
     def lags(self) -> dict[str, Lag]:
         """Query name -> how it is doing now."""
         with self._lock:
-            return {each.lag.name: each.lag for each in self._totals.values()}
+            lags = {each.lag.name: each.lag for each in self._totals.values()}
+        for name in self._loss_tables.keys() & lags.keys():
+            lags[name] = replace(lags[name], losses=lost_messages(Path(self._loss_tables[name])))
+        return lags
 
     def close(self) -> None:
         """Stop serving metrics."""

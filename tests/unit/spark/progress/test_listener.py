@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
@@ -42,6 +43,17 @@ def test_a_query_from_start_to_end() -> None:
     assert (ended.is_active, ended.error, ended.rows) == (False, "boom", 100)
     listener.onQueryStarted(event(id="q", name="orders"))
     assert listener.lags()["orders"].error == ""
+
+
+def test_losses_come_from_the_loss_table(tmp_path: Path) -> None:
+    listener = LagListener(loss_tables={"orders": str(tmp_path), "other": "/nowhere"})
+    listener.add(progress(0, 100, 100, 250))
+    assert listener.lags()["orders"].losses == 0
+    (tmp_path / "loss-a.json").write_text('{"messages": 7}')
+    (tmp_path / "loss-b.json").write_text('{"messages": 5}')
+    (tmp_path / "loss-c.json").write_text("half a fi")
+    (tmp_path / "else.json").write_text('{"messages": 100}')
+    assert listener.lags()["orders"].losses == 12
 
 
 def test_prometheus_text_on_loopback() -> None:

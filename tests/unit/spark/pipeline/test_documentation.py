@@ -1,0 +1,19 @@
+"""docs/how-to/pipelines.md lists exactly the keys there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rocketlake.spark.pipeline.keys import KEYS
+
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "pipelines.md").read_text()
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_key_is_documented_in_its_own_words(kind: str) -> None:
+    section = PAGE.split(f"### {kind}\n", 1)[1].split("\n#", 1)[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    assert {name.strip().strip("`"): meaning.strip() for name, meaning in rows} == KEYS[kind]
