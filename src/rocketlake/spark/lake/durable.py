@@ -7,13 +7,15 @@ Must not know   what is in the files.
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 
-__all__ = ["make_folder", "put_if_absent", "read_if_there", "remove_if_there", "replace"]
+__all__ = ["make_folder", "put_if_absent", "read_if_there", "remove_if_there", "replace", "sync_written"]
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
@@ -54,6 +56,17 @@ def make_folder(files: Files, path: Path) -> None:
         files.make_dirs(path)
         for folder in missing:
             files.sync_dir(folder.parent)
+
+
+def sync_written(paths: Iterable[Path]) -> None:
+    """Files that a library wrote without syncing them, and their names, survive a power cut on return."""
+    files = [path for path in paths if path.is_file()]
+    for path in (*files, *sorted({path.parent for path in files})):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_if_there(files: Files, path: Path) -> bytes | None:

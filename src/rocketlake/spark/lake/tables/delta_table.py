@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder
+from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import partition_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
@@ -119,6 +119,8 @@ class DeltaLakeTable:
     def _commit(
         self, table: DeltaTable, actions: list[Any], description: TableDescription, properties: CommitProperties
     ) -> bool:
+        for folder in {(self.path / action.path).parent for action in actions if isinstance(action, AddAction)}:
+            PosixFiles().sync_dir(folder)  # tasks sync their files, not the names
         try:
             table.create_write_transaction(
                 actions,
@@ -129,6 +131,10 @@ class DeltaLakeTable:
             )
         except CommitFailedError:
             return False
+        # deltalake does not sync its log; Spark forgets the batch once we return.
+        log = self.path / "_delta_log"
+        newest = sorted(log.glob("*.json"))[-2:]
+        sync_written([*newest, *log.glob("_last_checkpoint")])
         return True
 
     def recover(self) -> None:

@@ -24,7 +24,7 @@ from pyiceberg.types import DateType
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder
+from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import partition_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
@@ -91,7 +91,10 @@ class IcebergLakeTable:
             last = _last(table, part.query)
             if last is not None and last >= part.batch:
                 return False
-            paths = [_uri(self._place(file.name, file.partition)) for file in part.files]
+            places = [self._place(file.name, file.partition) for file in part.files]
+            paths = [_uri(place) for place in places]
+            for folder in {place.parent for place in places}:
+                PosixFiles().sync_dir(folder)  # tasks sync their files, not the names
             try:
                 with table.transaction() as transaction:
                     transaction.set_properties({_QUERY + part.query: str(part.batch)})
@@ -101,6 +104,7 @@ class IcebergLakeTable:
                 continue
             except FileNotFoundError as error:
                 raise _missing(error) from error
+            _sync(table)
             return True
         raise self._beaten()
 
@@ -128,6 +132,7 @@ class IcebergLakeTable:
                 continue
             except FileNotFoundError as error:
                 raise _missing(error) from error
+            _sync(table)
             return True
         raise self._beaten()
 
@@ -234,6 +239,16 @@ class IcebergLakeTable:
 def _last(table: Table, query: str) -> int | None:
     text = table.properties.get(_QUERY + query)
     return None if text is None else int(text)
+
+
+def _sync(table: Table) -> None:
+    # pyiceberg does not sync what it writes; Spark forgets the batch once we return.
+    snapshot = table.metadata.current_snapshot()
+    written = [table.metadata_location]
+    if snapshot is not None:
+        made = (m.manifest_path for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id)
+        written += [snapshot.manifest_list, *made]
+    sync_written(_local(place) for place in written)
 
 
 def _named(table: Table, snapshots: Sequence[Any]) -> set[str]:

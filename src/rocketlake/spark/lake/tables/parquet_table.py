@@ -127,6 +127,8 @@ class ParquetTable:
 
     def _try(self, head: Entry | None, entry: Entry) -> bool:
         self._settle(head)
+        if entry.add:
+            self._files.sync_dir(self._staging)  # tasks sync their files, not the names
         make_folder(self._files, self._log.folder)
         if not self._log.append(entry):
             return False

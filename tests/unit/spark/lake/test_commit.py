@@ -1,0 +1,216 @@
+"""What a repeated, foreign or half-finished batch means."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.crash_point import struck_by
+from rocketlake.base.errors import StoreError
+from rocketlake.base.files import MemoryFiles
+from rocketlake.spark.lake.description import TableDescription
+from rocketlake.spark.lake.maintenance import open_described
+from rocketlake.spark.lake.offset_ranges import beyond
+from rocketlake.spark.lake.table_schema import stream_columns
+from rocketlake.spark.lake.tables.parquet_table import ParquetTable
+from rocketlake.spark.lake.tables.table import BatchPart, DataFile, data_file_name
+from tests.unit.spark.lake.conftest import SCHEMA, Killed, Query, message, places, table_rows
+
+FORMATS = ["parquet", "delta", "iceberg"]
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_of_two_drivers_with_one_checkpoint_one_fails_clearly(tmp_path: Path, table_format: str) -> None:
+    first, second = (Query(tmp_path / "t", tableFormat=table_format) for _ in range(2))
+    rows = [message(offset) for offset in range(10)]
+    written = [[query.task(rows)] for query in (first, second)]
+    first.commit(written[0])
+    with pytest.raises(StoreError, match="another driver committed this batch"):
+        second.commit(written[1])
+    second.abort(written[1])
+    first.abort(written[0])
+    assert places(table_rows(tmp_path / "t")) == places(rows)
+    table, _ = open_described(tmp_path / "t")
+    assert table.orphans() == []
+    second.run(rows)  # after its restart it sees the batch and goes on
+    second.run([message(10)])
+    assert len(table_rows(tmp_path / "t")) == 11
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_two_drivers_that_commit_at_once(tmp_path: Path, table_format: str) -> None:
+    Query(tmp_path / "t", query="other", tableFormat=table_format).run([message(0, queue=7)])
+    first, second = (Query(tmp_path / "t", tableFormat=table_format) for _ in range(2))
+    written = [query.task([message(0)]) for query in (first, second)]
+    done: list[str] = []
+
+    def commit_meanwhile(point: str) -> None:
+        if point == "lake.before_commit" and not done:
+            done.append(point)
+            second.commit([written[1]])
+
+    with struck_by(commit_meanwhile), pytest.raises(StoreError, match="another driver"):
+        first.commit([written[0]])
+    assert len(table_rows(tmp_path / "t")) == 2
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_two_queries_share_a_table(tmp_path: Path, table_format: str) -> None:
+    queries = [Query(tmp_path / "t", query=f"q-{name}", tableFormat=table_format) for name in "ab"]
+    for batch in range(3):
+        for number, query in enumerate(queries):
+            query.run([message(batch, queue=number)])
+    assert len(table_rows(tmp_path / "t")) == 6
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_an_old_copy_of_a_checkpoint_is_noticed_before_messages_are_lost(tmp_path: Path, table_format: str) -> None:
+    query = Query(tmp_path / "t", tableFormat=table_format)
+    query.run([message(0), message(1)])
+    query.run([message(2)])
+    for batch in (0, 1):
+        query.next_batch = batch
+        with pytest.raises(StoreError, match=r"with other messages .* offsets [0-9] to 5, committed were"):
+            query.run([message(offset) for offset in range(2, 6)])
+    query.next_batch = 1
+    query.run([message(2)])  # the same again is a replay
+    assert len(table_rows(tmp_path / "t")) == 3
+
+
+def test_ranges_are_compared_by_queue() -> None:
+    known = {"T": {"b": {"0": (5, 10)}}}
+    assert beyond({"T": {"b": {"0": (5, 10)}}}, known) == ""
+    assert beyond({"T": {"b": {"0": (6, 9)}}}, known) == ""
+    assert "offsets 5 to 10, committed were 5 to 9" in beyond({"T": {"b": {"0": (5, 11)}}}, known)
+    assert "committed were none" in beyond({"T": {"b": {"1": (5, 6)}}}, known)
+
+
+def test_a_file_that_is_gone_fails_the_commit_not_the_table(tmp_path: Path) -> None:
+    for table_format in FORMATS:
+        query = Query(tmp_path / table_format, tableFormat=table_format)
+        query.run([message(0)])
+        written = query.task([message(1)])
+        (file,) = (tmp_path / table_format).rglob(f"{written.tables[0].files[0].name}*")
+        file.unlink()
+        with pytest.raises(StoreError, match="is not there for the driver"):
+            query.commit([written])
+        assert len(table_rows(tmp_path / table_format)) == 1
+
+
+def test_a_failed_task_leaves_no_file(tmp_path: Path) -> None:
+    query = Query(tmp_path / "t", partitionBy="queueId", maxPartitions="2")
+    with pytest.raises(Exception, match="more than 2 partitions"):
+        query.task([message(0, queue=queue) for queue in range(3)])
+    assert not [path for path in (tmp_path / "t").rglob("*") if "b0" in path.name]
+
+
+class PowerLost(BaseException):
+    """The machine stopped here."""
+
+
+DESCRIPTION = TableDescription(1, "parquet", "rows", (), stream_columns(SCHEMA))
+
+
+def part_of(files: MemoryFiles, table: ParquetTable, batch: int, attempt: str, count: int) -> BatchPart:
+    written = []
+    for number in range(count):
+        name = data_file_name("q", batch, attempt, number)
+        partition = (("day", str(number % 2)),)
+        files.write_bytes(table.file_path(name, partition), b"rows")
+        written.append(DataFile(name, partition, 1, 4))
+    return BatchPart("q", batch, (attempt,), tuple(written), {})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_power_cut_at_any_step_loses_and_doubles_nothing(seed: int) -> None:
+    """The disk forgets what was not synced; what the log says is live lies where readers look, and nothing else."""
+    rng = random.Random(seed)
+    files = MemoryFiles()
+    folder = Path("/t")
+    live: dict[str, int] = {}
+    for batch in range(rng.randrange(2, 8)):
+        cut_at = rng.randrange(1, 60)
+        for attempt in range(2):
+            counted = _Counting(files, cut_at if attempt == 0 else 1 << 30)
+            table = ParquetTable(folder, counted, SystemClock())  # type: ignore[arg-type]
+            try:
+                part = part_of(counted, table, batch, f"{batch:016x}{attempt:016x}", rng.randrange(1, 4))  # type: ignore[arg-type]
+                if not table.append(part, DESCRIPTION):
+                    table.recover()
+                if rng.random() < 0.2:
+                    olds = table.files()
+                    name = data_file_name("compact-x", 0, f"{batch:032x}", attempt)
+                    new = DataFile(name, (("day", "0"),), sum(file.rows for file in olds), 4)
+                    counted.write_bytes(table.file_path(name, new.partition), b"rows")
+                    assert table.exchange(olds, [new], DESCRIPTION, "replace")
+                break
+            except PowerLost:
+                files = files.power_cut(rng)
+    table = ParquetTable(folder, files)
+    table.recover()
+    live = {file.name: file.rows for file in table.files()}
+    visible = {name for day in "01" for name in files.list_dir(folder / f"day={day}")}
+    assert visible == set(live)
+    committed = {entry.batch: entry.rows for entry in table.history(1000) if entry.operation == "append"}
+    assert sorted(committed) == list(range(batch + 1))
+    assert sum(live.values()) == sum(committed.values())
+
+
+class _Counting:
+    """The disk, whose power goes at the n-th change."""
+
+    def __init__(self, files: MemoryFiles, changes: int) -> None:
+        self._files = files
+        self._left = changes
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._files, name)
+        if name not in ("write_bytes", "rename", "link", "remove", "sync_dir", "make_dirs"):
+            return call
+
+        def counted(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                raise PowerLost
+            return call(*arguments)
+
+        return counted
+
+
+def test_a_writer_that_slept_while_entries_were_forgotten_is_refused() -> None:
+    files = MemoryFiles()
+    table, sleeper = ParquetTable(Path("/t"), files), ParquetTable(Path("/t"), files)
+    table.append(part_of(files, table, 0, f"{0:032x}", 1), DESCRIPTION)
+    late = part_of(files, table, 99, f"{99:032x}", 1)
+    old_head = sleeper._log.head()
+    for batch in range(1, 5):
+        table.append(part_of(files, table, batch, f"{batch:032x}", 1), DESCRIPTION)
+    assert table.expire(1 << 60, dry_run=False, progress=lambda _: None) == 4
+    assert old_head is not None
+    stale = old_head.__class__(version=2, ms=0, operation="append", schema=1, rows=0, bytes=0)
+    assert not sleeper._log.append(stale)
+    assert len(table.files()) == 5
+    assert table.append(late, DESCRIPTION)
+    assert len(table.files()) == 6
+
+
+@pytest.mark.parametrize("point", ["lake.after_entry", "lake.mid_moves"])
+def test_what_a_killed_driver_left_unmoved_is_read_by_the_log_and_moved_by_the_next(tmp_path: Path, point: str) -> None:
+    query = Query(tmp_path / "t", partitionBy="queueId")
+    written = [query.task([message(0, queue=queue)]) for queue in range(3)]
+
+    def strike(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    with pytest.raises(Killed), struck_by(strike):
+        query.commit(written)
+    assert len(table_rows(tmp_path / "t")) == 3
+    assert len(list((tmp_path / "t").glob("queueId=*/*.parquet"))) == (1 if point == "lake.mid_moves" else 0)
+    query.abort(written)
+    query.run([message(0, queue=0)], [message(0, queue=1)], [message(0, queue=2)])
+    assert len(list((tmp_path / "t").glob("queueId=*/*.parquet"))) == 3
