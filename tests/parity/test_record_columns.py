@@ -18,7 +18,7 @@ from rocketlake.base.crc32 import crc32
 from rocketlake.codec import record_columns
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import encode_blank, encode_record
-from rocketlake.codec.record_walk import BLANK, END, find_record_slowly, walk_slowly
+from rocketlake.codec.record_walk import BLANK, END, find_record_slowly, sound_starts_slowly, walk_slowly
 from rocketlake.spark.columns_kernel import KernelForm
 from rocketlake.spark.columns_numpy import NumpyForm
 
@@ -183,6 +183,18 @@ def test_a_record_behind_other_bytes_is_found_where_the_python_form_finds_it(see
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     for begin in (0, 1, len(noise), len(data) - 95, len(data)):
         assert record_columns.find_record(data, begin, base) == find_record_slowly(data, begin, base)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_sound_ones_of_some_places_are_the_python_forms(seed: int) -> None:
+    rng = random.Random(seed)
+    data = bytearray(run(rng, 77, 9))
+    places = [*starts_of(bytes(data)).tolist(), -5, 10**12, len(data), len(data) - 50, rng.randrange(len(data))]
+    for _ in range(rng.randrange(4)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    starts = np.array(places, dtype=np.int64)
+    assert record_columns.sound_starts(data, starts, 77) == sound_starts_slowly(data, starts, 77)
+    assert seed or len(sound_starts_slowly(data, starts, 77)) >= 8 * 5
 
 
 def test_a_whole_run_is_walked_to_its_blank() -> None:

@@ -2,11 +2,12 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["RecordColumns", "find_record", "walk"]
+__all__ = ["RecordColumns", "find_record", "sound_starts", "walk"]
 
 Buffer = bytes | bytearray | memoryview
 
 def walk(data: Buffer, base: int) -> tuple[bytes, int, int]: ...
+def sound_starts(data: Buffer, starts: Any, base: int) -> bytes: ...
 def find_record(data: Buffer, begin: int, base: int) -> int: ...
 
 class RecordColumns:

@@ -19,7 +19,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from rocketlake.base.checksum cimport checksum_of
 
-__all__ = ["RecordColumns", "find_record", "walk"]
+__all__ = ["RecordColumns", "find_record", "sound_starts", "walk"]
 
 cdef extern from *:
     """
@@ -188,6 +188,36 @@ def find_record(data, int64_t begin, int64_t base):
     finally:
         PyBuffer_Release(&view)
     return found
+
+
+def sound_starts(data, starts, int64_t base):
+    """Those of `starts` (int64 each) where a record of its place starts. See record_walk.sound_starts."""
+    cdef Py_buffer view, places
+    cdef const uint8_t* at
+    cdef const int64_t* start
+    cdef int64_t* kept
+    cdef int64_t taken = 0
+    cdef Py_ssize_t number, count = 0
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(starts, &places, PyBUF_SIMPLE)
+        try:
+            at = <const uint8_t*>view.buf
+            start = <const int64_t*>places.buf
+            room = PyBytes_FromStringAndSize(NULL, places.len)
+            kept = <int64_t*>PyBytes_AS_STRING(room)
+            for number in range(places.len // <Py_ssize_t>sizeof(int64_t)):
+                taken = 0
+                if 0 <= start[number] < view.len:
+                    _status(at, start[number], view.len, base, &taken)
+                if taken > 0:
+                    kept[count] = start[number]
+                    count += 1
+        finally:
+            PyBuffer_Release(&places)
+    finally:
+        PyBuffer_Release(&view)
+    return room[: count * sizeof(int64_t)]
 
 
 cdef bint _is_sound(const uint8_t* data, int64_t at) noexcept nogil:

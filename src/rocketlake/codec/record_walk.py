@@ -12,12 +12,24 @@ from __future__ import annotations
 import importlib
 import struct
 from array import array
+from typing import Any
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.codec import record_layout as layout
 
-__all__ = ["BAD_LENGTH", "BLANK", "BROKEN", "END", "find_record", "find_record_slowly", "walk", "walk_slowly"]
+__all__ = [
+    "BAD_LENGTH",
+    "BLANK",
+    "BROKEN",
+    "END",
+    "find_record",
+    "find_record_slowly",
+    "sound_starts",
+    "sound_starts_slowly",
+    "walk",
+    "walk_slowly",
+]
 
 END = 0
 """The bytes end, between two records or inside one."""
@@ -49,6 +61,15 @@ def walk_slowly(data: Buffer, base: int) -> tuple[bytes, int, int]:
             return starts.tobytes(), position, status
         starts.append(position)
         position += size
+
+
+def sound_starts_slowly(data: Buffer, starts: Any, base: int) -> bytes:
+    """Those of `starts` (native int64 each) where a record of its place starts; bodies are not looked at."""
+    kept = array("q")
+    for start in memoryview(starts).cast("B").cast("q"):
+        if 0 <= start < len(data) and _size_at(data, start, base)[0]:
+            kept.append(start)
+    return kept.tobytes()
 
 
 def find_record_slowly(data: Buffer, begin: int, base: int) -> int:
@@ -113,4 +134,5 @@ _kernel = (
     else None
 )
 walk = _kernel.walk if _kernel else walk_slowly
+sound_starts = _kernel.sound_starts if _kernel else sound_starts_slowly
 find_record = _kernel.find_record if _kernel else find_record_slowly

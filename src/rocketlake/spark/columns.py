@@ -54,7 +54,7 @@ def record_batch(records: Records, broker_name: str, schema: pa.Schema) -> pa.Re
 
 def record_batches(
     records: Records,
-    broker_name: str,
+    broker_name: str | None,
     schema: pa.Schema,
     *,
     lenient: bool = False,
@@ -203,6 +203,10 @@ class Records:
     def int32s(self, at: int, hosts: int = 0) -> pa.Array:
         """The int32 at this position behind so many hosts."""
         return pa.array(self._form.int32s(at, hosts))
+
+    def int64s(self, at: int, hosts: int) -> pa.Array:
+        """The int64 there."""
+        return pa.array(self._form.int64s(at, hosts))
 
     def times(self, at: int, hosts: int) -> pa.Array:
         """The milliseconds there."""

@@ -8,6 +8,7 @@ Names and lengths: docs/internals/store_layout.md, "Offset files".
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,17 +34,19 @@ def queue_folders(folder: Path, files: Files) -> Iterator[tuple[str, int, Path]]
 class OffsetFiles:
     """The files of one log as they lie there now; `refresh` looks again. Offsets count bytes from the log's begin.
 
-    The last file may be shorter than the others (a copy that was cut off).
+    The last file may be shorter than the others (a copy that was cut off). `with_gaps`: others may be, or be missing;
+    there is nothing to read there then.
     """
 
-    def __init__(self, folder: Path, files: Files) -> None:
+    def __init__(self, folder: Path, files: Files, *, with_gaps: bool = False) -> None:
         self.folder = folder
         self.starts: list[int] = []
-        """First offset of each file, in order; neighbours only: what lies before a gap is left out."""
+        """First offset of each file, in order; what lies before a gap is left out, unless `with_gaps`."""
         self.file_size = 0
         self.end = 0
         """Offset behind the last file (written or not)."""
         self._disk = files
+        self._with_gaps = with_gaps
         self._open: dict[int, File] = {}  # by start, least recently used first
         self.refresh()
 
@@ -57,11 +60,11 @@ class OffsetFiles:
         }
         self.starts = []
         for start in sorted(start for start, size in sizes.items() if size > 0):
-            if start != self.end:
+            if start != self.end and not self._with_gaps:
                 self.starts.clear()
             self.starts.append(start)
             self.end = start + sizes[start]
-        self.file_size = sizes[self.starts[0]] if self.starts else 0
+        self.file_size = max(sizes[start] for start in self.starts) if self.starts else 0
 
     @property
     def start(self) -> int:
@@ -72,7 +75,12 @@ class OffsetFiles:
         """Start of the file that holds `offset`; of the last file for offsets behind it."""
         if not self.starts:
             return 0
-        return self.starts[min(max(0, offset - self.start) // self.file_size, len(self.starts) - 1)]
+        return self.starts[max(0, bisect_right(self.starts, offset) - 1)]
+
+    def file_end(self, offset: int) -> int:
+        """Where the next file starts, or would start if it is missing; for offsets in the last file, its end."""
+        start = self.file_start(offset)
+        return min(start + self.file_size, self.end) if start in self.starts[-1:] else start + self.file_size
 
     def path(self, offset: int) -> Path:
         """The file that holds `offset`."""
@@ -88,6 +96,11 @@ class OffsetFiles:
         file = self._file_at(offset)
         position = offset - self.file_start(offset)
         return memoryview(b"") if file is None else file.view()[position : position + size]
+
+    def is_zero_from(self, offset: int) -> bool:
+        """Is the rest of this file zero? Holes are seen without reading them."""
+        file = self._file_at(offset)
+        return file is None or file.is_zero_from(offset - self.file_start(offset))
 
     def _file_at(self, offset: int) -> File | None:
         if not self.start <= offset < self.end:

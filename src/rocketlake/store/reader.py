@@ -38,15 +38,17 @@ class LogEnd:
 class StoreReader:
     """A store folder to be read. Raises StoreError when there is no commit log in it."""
 
-    def __init__(self, root: Path, *, commit_log: Path | None = None, files: Files | None = None) -> None:
-        """`commit_log` if it lies elsewhere (storePathCommitLog)."""
+    def __init__(
+        self, root: Path, *, commit_log: Path | None = None, files: Files | None = None, with_gaps: bool = False
+    ) -> None:
+        """`commit_log` if it lies elsewhere (storePathCommitLog). `with_gaps`: what lies before missing parts, too."""
         self.paths = StorePaths(root, commit_log)
         self._disk: Files = files or PosixFiles()
         if not self._disk.is_dir(self.paths.commit_log):
             raise StoreError(
                 "no commit log here", path=str(self.paths.commit_log), hint="give the broker's storePathRootDir"
             )
-        self.log = OffsetFiles(self.paths.commit_log, self._disk)
+        self.log = OffsetFiles(self.paths.commit_log, self._disk, with_gaps=with_gaps)
         self._queues: dict[tuple[str, int], OffsetFiles] = {}
         self.refresh()
 
@@ -101,6 +103,15 @@ class StoreReader:
             else:
                 high = middle
         return low
+
+    def queue_files(self, topic: str, queue_id: int) -> OffsetFiles | None:
+        """The files of a queue, None for an unknown one."""
+        return self._queues.get((topic, queue_id))
+
+    def written_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """(first, behind the last) queue offset that the queue's files name, whether or not the records are there."""
+        queue = self._queues.get((topic, queue_id))
+        return (0, 0) if queue is None else (self.first_offset(topic, queue_id), self._written_end(queue))
 
     def _written_end(self, queue: OffsetFiles) -> int:
         offset = queue.file_start(queue.end) // ENTRY_SIZE

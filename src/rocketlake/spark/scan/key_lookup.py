@@ -1,0 +1,121 @@
+"""Places of messages by key, from the key index files of a store that somebody else may be writing.
+
+Owns        finding entries by hash, knowing which stretches of the log the index says nothing about.
+Must not know   records: other keys may have the same hash, whoever asks looks at the texts.
+
+Apache drops index files after a crash, and a live broker's newest file is behind its log: `gaps` names what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rocketlake.base.files import File, PosixFiles
+from rocketlake.store.key_index import layout
+
+__all__ = ["ENTRIES", "IndexFile", "KeyLookup", "index_files"]
+
+ENTRIES = np.dtype([("hash", ">i4"), ("place", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
+_CHUNK_ENTRIES = 1 << 18
+_ENTRY_MAX = 0x7FFFFFFF
+
+
+class IndexFile:
+    """One file. `entries` is how many it holds; they count from 1."""
+
+    def __init__(self, path: Path, slots: int) -> None:
+        """Raises OSError; ValueError when it is no index file of so many slots."""
+        self.path = path
+        self.slots = slots
+        self._file: File = PosixFiles().open(path, read_only=True)
+        rest = self._file.size - layout.file_size(slots, 0)
+        header = self._file.pread(layout.HEADER_SIZE, 0)
+        if rest <= 0 or rest % layout.ENTRY_SIZE or len(header) < layout.HEADER_SIZE:
+            self._file.close()
+            raise ValueError(f"{path} is no index file of {slots} slots")
+        self.begin_ms, self.end_ms, self.begin_place, self.end_place, self.used_slots, count = layout.unpack_header(
+            header
+        )
+        self.entries = min(max(count, 1), rest // layout.ENTRY_SIZE) - 1
+
+    def read(self, first: int, count: int) -> np.ndarray[Any, Any]:
+        """Entries from number `first` on, as many as there are."""
+        count = max(0, min(count, self.entries + 1 - first))
+        data = self._file.pread(count * layout.ENTRY_SIZE, layout.entry_position(self.slots, first))
+        return np.frombuffer(data[: len(data) // layout.ENTRY_SIZE * layout.ENTRY_SIZE], dtype=ENTRIES)
+
+    def chain(self, hash_code: int) -> Iterator[int]:
+        """Places of the entries with this hash, by the links of its slot."""
+        slot = self._file.pread(layout.SLOT_SIZE, layout.slot_position(hash_code % self.slots))
+        number = layout.unpack_slot(slot, 0)
+        limit = self.entries + 1
+        while 0 < number < limit:
+            (entry,) = self.read(number, 1)
+            if entry["hash"] == hash_code:
+                yield int(entry["place"])
+            limit, number = number, int(entry["previous"])  # links lead to lower numbers, so a chain ends
+
+    def all_places(self, hashes: Iterable[int]) -> Iterator[int]:
+        """The same without the slots, which a running broker writes late: every entry is looked at."""
+        wanted = np.array(sorted(hashes), dtype=np.int32)
+        for first in range(1, self.entries + 1, _CHUNK_ENTRIES):
+            found = self.read(first, _CHUNK_ENTRIES)
+            yield from found["place"][np.isin(found["hash"], wanted)].tolist()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def index_files(folder: Path, slots: int) -> list[IndexFile]:
+    """All files, oldest first. Raises OSError, ValueError."""
+    names = (name for name in PosixFiles().list_dir(folder) if name.isascii() and name.isdigit())
+    return [IndexFile(folder / name, slots) for name in names]
+
+
+class KeyLookup:
+    """All index files of a store."""
+
+    def __init__(self, folder: Path, slots: int, *, trust_slots: bool) -> None:
+        """`trust_slots` if the broker has stopped in order: then all slots are written."""
+        try:
+            self._files = [file for file in index_files(folder, slots) if file.entries]
+        except (OSError, ValueError):
+            self._files = []
+        self._trust_slots = trust_slots
+
+    @property
+    def is_usable(self) -> bool:
+        """Is there an index that can be read?"""
+        return bool(self._files)
+
+    def places(self, keys: Iterable[str]) -> frozenset[int]:
+        """Where messages with these keys ("topic#key") may lie."""
+        hashes = {layout.key_hash(key) for key in keys}
+        found: set[int] = set()
+        for file in self._files:
+            if self._trust_slots or file is not self._files[-1]:
+                for hash_code in hashes:
+                    found.update(file.chain(hash_code))
+            else:
+                found.update(file.all_places(hashes))
+        return frozenset(found)
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int | None, int, int]]:
+        """Stretches of the log whose keys the index may not have, as (record before it, from, to).
+
+        Between two files that is what follows the record before, whose keys they have; at the end that record, too.
+        """
+        known: int | None = None
+        for file in self._files:
+            low = start if known is None else known
+            if file.begin_place > low:
+                yield known, low, min(end, file.begin_place)
+            known = max(low, file.end_place)
+        low = start if known is None else known
+        if low < end:
+            yield None, low, end
