@@ -22,7 +22,7 @@ from rocketlake.codec.record import encode_record
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.schema import full_schema
-from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome, TopicNames
+from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions, parse_options
 from rocketlake.spark.source.plan import RangePartition
 from rocketlake.spark.source.stream_reader import RocketMQStreamReader
@@ -58,6 +58,7 @@ class MemoryCluster:
     times: dict[MessageQueue, list[int]] = field(default_factory=lambda: defaultdict(list))
     seek_error: int = 0
     low: dict[MessageQueue, int] = field(default_factory=lambda: defaultdict(int))
+    index: dict[tuple[str, bool], dict[MessageQueue, set[int]]] = field(default_factory=dict)
     kept: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     hidden: set[MessageQueue] = field(default_factory=set)
     failures: list[Exception] = field(default_factory=list)
@@ -144,6 +145,15 @@ class MemoryCluster:
         found = [log[at] for at in range(offset, end) if not wanted or self.tags[queue][at] in wanted]
         outcome = PullOutcome.FOUND if found else PullOutcome.NOTHING_MATCHED
         return Pulled(outcome, b"".join(found), end, bounds)
+
+    async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
+        self._called("find")
+        found = {
+            queue: offsets
+            for queue, offsets in self.index.get((key, unique), {}).items()
+            if (queue.topic, queue.broker_name) == (topic, broker_name)
+        }
+        return None if sum(map(len, found.values())) >= 64 else found
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         self._called("kept_offset")

@@ -19,6 +19,7 @@ from rocketlake.spark.pushdown import comparison_of
 from rocketlake.spark.schema import arrow_schema
 from rocketlake.spark.source.brokers import Bounds, Brokers, bounds_of
 from rocketlake.spark.source.cluster_brokers import connect
+from rocketlake.spark.source.key_lookup import look_up
 from rocketlake.spark.source.narrowing import Narrowing
 from rocketlake.spark.source.offsets import Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
@@ -103,7 +104,8 @@ class PushingBatchReader(RocketMQBatchReader):
     ) -> list[QueueRange]:
         left = [each for each in ranges if each.size and self._narrowing.is_wanted(each.queue)]
         low, high = (self._offsets_at(brokers, time_ms, left, bounds) for time_ms in self._narrowing.times)
-        return [part for each in left for part in self._narrowing.ranges(each, low, high)]
+        found = brokers.run(look_up(brokers, self._options, self._narrowing.indexed, [each.queue for each in left]))
+        return [part for each in left for part in self._narrowing.ranges(each, low, high, found)]
 
     def _offsets_at(
         self, brokers: Brokers, time_ms: int | None, ranges: list[QueueRange], bounds: Mapping[MessageQueue, Bounds]

@@ -22,6 +22,7 @@ from rocketlake.spark.source.options import SourceOptions
 __all__ = [
     "Bounds",
     "Brokers",
+    "Found",
     "PullOutcome",
     "Pulled",
     "TopicNames",
@@ -36,6 +37,7 @@ __all__ = [
 log = get_logger(__name__)
 T = TypeVar("T")
 K = TypeVar("K")
+Found = Mapping[MessageQueue, set[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,10 @@ class Brokers(Protocol):
 
     async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         """At most `count` messages from `offset` on, through the filter of the options; never waits for new ones."""
+
+    async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
+        """Offsets of messages that one broker's index has for a key (`unique`: a message id), and perhaps of some
+        others; None if there are more than it tells."""
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset the broker keeps for a group."""

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls import offset as offset_calls
-from rocketlake.client.calls.pull import PreparedPulls, PullStatus
+from rocketlake.client.calls.pull import PreparedPulls, PullStatus, query_messages
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import SQL92, Subscription, parse_subscription
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.cluster import cluster_client
-from rocketlake.spark.source.brokers import Bounds, Pulled, PullOutcome, TopicNames
+from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions
 
 __all__ = ["ClusterBrokers", "connect"]
@@ -29,6 +29,9 @@ __all__ = ["ClusterBrokers", "connect"]
 T = TypeVar("T")
 PULL_GROUP = "ROCKETLAKE_SPARK"
 _PULL_BYTES = 4 << 20
+_HITS_MAX = 64
+_UNIQUE_HITS_MAX = 32
+"""Brokers give no more, whatever is asked for (maxMsgsNumBatch, defaultQueryMaxNum)."""
 
 _OUTCOMES = {
     PullStatus.FOUND: PullOutcome.FOUND,
@@ -120,6 +123,24 @@ class ClusterBrokers:
         if self._options.sql92:
             return parse_subscription(topic, self._options.sql92, SQL92)
         return parse_subscription(topic, self._options.tags)
+
+    async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
+        """From the master's key index, which goes by a hash."""
+        timeout = self._options.pull_timeout_ms
+        found = await self._at_master(
+            broker_name,
+            topic,
+            lambda address: query_messages(
+                self._client.net, address, topic, key, max_messages=_HITS_MAX, unique=unique, timeout_ms=timeout
+            ),
+        )
+        if len(found) >= (_UNIQUE_HITS_MAX if unique else _HITS_MAX):
+            return None
+        offsets: dict[MessageQueue, set[int]] = {}
+        for message in found:
+            queue = MessageQueue(message.topic, broker_name, message.queue_id)
+            offsets.setdefault(queue, set()).add(message.queue_offset)
+        return offsets
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's offset; None if the broker has none."""

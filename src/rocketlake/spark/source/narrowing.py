@@ -4,8 +4,8 @@ Owns        which filters are taken whole and which only narrow the read, the ra
 Must not know   Spark's filter classes (pushdown.py takes them apart), the network.
 
 Taken whole: topic, brokerName, queueId, queueOffset, and tags, which the broker filters and the reader compares again.
-storeTimestamp narrows the ranges, and Spark looks at the rows again. All others stay with Spark: brokers find keys and
-ids by a hash in an index that may be switched off or incomplete, and nobody could tell.
+storeTimestamp narrows the ranges, and Spark looks at the rows again. So do keys and msgId, but only with keyIndex: a
+broker's index goes by a hash and may have been switched off for a while, which nobody can tell from outside.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rocketlake.spark.source.plan import QueueRange
 __all__ = ["Narrowing"]
 
 _OFFSETS_MAX = 1000
+_KEYS_MAX = 32
 _LOW, _HIGH = -(2**63), 2**63
 
 
@@ -50,6 +51,8 @@ class Narrowing:
     """The filters taken so far."""
 
     tags: frozenset[str] | None = None
+    indexed: dict[str, frozenset[str]] = field(default_factory=dict)
+    """`keys` and `msgId` that were asked for, to be looked up in the brokers' index if the options say so."""
     _names: dict[str, frozenset[str]] = field(default_factory=dict)
     _queue_ids: _Span = field(default_factory=_Span)
     _offsets: _Span = field(default_factory=_Span)
@@ -66,6 +69,9 @@ class Narrowing:
             known = self._names.get(wanted.column)
             self._names[wanted.column] = frozenset(values) if known is None else known & frozenset(values)
             return True
+        if wanted.column in ("keys", "msgId"):
+            self._take_indexed(wanted)
+            return False
         if wanted.column == "storeTimestamp":
             self._take_time(wanted)
             return False
@@ -80,6 +86,13 @@ class Narrowing:
             return False
         self.tags = frozenset(values) if self.tags is None else self.tags & frozenset(values)
         return True
+
+    def _take_indexed(self, wanted: Comparison) -> None:
+        values = wanted.values
+        # A row's keys may be several, with blanks between them; the index knows them one by one.
+        plain = all(type(value) is str and value.split() == [value] for value in values)
+        if wanted.sign in ("=", "in") and plain and len(values) <= _KEYS_MAX and wanted.column not in self.indexed:
+            self.indexed[wanted.column] = frozenset(values)
 
     def _take_time(self, wanted: Comparison) -> None:
         try:
@@ -104,14 +117,24 @@ class Narrowing:
             queue.queue_id in self._queue_ids and self.tags != frozenset()
         )
 
-    def ranges(self, whole: QueueRange, starts: Mapping[MessageQueue, int], ends: Offsets) -> list[QueueRange]:
-        """What is left of a range; `starts` and `ends` are what the times come to."""
+    def ranges(
+        self,
+        whole: QueueRange,
+        starts: Mapping[MessageQueue, int],
+        ends: Offsets,
+        found: Mapping[MessageQueue, set[int]] | None = None,
+    ) -> list[QueueRange]:
+        """What is left of a range; `starts` and `ends` are what the times come to, `found` what an index gave."""
         queue = whole.queue
         low = max(whole.start, self._offsets.low, starts.get(queue, 0))
         high = min(whole.end, self._offsets.high, ends.get(queue, whole.end))
-        if self._offsets.only is None:
+        only = self._offsets.only
+        if found is not None:
+            here = frozenset(found.get(queue, ()))
+            only = here if only is None else only & here
+        if only is None:
             return [QueueRange(queue, low, high)] if low < high else []
-        return [QueueRange(queue, first, last + 1) for first, last in _runs(self._offsets.only, low, high)]
+        return [QueueRange(queue, first, last + 1) for first, last in _runs(only, low, high)]
 
 
 def _is_plain_tag(tag: Any) -> bool:

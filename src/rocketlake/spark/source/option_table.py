@@ -41,6 +41,7 @@ DESCRIPTIONS: dict[str, str] = {
     "lossTable": "folder (seen by driver and workers) that gets one JSON file per lost range",
     "tags": "tag expression filtered by the broker, `TagA || TagB`; default `*`",
     "filter.sql92": "SQL92 expression on properties, evaluated by the broker (`enablePropertyFilter=true` there)",
+    "keyIndex": "batch with push-down: `true` looks `keys` and `msgId` up in the brokers' key index; default `false`",
     "columns": "`full` (default), `core`, or names of columns, comma separated",
     "includeProperties": "`false` drops the `properties` column; default `true`",
     "consumerGroup": "stream: name of this query at the broker; keeps its first offsets and shows its progress",

@@ -39,6 +39,7 @@ class SourceOptions:
     loss_table: str
     tags: str
     sql92: str
+    key_index: bool
     consumer_group: str
     offset_store: str
     min_partitions: int
@@ -80,6 +81,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         loss_table=given.text("lossTable"),
         tags=given.text("tags") or "*",
         sql92=given.text("filter.sql92"),
+        key_index=given.flag("keyIndex", default=False),
         consumer_group=group,
         offset_store=given.text("offsetStore"),
         min_partitions=given.number("minPartitions", 1, low=1, high=100_000),
@@ -95,7 +97,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
 
 
 def _check_mode(given: Given, *, streaming: bool) -> None:
-    for name in ("endingGroup",) if streaming else (*_STREAM_ONLY, "consumerGroup"):
+    for name in ("endingGroup", "keyIndex") if streaming else (*_STREAM_ONLY, "consumerGroup"):
         if name in given:
             kind = "a batch read (spark.read)" if streaming else "a stream (spark.readStream)"
             hint = (

@@ -35,6 +35,7 @@ class Watch:
         self._ending = StreamEnding(brokers, options)
         self._next_look = float("-inf")
         self._pause = _LOOK_SECONDS_MIN
+        self._ended_at: Offsets = {}
         self.bounds: dict[MessageQueue, Bounds] = {}
         self.caps: Offsets = {}
         self.shrunk: dict[MessageQueue, int] = {}
@@ -69,8 +70,10 @@ class Watch:
         """Ask for the bounds of all queues now."""
         found = self._brokers.run(bounds_of(self._brokers, self._options, self._finder.queues))
         for queue, bounds in found.items():
-            if queue in self.bounds and bounds.high < self.bounds[queue].high:
-                self.shrunk[queue] = self.bounds[queue].high
+            ended_at = self._ended_at.get(queue, bounds.high)
+            if bounds.high < ended_at:
+                self.shrunk[queue] = ended_at
+            self._ended_at[queue] = bounds.high
         self.bounds = found
         self.caps = self._ending.caps(found)
         return found

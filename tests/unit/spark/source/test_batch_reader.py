@@ -153,3 +153,29 @@ def test_no_more_is_read_than_the_filter_leaves(topics: Any, options: Any, filte
     reader = reader_of(topics, options, PushingBatchReader)
     reader.pushFilters([filter])
     assert len(rows_of(reader)) == rows
+
+
+def indexed(topics: Any, make_options: Options, keyIndex: str, *filters: Any) -> int:
+    """How many rows are read of topic T."""
+    reader = reader_of(topics, make_options(streaming=False, keyIndex=keyIndex), PushingBatchReader)
+    assert list(reader.pushFilters(list(filters))) == list(filters)
+    return len(rows_of(reader))
+
+
+def test_keys_and_ids_are_looked_up_if_the_index_may_be_trusted(topics: Any, make_options: Options) -> None:
+    first, second, *_ = (queue for queue in topics.logs if queue.topic == "T")
+    topics.index = {("k", False): {first: {3, 4}, second: {19}}, ("id", True): {first: {4}}}
+    key, message_id = ds.EqualTo(("keys",), "k"), ds.In(("msgId",), ["id", "gone"])
+    assert indexed(topics, make_options, "true", key) == 3
+    assert indexed(topics, make_options, "true", key, message_id) == 1
+    assert indexed(topics, make_options, "true", ds.EqualTo(("keys",), "none")) == 0
+    assert indexed(topics, make_options, "false", key) == 80
+
+
+def test_all_rows_are_read_where_the_index_cannot_tell(topics: Any, make_options: Options) -> None:
+    first = next(queue for queue in topics.logs if queue.topic == "T")
+    topics.index = {("many", False): {first: set(range(64))}}
+    assert indexed(topics, make_options, "true", ds.EqualTo(("keys",), "many")) == 80
+    assert indexed(topics, make_options, "true", ds.EqualTo(("keys",), "two words")) == 80
+    place = ds.EqualTo(("msgId",), "0A00000100002A9F0000000000000010")
+    assert indexed(topics, make_options, "true", place) == 80

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import UsageError
+from rocketlake.client.producer.producer import Producer
+from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.spark.schema import arrow_schema, full_schema
@@ -66,6 +68,23 @@ def test_pulls_say_what_they_found(brokers: ClusterBrokers) -> None:
     assert (found.outcome, found.next_offset, found.bounds) == (PullOutcome.FOUND, 10, Bounds(0, 10))
     assert brokers.run(brokers.pull(FIRST, 10, 32)).outcome is PullOutcome.NOTHING_YET
     assert brokers.run(brokers.pull(FIRST, 99, 32)).outcome is PullOutcome.OUT_OF_RANGE
+
+
+def test_messages_are_found_by_key_and_id_unless_they_are_too_many(
+    there: EmbeddedCluster, brokers: ClusterBrokers
+) -> None:
+    async def send() -> str:
+        async with Producer("keys", namesrv=there.namesrv) as producer:
+            for _ in range(64):
+                await producer.send(Message("keyed", b"x", keys="many"))
+            return (await producer.send(Message("keyed", b"x", keys="one two"))).message_id
+
+    message_id = there.run(send())
+    (queue,) = found = brokers.run(brokers.find("keyed", "broker-a", "two", unique=False))
+    assert brokers.run(brokers.find("keyed", "broker-a", message_id, unique=True)) == found
+    assert len(found[queue]) == 1
+    assert brokers.run(brokers.find("keyed", "broker-a", "none", unique=False)) == {}
+    assert brokers.run(brokers.find("keyed", "broker-a", "many", unique=False)) is None
 
 
 def test_offsets_are_kept_for_a_group(brokers: ClusterBrokers) -> None:
