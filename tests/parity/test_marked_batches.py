@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,17 +66,27 @@ def test_a_replay_between_plain_sends_is_dropped() -> None:
     run(work)
 
 
-def test_the_kernel_leaves_marked_batches_alone() -> None:
+def test_marked_batches_are_taken_by_the_chunk_when_they_are_new() -> None:
     async def work() -> None:
         world = World(by_runs=True, sync=False)
         await world.start()
-        await world.send(request(0))  # makes the log's first file
+        await world.send(batch(1, "q/0/0/0/l", 3))  # makes the log's first file, and the table's
         taken: list[int] = []
-        world.broker.intake.put_run = lambda run, counts: taken.append(len(run)) or False  # type: ignore[method-assign]
-        await world.send(batch(1, "q/0/0/0/l", 3) + batch(2, "", 3))
-        await world.send(batch(3, "", 3))
-        assert taken == [3, 3]  # those without a mark
-        assert [answer.code for answer in world.peer.frames] == [ResponseCode.SUCCESS] * 4
+        put_run = world.broker.intake.put_run
+
+        def count(run: Any, counts: Any) -> bool:
+            taken.append(len(run))
+            return put_run(run, counts)
+
+        world.broker.intake.put_run = count  # type: ignore[method-assign]
+        await world.send(batch(2, "q/0/0/3/l", 2) + batch(3, "q/0/0/0/l", 4, queue="2") + batch(4, "r/0/0/0/l", 1))
+        assert taken == [7]
+        for odd in ("q/0/0/5/m", "q/0/0/6/l", "q/0/0/4/l", "odd"):  # layout, gap, overlap, no mark
+            await world.send(batch(5, odd, 1))
+        await world.send(batch(6, "q/0/0/5/l", 1, own="q/0/0/0/l"))
+        await world.send(batch(7, "q/0/0/5/l", 1) + batch(8, "q/0/0/6/l", 1))  # the second follows from the first
+        await world.send(batch(9, "q/2/0/0/l", 1) + batch(10, "q/1/0/0/l", 1))  # nor may the second be taken
+        assert taken == [7, 1], "the one behind was new when the first had been stored"
         await world.stop()
 
     run(work)

@@ -239,7 +239,7 @@ def test_a_replay_is_answered_as_success_and_says_how_much_was_known(sync: bool)
         again = await world.send(0, "q/0/0/0/l", [b"a", b"b"])
         reply = again.header(SendReplyHeader)
         assert again.code == ResponseCode.SUCCESS
-        assert (reply.queue_id, reply.queue_offset, reply.msg_id, reply.known) == (0, -1, "", 2)
+        assert (reply.queue_id, reply.queue_offset, reply.msg_id, reply.known) == (0, -1, "0" * 32, 2)
         partly = (await world.send(0, "q/0/0/1/l", [b"b", b"c", b"d"])).header(SendReplyHeader)
         assert (partly.queue_offset, partly.known, len(partly.msg_id.split(","))) == (2, 1, 2)
         assert world.bodies(0) == [b"a", b"b", b"c", b"d"]
@@ -311,5 +311,30 @@ def test_a_single_message_loses_the_mark_it_was_copied_with() -> None:
         (message,) = decode_records(bytes(got.slices[0]))
         assert "__RL_SEQ" not in message.properties and message.properties["KEYS"] == "k"
         assert len(world.broker.sequences) == 0
+
+    run_one(case)
+
+
+def test_a_broker_without_marked_batches_keeps_no_table() -> None:
+    async def case(world: World) -> None:
+        path = Path("/store/config/producerSequences.json")
+        await world.send(0, None, [b"a"])
+        await world.clock.run_for(10_000)
+        await world.crash(world.disk.killed())
+        assert world.broker.sequences.log_offset is None and not world.disk.exists(path)
+        await world.send(0, "q/0/0/0/l", [b"b"])
+        assert world.disk.exists(path), "else a killed broker would not look for this mark"
+
+    run_one(case)
+
+
+def test_without_the_table_on_disk_nothing_is_taken() -> None:
+    async def case(world: World) -> None:
+        world.disk.capacity = world.disk.used
+        answer = await world.send(0, "q/0/0/0/l", [b"a"])
+        assert (answer.code, world.bodies(0)) == (ResponseCode.SERVICE_NOT_AVAILABLE, [])
+        world.disk.capacity = 1 << 40
+        answer = await world.send(0, "q/0/0/0/l", [b"a"])
+        assert (answer.code, world.bodies(0)) == (ResponseCode.SUCCESS, [b"a"])
 
     run_one(case)

@@ -139,6 +139,7 @@ class Broker:
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
+        self.sequenced = SequencedPuts(self.intake, self.sequences, self.saver, lambda: self.store.max_physical_offset)
         self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
         self.hold = PullHold(clock, self._turns, config.held_pulls_max)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
@@ -180,7 +181,9 @@ class Broker:
         from rocketlake.broker.pull_runs import PullRuns
         from rocketlake.broker.send_runs import SendRuns
 
-        sends = SendRuns(self.config, processors.send, self.intake, wire, lambda: self.store.config.body_bytes_max)
+        sends = SendRuns(
+            self.config, processors.send, self.intake, self.sequenced, wire, lambda: self.store.config.body_bytes_max
+        )
         pulls = PullRuns(processors.pull, wire, self._clock)
 
         def serve(link: Link, ready: bytes, position: int, turn_end: float) -> int:
@@ -200,7 +203,7 @@ class Broker:
             send=Send(
                 config,
                 intake,
-                SequencedPuts(intake, self.sequences, lambda: store.max_physical_offset),
+                self.sequenced,
                 topics,
                 auto_create,
                 groups,

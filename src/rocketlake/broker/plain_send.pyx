@@ -110,6 +110,8 @@ cdef class PlainSends:
     cdef AnswerParts _parts
     cdef readonly bint waits
     """False when a message says that nobody waits for the disk (property WAIT)."""
+    cdef readonly list marked
+    """(topic, queue id, mark, messages) of each batch that says which messages of its producer it holds."""
 
     def __dealloc__(self):
         PyMem_Free(self._sents)
@@ -291,6 +293,7 @@ cdef class PlainSendCutter:
                 sends = PlainSends.__new__(PlainSends)
                 sends.run = RecordRun(born_host, self._store_host)
                 sends._parts = self._parts
+                sends.marked = []
                 sends.waits = True
             elif sends.run.count >= RECORDS_MAX or sends.run.size >= RUN_BYTES_MAX:
                 break
@@ -355,7 +358,7 @@ cdef class PlainSendCutter:
         cdef Sent* sent
         if not read_marks(fields.properties.at, fields.properties.size, True, &marks) or marks.is_special:
             return False
-        if not _is_plain_key(marks.unique_key) or not self._fits(fields.properties.size):
+        if not _is_plain_key(marks.unique_key) or not self._fits(fields.properties.size) or marks.sequence.size:
             return False
         text_at = self._add_properties(run, fields.properties)
         size = run._text_size - text_at
@@ -399,7 +402,7 @@ cdef class PlainSendCutter:
             entry_body = int32(body + at + 16)
             properties.at = body + at + BATCH_HEAD_BYTES + entry_body + 2
             properties.size = int16(properties.at - 2)
-            if not read_marks(properties.at, properties.size, False, &own) or own.is_special:
+            if not read_marks(properties.at, properties.size, False, &own) or own.is_special or own.sequence.size:
                 return False
             if not self._fits(properties.size + fields.properties.size):
                 return False
@@ -428,6 +431,9 @@ cdef class PlainSendCutter:
             at = properties.at + properties.size - body
         if not _says_wait(marks.wait):
             sends.waits = False
+        if marks.sequence.size:
+            mark = PyBytes_FromStringAndSize(<const char*>marks.sequence.at, marks.sequence.size).decode("ascii")
+            sends.marked.append((topic.run_topic.name, fields.queue_id, mark, messages))
         sends.count += 1
         return True
 

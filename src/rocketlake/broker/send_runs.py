@@ -16,6 +16,7 @@ from rocketlake.broker import plain_send
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.processors.send import Send
+from rocketlake.broker.sequenced_puts import SequencedPuts
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.model.topic import Perm, TopicFilterType
@@ -38,11 +39,18 @@ class SendRuns:
     """Serves runs of plain sends for the dispatcher (Dispatcher.serve_runs)."""
 
     def __init__(
-        self, config: LiveConfig, send: Send, intake: Intake, wire: WireLimits, body_bytes_max: Callable[[], int]
+        self,
+        config: LiveConfig,
+        send: Send,
+        intake: Intake,
+        sequenced: SequencedPuts,
+        wire: WireLimits,
+        body_bytes_max: Callable[[], int],
     ) -> None:
         self._config = config
         self._send = send
         self._intake = intake
+        self._sequenced = sequenced
         self._wire = wire
         self._body_bytes_max = body_bytes_max
         self._acks_at_once = intake.acks_at_once
@@ -72,8 +80,13 @@ class SendRuns:
             return position
         if not (self._acks_at_once or self._may_wait(link, sends, config)):
             return position
+        marked = sends.marked
+        if marked and not self._sequenced.are_next(marked):
+            return position
         if not self._intake.put_run(sends.run, sends.topic_counts()):
             return position
+        if marked:
+            self._sequenced.note(marked)
         if self._acks_at_once:
             link.write_answers([sends.answers()])
         else:

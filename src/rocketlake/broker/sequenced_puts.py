@@ -8,16 +8,19 @@ Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.broker.table_saver import TableSaver
 from rocketlake.codec.property_text import find
 from rocketlake.codec.record_batch import decode_batch, entry_starts
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
@@ -25,14 +28,65 @@ __all__ = ["SequencedPuts", "refuse_inner_marks"]
 
 _NAME = names.PRODUCER_SEQUENCE.encode()
 
+MarkedBatch = tuple[str, int, str, int]
+"""(topic, queue id, mark, messages)."""
+
 
 class SequencedPuts:
     """Stores marked batches, each message once."""
 
-    def __init__(self, intake: Intake, sequences: ProducerSequences, log_end: Callable[[], int]) -> None:
+    def __init__(
+        self, intake: Intake, sequences: ProducerSequences, saver: TableSaver, log_end: Callable[[], int]
+    ) -> None:
         self._intake = intake
         self._sequences = sequences
+        self._saver = saver
         self._log_end = log_end
+        self._waiting: list[tuple[Request, Handler]] = []
+
+    def once_kept(self, request: Request, serve: Handler) -> Reply | Held:
+        """Serve the request now; the very first ones when the table has been written to disk."""
+        if self._sequences.is_kept:
+            return serve(request)
+        self._waiting.append((request, serve))
+        if len(self._waiting) == 1:
+            self._sequences.begin()
+            self._saver.when_saved(self._note_saved)
+        return HELD
+
+    def _note_saved(self, saved: bool) -> None:
+        self._sequences.is_kept = saved
+        waiting, self._waiting = self._waiting, []
+        for request, serve in waiting:
+            reply = run_handler(serve, request) if saved else _not_saved()
+            if reply is not HELD:
+                request.answer(reply)
+
+    # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
+
+    def are_next(self, batches: Sequence[MarkedBatch]) -> bool:
+        """Are these batches new as a whole, each of them, so that they can be stored as they are?"""
+        if not self._sequences.is_kept:
+            return False
+        seen: dict[tuple[str, str], tuple[int, str, set[int]]] = {}
+        for topic, queue_id, text, count in batches:
+            try:
+                mark = parse_mark(text)
+                known = self._sequences.known(topic, queue_id, mark, count)
+            except (UsageError, RemoteError):
+                return False
+            batch, layout, queues = seen.setdefault((topic, mark.producer), (mark.batch, mark.layout, set()))
+            if known or (batch, layout) != (mark.batch, mark.layout) or queue_id in queues:
+                return False
+            queues.add(queue_id)
+        return True
+
+    def note(self, batches: Sequence[MarkedBatch]) -> None:
+        """They were stored."""
+        for topic, queue_id, text, count in batches:
+            self._sequences.advance(topic, queue_id, parse_mark(text), count)
+
+    # -- one by one ----------------------------------------------------------------------------------------------------
 
     def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, int]:
         """(what became of the new messages, how many were known). Without a new one nothing is appended: `count` 0.
@@ -58,6 +112,10 @@ class SequencedPuts:
         if result.status.is_stored:
             self._sequences.advance(topic, queue_id, mark, result.count)
         return result, known
+
+
+def _not_saved() -> Reply:
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the table of producer sequences cannot be saved now")
 
 
 def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:

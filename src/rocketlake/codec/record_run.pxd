@@ -13,6 +13,7 @@ cdef struct PropertyMarks:
     Slice keys
     Slice tags
     Slice wait
+    Slice sequence
     bint is_special  # has a property that only the ordinary path knows how to treat
 
 

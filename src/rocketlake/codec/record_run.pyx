@@ -413,8 +413,6 @@ cdef bint _is_special(const uint8_t* name, Py_ssize_t size) noexcept nogil:
         return _is(name, size, b"POP_CK", 6)
     if name[0] == c"I":
         return size > 6 and memcmp(name, b"INNER_", 6) == 0
-    if name[0] == c"_":
-        return _is(name, size, b"__RL_SEQ", 8)
     return False
 
 
@@ -430,7 +428,7 @@ cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, Pr
     cdef const uint8_t* byte
     cdef Slice names[NAMES_MAX]
     cdef Py_ssize_t count = 0, earlier, name_size
-    marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = 0
+    marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
     marks.is_special = False
     for earlier in range(size):
         if text[earlier] >= 0x80:
@@ -465,5 +463,7 @@ cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, Pr
                 marks.wait.at, marks.wait.size = middle + 1, stop - middle - 1
         elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
             marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
+        elif name_size == 8 and memcmp(at, b"__RL_SEQ", 8) == 0:
+            marks.sequence.at, marks.sequence.size = middle + 1, stop - middle - 1
         at = stop + 1
     return True

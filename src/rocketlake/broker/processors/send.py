@@ -62,6 +62,9 @@ _CODE_OF = {
     PutStatus.DISK_FULL: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 
+_NO_ID = "0" * 32
+"""Where nothing was stored: a field must not be empty."""
+
 
 class Send:
     """Takes messages of producers, and of consumers that put a message into their retry topic themselves."""
@@ -210,19 +213,22 @@ class Send:
         _refuse_half(message, properties)
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._add_properties(properties)
-        known = 0
-        if names.PRODUCER_SEQUENCE in properties:
-            if header.queue_id < 0:
-                raise RemoteError(
-                    "a batch with a producer sequence names no queue",
-                    code=ResponseCode.MESSAGE_ILLEGAL,
-                    hint="numbers are counted by queue: send it to one",
-                )
-            result, known = self._sequenced.put_batch(message, properties)
-        else:
+        if names.PRODUCER_SEQUENCE not in properties:
             refuse_inner_marks(message.body)
             result = self._intake.put_batch(message, properties)
-        return self._answer_when_durable(request, result, properties, message.queue_id, unique_key, known)
+            return self._answer_when_durable(request, result, properties, message.queue_id, unique_key)
+        if header.queue_id < 0:
+            raise RemoteError(
+                "a batch with a producer sequence names no queue",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="numbers are counted by queue: send it to one",
+            )
+
+        def put(request: Request) -> Reply | Held:
+            result, known = self._sequenced.put_batch(message, properties)
+            return self._answer_when_durable(request, result, properties, message.queue_id, unique_key, known)
+
+        return self._sequenced.once_kept(request, put)
 
     def _read_message(
         self, request: Request, header: SendHeader, topic: TopicConfig
@@ -277,7 +283,7 @@ class Send:
         if result.offsets:
             message_ids = self._message_ids(result.offsets)
         else:
-            message_ids = self._message_id(result.physical_offset) if result.count else ""
+            message_ids = self._message_id(result.physical_offset) if result.count else _NO_ID
         header = SendReplyHeader(
             msg_id=message_ids,
             queue_id=queue_id,

@@ -83,6 +83,8 @@ class ProducerSequences(SavedTable):
         super().__init__(path, files, clock)
         self.log_offset: int | None = None
         """What the loaded file counts up to; None: there was no file."""
+        self.is_kept = False
+        """Is there a file? Without one no mark is looked for in the log, so it must be there before the first mark."""
         self._log_ends = log_ends
         self._producers_max = producers_max
         self._keep_ms = keep_ms
@@ -168,11 +170,23 @@ class ProducerSequences(SavedTable):
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """The table agrees with the log now, which is on disk; from here on it is saved."""
-        self.to_text()
+        """The table agrees with the log now, which is on disk."""
+        self.is_kept = self.log_offset is not None
+        if self.is_kept:
+            self.to_text()
+            self._is_wanted = True
+
+    def begin(self) -> None:
+        """A first mark is to come: from now on there is something to save, at first that there was none so far."""
+        ends = self._log_ends()
+        self._safe = _Snapshot(ends.flushed, self._version, self._text(ends.flushed))
         self._is_wanted = True
-        if self.log_offset is None:
-            self.save()  # a log is read for marks only behind the place in this file, so it must be there first
+
+    def save(self) -> None:
+        """Write the file now, as of the end of the log. OSError if the disk refuses."""
+        if self._safe is not None and self._safe.log_offset < self._log_ends().written:
+            self._is_wanted = True
+        super().save()
 
     @property
     def changed(self) -> bool:

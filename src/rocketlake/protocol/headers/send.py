@@ -68,7 +68,7 @@ class SendReplyHeader(Header, kw_only=True):
     """Answer of the send family (codes 0, 10, 11, 12). `msg_id` is the offset message id; of a batch, joined by ",".
 
     `known` is RocketLake's own: messages of the batch that were stored before and not again; without a new one `msg_id`
-    is empty and `queue_offset` -1.
+    is all zeros and `queue_offset` -1.
     """
 
     msg_id: str

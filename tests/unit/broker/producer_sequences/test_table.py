@@ -29,6 +29,10 @@ class World:
         )
         self.table.load()
 
+    def begin(self) -> None:
+        self.table.begin()
+        self.table.save()
+
     def put(self, sequence: int, count: int, queue: int = 0, *, batch: int = 0, producer: str = "q/0") -> int:
         """Store what is new; how many were known."""
         known = self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count)
@@ -86,7 +90,7 @@ def test_another_layout_is_refused_in_the_same_batch_only() -> None:
 
 def test_the_file_is_written_as_of_a_place_that_is_on_disk() -> None:
     world = World()
-    world.table.opened()
+    world.begin()
     world.put(0, 10)
     world.ends = LogEnds(1000, 0)
     world.table.save()
@@ -104,23 +108,35 @@ def test_the_file_is_written_as_of_a_place_that_is_on_disk() -> None:
     assert not world.table.changed
 
 
-def test_without_a_file_one_is_made_before_the_first_message() -> None:
+def test_the_file_is_made_before_the_first_mark() -> None:
     world = World()
-    assert world.table.log_offset is None
-    world.ends = LogEnds(700, 700)
+    world.ends = LogEnds(900, 700)
     world.table.opened()
-    assert World(world.files).table.log_offset == 700
+    assert (world.table.is_kept, world.table.changed) == (False, False)
+    world.begin()
+    again = World(world.files)
+    again.table.opened()
+    assert (again.table.is_kept, again.table.log_offset) == (True, 700)
 
 
 def test_a_log_that_grew_without_marks_moves_the_place_in_the_file() -> None:
     world = World()
-    world.table.opened()
-    world.table.save()
+    world.begin()
+    world.ends = LogEnds((64 << 20) - 1, 64 << 20)
     assert not world.table.changed
     world.ends = LogEnds(64 << 20, 64 << 20)
     assert world.table.changed
     world.table.save()
     assert World(world.files).table.log_offset == 64 << 20
+
+
+def test_the_last_save_of_all_is_as_of_the_end_of_the_log() -> None:
+    world = World()
+    world.begin()
+    world.ends = LogEnds(100, 100)
+    assert not world.table.changed
+    world.table.save()
+    assert World(world.files).table.log_offset == 100
 
 
 def test_producers_that_were_quiet_for_long_are_forgotten() -> None:
