@@ -6,9 +6,16 @@ Must not know   anything else; each question goes to the file named after it.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from rocketlake.base.errors import UsageError
 from rocketlake.spark.source.option_table import NAMES
 from rocketlake.spark.source.options import parse_options
 
@@ -16,7 +23,7 @@ __all__ = ["RocketMQDataSource"]
 
 
 class RocketMQDataSource(DataSource):
-    """spark.read / spark.readStream .format("rocketmq"); options: docs/how-to/spark_source.md."""
+    """spark.read, write, readStream, writeStream .format("rocketmq"); docs/how-to/spark_source.md, spark_sink.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,3 +56,23 @@ class RocketMQDataSource(DataSource):
         from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
         return RocketMQStreamReader(parse_options(self.options, streaming=True), check_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write; options: docs/how-to/spark_sink.md."""
+        from rocketlake.spark.sink.input_columns import check_columns
+        from rocketlake.spark.sink.options import parse_options
+        from rocketlake.spark.sink.writers import RocketMQWriter
+
+        if overwrite:
+            raise UsageError("a topic cannot be overwritten", hint='use .mode("append")')
+        options = parse_options(self.options, streaming=False)
+        return RocketMQWriter(options, check_columns(schema, options.topic))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A stream's sink. `overwrite` comes with output mode complete: all rows of each micro-batch are appended."""
+        from rocketlake.spark.sink.input_columns import check_columns
+        from rocketlake.spark.sink.options import parse_options
+        from rocketlake.spark.sink.writers import RocketMQStreamWriter
+
+        options = parse_options(self.options, streaming=True)
+        return RocketMQStreamWriter(options, check_columns(schema, options.topic))

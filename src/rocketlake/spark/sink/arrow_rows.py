@@ -1,0 +1,189 @@
+"""One Arrow batch as the sink sees it: its columns taken apart for the encoder, its faults found.
+
+Owns        which column is what, casts of odd Arrow types, the choice between the kernel and its Python form.
+Must not know   queues, sending, what becomes of a faulty row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketlake.base.pure_import import has_kernel
+from rocketlake.model.message import Message
+from rocketlake.spark.sink.faults import Fault
+from rocketlake.spark.sink.input_columns import InputColumns
+from rocketlake.spark.sink.options import SinkOptions
+from rocketlake.spark.sink.plain_rows import PlainRows, Row, is_left_out
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ArrowRows", "Encoding"]
+
+PROPERTIES_BYTES_MAX = 32_000
+"""The broker adds some of its own to them, and takes 32,767 bytes in all."""
+MESSAGES_MAX = 2000
+"""In one request: a broker serves it in one piece."""
+_DELAY_LEVEL_MAX = 18
+_HAS_KERNEL = has_kernel("rocketlake.codec.column_batch")
+_LEAVE_OUT, _WRITE, _NO_NAME = 0, 1, 2
+
+
+class Encoding:
+    """How rows of one task are written: limits, and what begins their keys."""
+
+    def __init__(self, options: SinkOptions, unique_prefix: bytes, key_prefix: bytes) -> None:
+        """`unique_prefix`: 24 hex digits; `key_prefix`: b"" or what the key of each row begins with."""
+        self.options = options
+        self.unique_prefix = unique_prefix
+        self.key_prefix = key_prefix
+        self.row_key_bytes = len(key_prefix) + 20 if key_prefix else 0
+
+
+class ArrowRows:
+    """The rows of `batch`; `first_number` is the number of its first row in the task."""
+
+    def __init__(self, batch: pa.RecordBatch, columns: InputColumns, encoding: Encoding, first_number: int) -> None:
+        self.count = batch.num_rows
+        self.first_number = first_number
+        self._batch = batch
+        self._columns = columns
+        self._encoding = encoding
+        self._encoder = self._kernel() if _HAS_KERNEL else self._plain
+        self.faults: NDArray[np.uint8] = np.frombuffer(self._encoder.faults, np.uint8).copy()
+        self._find_other_faults()
+
+    def encode(self, rows: NDArray[np.int32], start: int) -> tuple[bytes, int]:
+        """(batch body, rows taken) of `rows[start:]`, as far as they fit into one request."""
+        encoding = self._encoding
+        body, taken = self._encoder.encode(
+            rows,
+            start,
+            encoding.options.batch_bytes,
+            MESSAGES_MAX,
+            encoding.unique_prefix,
+            encoding.key_prefix,
+            self.first_number,
+        )
+        return body, taken
+
+    def message(self, topic: str, row: int) -> Message:
+        """One row as a message of its own."""
+        encoding = self._encoding
+        return self._plain.message(topic, row, encoding.unique_prefix, encoding.key_prefix, self.first_number)
+
+    def body(self, row: int) -> bytes:
+        """The body of a row, b"" without one."""
+        column = self._flat("body")
+        value = None if column is None else column[row].as_py()
+        return value.encode() if isinstance(value, str) else value or b""
+
+    def column(self, name: str) -> pa.Array | None:
+        """A column; None if it is not there, or has no value."""
+        if name not in self._columns:
+            return None
+        column = self._batch.column(self._columns.places[name])
+        return None if column.null_count == len(column) else column
+
+    def whole_numbers(self, name: str, missing: int) -> NDArray[np.int64] | None:
+        """A column of numbers, `missing` for null; None without the column."""
+        column = self.column(name)
+        if column is None:
+            return None
+        numbers: NDArray[np.int64] = column.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
+        return numbers
+
+    @cached_property
+    def delay_levels(self) -> NDArray[np.int64] | None:
+        """Delay level by row, 0 for none; None when no row is delayed."""
+        levels = self.whole_numbers("delayLevel", 0)
+        return None if levels is None or not levels.any() else levels
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    def fault(self, where: NDArray[np.bool_], fault: Fault) -> None:
+        """Rows of this mask have a fault; the first one found stays."""
+        self.faults[where & (self.faults == Fault.NONE)] = fault
+
+    def _find_other_faults(self) -> None:
+        for name, fault in (("deliverTimestamp", Fault.DELIVER_TIMESTAMP), ("priority", Fault.PRIORITY)):
+            column = self.column(name)
+            if column is not None:
+                self.fault(pc.is_valid(column).to_numpy(zero_copy_only=False), fault)
+        levels = self.delay_levels
+        if levels is not None:
+            self.fault((levels < 0) | (levels > _DELAY_LEVEL_MAX), Fault.DELAY_LEVEL)
+            if self._encoding.options.effectively_once:
+                self.fault(levels > 0, Fault.DELAYED_IN_SEQUENCE)
+
+    # -- columns for the encoder ---------------------------------------------------------------------------------------
+
+    def _flat(self, name: str) -> pa.Array | None:
+        """A column of texts or bytes with offsets of 32 bits."""
+        column = self.column(name)
+        if column is not None and not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+            column = column.cast(pa.binary() if name == "body" else pa.string())
+        return column
+
+    def _kernel(self) -> Any:
+        from rocketlake.codec import column_batch
+
+        options = self._encoding.options
+        return column_batch.ColumnBatch(
+            self.count,
+            _buffers(self._flat("body")),
+            _buffers(self._flat("tags")),
+            _buffers(self._flat("keys")),
+            _buffers(self._flat("shardingKey")),
+            self._properties(),
+            options.message_bytes_max,
+            PROPERTIES_BYTES_MAX,
+            self._encoding.row_key_bytes,
+        )
+
+    def _properties(self) -> tuple[Any, ...] | None:
+        column = self.column("properties")
+        if column is None:
+            return None
+        validity, offsets = column.buffers()[:2]
+        values = column.items if pa.types.is_string(column.items.type) else column.items.cast(pa.string())
+        names = column.keys.dictionary_encode()
+        texts = names.dictionary.to_pylist()
+        uses = bytes(_use(text) for text in texts)
+        numbers = names.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return (validity, offsets, column.offset), _buffers(values), numbers, [text.encode() for text in texts], uses
+
+    @cached_property
+    def _plain(self) -> PlainRows:
+        """The rows in Python's form: for those sent one by one, and where there is no kernel."""
+        texts = [self._listed(name) for name in ("tags", "keys", "shardingKey", "properties")]
+        bodies = [value.encode() if isinstance(value, str) else value for value in self._listed("body")]
+        rows = [
+            Row(body, tags, keys, sharding, properties or ())  # a map is a list of pairs in Arrow
+            for body, tags, keys, sharding, properties in zip(bodies, *texts, strict=True)
+        ]
+        options = self._encoding.options
+        return PlainRows(rows, options.message_bytes_max, PROPERTIES_BYTES_MAX, self._encoding.row_key_bytes)
+
+    def _listed(self, name: str) -> Sequence[Any]:
+        column = self.column(name)
+        return [None] * self.count if column is None else column.to_pylist()
+
+
+def _buffers(column: pa.Array | None) -> tuple[Any, Any, Any, int] | None:
+    if column is None:
+        return None
+    validity, offsets, data = column.buffers()
+    return validity, offsets, data, column.offset
+
+
+def _use(name: str) -> int:
+    if is_left_out(name):
+        return _LEAVE_OUT
+    return _NO_NAME if "\x01" in name or "\x02" in name else _WRITE

@@ -1,0 +1,74 @@
+"""The SinkCluster seam over the network.
+
+Owns        the request as the brokers want it, choosing the master.
+Must not know   rows, tries, how clients are kept (spark/cluster.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.client.calls.send import Outgoing, Sender
+from rocketlake.client.errors import NoRoute
+from rocketlake.client.instance import ClientInstance
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.command import Command
+from rocketlake.spark.cluster import cluster_client
+from rocketlake.spark.sink.options import SinkOptions
+
+__all__ = ["ClusterSends", "connect"]
+
+PRODUCER_GROUP = "ROCKETLAKE_SPARK_SINK"
+_CALL_TIMEOUT_MS = 10_000
+
+
+def connect(options: SinkOptions) -> ClusterSends:
+    """The cluster of these options, over the links this process already has."""
+    return ClusterSends(*cluster_client(options.namesrv))
+
+
+class ClusterSends:
+    """SinkCluster (see sending.py) over a ClientInstance that lives on a loop of another thread."""
+
+    def __init__(self, client: ClientInstance, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._loop = loop
+        self._clock = SystemClock()
+        self._sender = Sender(PRODUCER_GROUP)
+
+    def run_soon(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Start this on the loop's thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def queues(self, topic: str, *, must_exist: bool) -> tuple[MessageQueue, ...]:
+        """Queues to write to, in order; for a topic yet to be made those it will get."""
+        client = self._client
+        queues = await client.queues_to_publish(
+            topic, template=self._sender.template_topic, new_queues=self._sender.new_topic_queues
+        )
+        if must_exist and client.routes.to_read(topic) is None and not await client.refresh_route(topic):
+            raise NoRoute(topic, client.name_servers.addresses)
+        return tuple(sorted((client.routes.to_publish(topic) or queues) if must_exist else queues))
+
+    async def send(self, queue: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> Command:
+        """One try at the broker's master."""
+        client = self._client
+        address = client.routes.master(queue.broker_name) or await client.master(queue.broker_name, queue.topic)
+        command = self._sender.command(outgoing, queue, self._clock.now_ms())
+        return await client.net.invoke(address, command, timeout_ms)
+
+    def route_is_old(self) -> None:
+        """A line broke: ask for the routes anew."""
+        self._client.routes_soon()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._clock.sleep(seconds)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self._clock.monotonic()

@@ -1,0 +1,82 @@
+"""Where invalid rows go with onInvalidRow = dlq: a topic, or a folder of Parquet files.
+
+Owns        what a dead letter holds.
+Must not know   why a row is invalid, how messages are sent.
+
+A dead letter has the original body as far as it fits, and says why (RL_REASON), where it stood (RL_POSITION:
+queryId/batchId/partitionId/row), where it should have gone (RL_TOPIC), and how long its body was (RL_BODY_BYTES).
+RocketMQ has no empty messages: a row without a body gives a dead letter with the body `-`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rocketlake.base.errors import UsageError
+from rocketlake.model.message import Message
+from rocketlake.spark.sink.faults import Fault
+from rocketlake.spark.sink.identity import TaskIdentity
+
+__all__ = ["DeadLetter", "as_message", "write_file"]
+
+NO_BODY = b"-"
+SCHEMA = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("position", pa.string()),
+        ("topic", pa.string()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One invalid row; `number` counts the rows of its task."""
+
+    fault: Fault
+    number: int
+    topic: str
+    body: bytes
+
+
+def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, body_bytes_max: int) -> Message:
+    """A dead letter for the topic."""
+    properties = {
+        "RL_REASON": letter.fault.name,
+        "RL_POSITION": f"{identity.key_prefix}{letter.number}",
+        "RL_BODY_BYTES": str(len(letter.body)),
+    }
+    if letter.topic and not {"\x01", "\x02"} & set(letter.topic):
+        properties["RL_TOPIC"] = letter.topic[:255]
+    return Message(dlq_topic, letter.body[:body_bytes_max] or NO_BODY, properties=properties)
+
+
+def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity) -> None:
+    """The dead letters of a task as one file, whose name a repeated task uses again. UsageError if that fails."""
+    columns = [
+        [letter.fault.name for letter in letters],
+        [letter.fault.text for letter in letters],
+        [f"{identity.key_prefix}{letter.number}" for letter in letters],
+        [letter.topic for letter in letters],
+        [letter.body for letter in letters],
+    ]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, SCHEMA.types, strict=True)]
+    path = Path(folder) / f"dlq-{identity.key_prefix.replace('/', '-').rstrip('-')}.parquet"
+    # A name that readers pass over until it is whole; each attempt has its own.
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), fresh)
+        fresh.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"option 'dlqPath': {path} cannot be written: {error.strerror or error}",
+            hint="a folder that all workers see",
+        ) from None

@@ -1,0 +1,47 @@
+"""Why a row makes no message.
+
+Owns        the reasons and their words.
+Must not know   what becomes of such a row (task.py).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Fault"]
+
+
+class Fault(IntEnum):
+    """The first four are found by codec/column_batch.pyx, too, which knows their numbers."""
+
+    NONE = 0
+    NO_BODY = 1
+    BODY_TOO_LONG = 2
+    SEPARATOR = 3
+    PROPERTIES_TOO_LONG = 4
+    NO_TOPIC = 5
+    NO_QUEUE = 6
+    DELIVER_TIMESTAMP = 7
+    PRIORITY = 8
+    DELAY_LEVEL = 9
+    DELAYED_IN_SEQUENCE = 10
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and what to do."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Fault.NONE: "",
+    Fault.NO_BODY: "the body is null or empty; RocketMQ has no messages without one",
+    Fault.BODY_TOO_LONG: "the body is longer than option 'maxMessageBytes'",
+    Fault.SEPARATOR: "tags, keys, shardingKey or a property hold \\x01 or \\x02; put such bytes into the body",
+    Fault.PROPERTIES_TOO_LONG: "all properties together have more than 32,000 bytes; put them into the body",
+    Fault.NO_TOPIC: "column 'topic' is null or no name of a topic that may be written to",
+    Fault.NO_QUEUE: "the topic has no queue of this brokerName and queueId; leave both null to have one chosen",
+    Fault.DELIVER_TIMESTAMP: "delivery at a time (column 'deliverTimestamp') is not built; use 'delayLevel'",
+    Fault.PRIORITY: "priorities (column 'priority') are not built; leave it null",
+    Fault.DELAY_LEVEL: "column 'delayLevel' is not from 0 (none) to 18",
+    Fault.DELAYED_IN_SEQUENCE: "a delayed message takes no part in 'effectively_once'; write it with 'at_least_once'",
+}

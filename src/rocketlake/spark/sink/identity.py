@@ -1,0 +1,56 @@
+"""Who writes: the ids that a repeated task has again.
+
+Owns        query id, batch id and partition id of a task, what is made of them.
+Must not know   queues, requests.
+
+A stream is known by Spark's query id and batch id (local properties of its tasks, reference spark.md 1.2 fact 18), a
+batch write by options producerId and batchId, or by a number of its own that no other write has. The ids of a stream
+are not used for a batch write inside its foreachBatch: two such writes would be taken for one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from rocketlake.base.errors import UsageError
+
+__all__ = ["TaskIdentity", "stream_identity"]
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIdentity:
+    """One task of one write. A second attempt of it is equal."""
+
+    query: str
+    batch: int
+    partition: int
+
+    @property
+    def key_prefix(self) -> str:
+        """What the key of each row begins with; its number in the task follows."""
+        return f"{self.query}/{self.batch}/{self.partition}/"
+
+    def mark(self, sequence: int, layout: str) -> str:
+        """The value of __RL_SEQ for a request that begins with this sequence number (decision 0010)."""
+        return f"{self.key_prefix}{sequence}/{layout}"
+
+    def unique_prefix(self, *, repeatable: bool) -> bytes:
+        """24 digits that begin the unique keys of this task's messages; `repeatable`: of each attempt the same."""
+        if not repeatable:
+            return secrets.token_hex(12).upper().encode()
+        return blake2b(self.key_prefix.encode(), digest_size=12).hexdigest().upper().encode()
+
+
+def stream_identity(query: str | None, batch: str | None, partition: int) -> TaskIdentity:
+    """From the local properties of a stream's task. UsageError if Spark does not give them."""
+    if not query or not batch or not batch.isdigit():
+        raise UsageError(
+            f"Spark gives this task no query id and batch id ({QUERY_ID}={query!r}, {BATCH_ID}={batch!r})",
+            hint="this release of Spark is not known to RocketLake; see docs/how-to/spark_sink.md",
+        )
+    return TaskIdentity(query, int(batch), partition)

@@ -1,0 +1,162 @@
+"""Options of the sink: every name, its default and range, checked before anything runs.
+
+Owns        names, spelling help, parsing into one frozen value.
+Must not know   Spark's classes, the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rocketlake.base.errors import UsageError
+from rocketlake.model.names import check_topic, is_sendable_topic
+from rocketlake.spark.option_values import Given, OptionNames
+
+__all__ = ["DESCRIPTIONS", "DLQ_SUFFIX", "NAMES", "SinkOptions", "parse_options"]
+
+DESCRIPTIONS: dict[str, str] = {
+    "namesrvAddr": "name servers, `host:port;host:port` (required; alias `nameServer`)",
+    "topic": "topic of all rows; without it each row names one in column `topic`",
+    "deliveryGuarantee": "`at_least_once` (default) or `effectively_once`: the broker drops what a repeated task sends",
+    "producerId": "batch writes: a name that a repeated write has again, so that it can be told; needs `batchId`",
+    "batchId": "batch writes: number of this write; a lower one than before under the same `producerId` is a replay",
+    "onInvalidRow": "`fail` (default), `skip`, or `dlq`: what becomes of a row that makes no message",
+    "dlqTopic": "`dlq`: topic of invalid rows; default `<topic>__dlq`",
+    "dlqPath": "`dlq`: folder (seen by all workers) for invalid rows as Parquet, instead of a topic",
+    "batchBytes": "bytes of messages in one request; default 256k",
+    "inFlight": "requests of one task under way at once, one for a queue; default 4",
+    "maxMessageBytes": "longest body; the broker's `maxMessageSize` holds for a message and for a request; default 4m",
+    "sendTimeoutMs": "wait for the answer to one request; default 10000",
+    "deliveryTimeoutMs": "how long a request is tried again before the task fails; default 120000",
+    "retryIntervalMs": "pause before the first new try, doubled up to 5 s; default 100",
+    "progressPath": "file at the driver to which each committed batch adds its counts, one line of JSON",
+}
+
+_ELSEWHERE: dict[str, str] = {
+    "kafka.bootstrap.servers": "name the RocketMQ name servers in 'namesrvAddr'",
+    "endpoints": "5.x proxies are not supported yet; name the name servers in 'namesrvAddr'",
+    "subscribe": "'subscribe' is for reading; name the topic to write to in 'topic'",
+    "topics": "use 'topic', or a column 'topic'",
+    "format": 'pack other columns yourself: .selectExpr("to_json(struct(*)) as body")',
+    "includeheaders": "headers are the column 'properties'",
+    "exactly.once": "use 'deliveryGuarantee'",
+    "tags": "tags are a column: .withColumn('tags', lit('TagA'))",
+    "keys": "keys are a column: .withColumn('keys', col('id'))",
+    "path": "save() and start() take no path; name the topic in 'topic'",
+    "txnappid": "use 'producerId'",
+    "txnversion": "use 'batchId'",
+    "retries": "tries are bounded by time: 'deliveryTimeoutMs'",
+}
+
+NAMES = OptionNames("rocketmq", DESCRIPTIONS, {"nameserver": "namesrvAddr"}, _ELSEWHERE)
+
+_OF_SPARK = frozenset(("checkpointlocation", "queryname", "outputmode"))
+"""Options that Spark passes on to every sink."""
+_PRODUCER_ID = re.compile(r"[\w.-]{1,80}", re.ASCII)
+DLQ_SUFFIX = "__dlq"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Checked options of one sink. Times in milliseconds, sizes in bytes."""
+
+    namesrv: str
+    topic: str
+    effectively_once: bool
+    producer_id: str
+    batch_id: int
+    on_invalid_row: str
+    dlq_topic: str
+    dlq_path: str
+    batch_bytes: int
+    in_flight: int
+    message_bytes_max: int
+    send_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_interval_ms: int
+    progress_path: str
+
+
+def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Check every option; UsageError names the option, its value and the cure."""
+    given = NAMES.given({name: value for name, value in options.items() if name.lower() not in _OF_SPARK})
+    topic = given.text("topic")
+    if topic:
+        _check_target("topic", topic)
+    guarantee = given.text("deliveryGuarantee", "at_least_once")
+    if guarantee == "exactly_once":
+        raise UsageError(
+            "option 'deliveryGuarantee' is 'exactly_once', which needs transactions; they are not built yet",
+            hint="'effectively_once': replays are dropped when a repeated task has the same rows again",
+        )
+    given.choice("deliveryGuarantee", ("at_least_once", "effectively_once"))
+    on_invalid_row = given.choice("onInvalidRow", ("fail", "skip", "dlq"))
+    dlq_topic, dlq_path = _dead_letters(given, topic, on_invalid_row)
+    producer_id, batch_id = _producer(given, streaming=streaming)
+    message_bytes_max = given.size("maxMessageBytes") or 4 << 20
+    return SinkOptions(
+        namesrv=given.namesrv(),
+        topic=topic,
+        effectively_once=guarantee == "effectively_once",
+        producer_id=producer_id,
+        batch_id=batch_id,
+        on_invalid_row=on_invalid_row,
+        dlq_topic=dlq_topic,
+        dlq_path=dlq_path,
+        batch_bytes=_bounded(given, "batchBytes", 256 << 10, low=1, high=16 << 20),
+        in_flight=given.number("inFlight", 4, low=1, high=256),
+        message_bytes_max=min(message_bytes_max, 64 << 20),
+        send_timeout_ms=given.number("sendTimeoutMs", 10_000, low=100, high=600_000),
+        delivery_timeout_ms=given.number("deliveryTimeoutMs", 120_000, low=100, high=86_400_000),
+        retry_interval_ms=given.number("retryIntervalMs", 100, low=1, high=5000),
+        progress_path=given.text("progressPath"),
+    )
+
+
+def _check_target(option: str, topic: str) -> None:
+    check_topic(topic)
+    if not is_sendable_topic(topic):
+        raise UsageError(f"option '{option}' is '{topic}', a topic of the broker's own", hint="nobody sends to it")
+
+
+def _bounded(given: Given, name: str, default: int, *, low: int, high: int) -> int:
+    size = given.size(name) or default
+    if not low <= size <= high:
+        raise UsageError(f"option '{name}' is '{given.text(name)}'", hint=f"from {low} to {high} bytes")
+    return size
+
+
+def _dead_letters(given: Given, topic: str, on_invalid_row: str) -> tuple[str, str]:
+    dlq_topic, dlq_path = given.text("dlqTopic"), given.text("dlqPath")
+    for name in ("dlqTopic", "dlqPath"):
+        if name in given and on_invalid_row != "dlq":
+            raise UsageError(f"option '{name}' is given without onInvalidRow = dlq", hint="add it, or leave it out")
+    if on_invalid_row != "dlq" or dlq_path:
+        if dlq_topic:
+            raise UsageError("options 'dlqTopic' and 'dlqPath' are both given", hint="keep one")
+        return "", dlq_path
+    if not dlq_topic and not topic:
+        raise UsageError(
+            "onInvalidRow = dlq needs to know where invalid rows go", hint="give 'dlqTopic', 'dlqPath' or 'topic'"
+        )
+    dlq_topic = dlq_topic or topic + DLQ_SUFFIX
+    _check_target("dlqTopic", dlq_topic)
+    if dlq_topic == topic:
+        raise UsageError("option 'dlqTopic' names the topic of good rows", hint="give it a topic of its own")
+    return dlq_topic, ""
+
+
+def _producer(given: Given, *, streaming: bool) -> tuple[str, int]:
+    producer_id = given.text("producerId")
+    if streaming and ("producerId" in given or "batchId" in given):
+        raise UsageError(
+            "options 'producerId' and 'batchId' are for batch writes",
+            hint="a stream is known by its query id, and its batches by their ids; leave them out",
+        )
+    if bool(producer_id) != ("batchId" in given):
+        raise UsageError("options 'producerId' and 'batchId' belong together", hint="give both, or none")
+    if producer_id and _PRODUCER_ID.fullmatch(producer_id) is None:
+        raise UsageError(f"option 'producerId' is '{producer_id[:100]}'", hint="letters, digits, . _ -, at most 80")
+    return producer_id, given.number("batchId", 0, low=0, high=2**53)

@@ -1,0 +1,195 @@
+"""One task of a write: Arrow batches in, requests out, and an error if one row was not handed in.
+
+Owns        the order of things: faults, dead letters, queues, requests, sequence numbers, counts.
+Must not know   Spark's classes, bytes of messages, how a request is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rocketlake.base.errors import InternalError, RocketLakeError, UsageError
+from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.send import Outgoing
+from rocketlake.codec import property_text
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model import property_names as names
+from rocketlake.model.message import Message
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.sink.arrow_rows import ArrowRows, Encoding
+from rocketlake.spark.sink.counts import Counts
+from rocketlake.spark.sink.dead_letters import DeadLetter, as_message, write_file
+from rocketlake.spark.sink.faults import Fault
+from rocketlake.spark.sink.identity import TaskIdentity
+from rocketlake.spark.sink.input_columns import InputColumns
+from rocketlake.spark.sink.options import SinkOptions
+from rocketlake.spark.sink.routing import Router, TopicQueues
+from rocketlake.spark.sink.sending import Sending, SendRequest, SinkCluster
+
+__all__ = ["SinkTask"]
+
+_log = get_logger(__name__)
+
+
+class SinkTask:
+    """Writes the rows of one partition; used once."""
+
+    def __init__(
+        self, options: SinkOptions, columns: InputColumns, identity: TaskIdentity, cluster: SinkCluster
+    ) -> None:
+        self._options = options
+        self._columns = columns
+        self._identity = identity
+        self._cluster = cluster
+        self.counts = Counts()
+        once = options.effectively_once
+        self._encoding = Encoding(
+            options, identity.unique_prefix(repeatable=once), identity.key_prefix.encode() if once else b""
+        )
+        self._router = Router(options.topic, identity.partition + identity.batch, self._find_queues)
+        self._sending = Sending(cluster, options, self.counts)
+        self._sequences: dict[MessageQueue, int] = {}
+        self._dead: list[DeadLetter] = []
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Counts:
+        """Hand in all rows. Raises what kept one of them from being stored; then the task must be repeated."""
+        try:
+            for batch in batches:
+                rows = ArrowRows(batch, self._columns, self._encoding, self.counts.rows)
+                self._write_batch(rows)
+                self.counts.rows += rows.count
+            if self._dead:
+                write_file(self._options.dlq_path, self._dead, self._identity)
+            self._sending.finish()
+        except RocketLakeError as error:
+            # Whoever reads this in Spark's log must see which task it was.
+            identity = self._identity
+            error.what += f" [task {identity.partition} of batch {identity.batch}, query {identity.query}]"
+            raise
+        finally:
+            self._sending.cancel()
+        self._check_sum()
+        return self.counts
+
+    def _check_sum(self) -> None:
+        """Each row became a message or was counted as none."""
+        counts = self.counts
+        expected = counts.rows - counts.skipped - len(self._dead)
+        if counts.messages != expected:
+            raise InternalError(f"{counts.messages} messages were stored of {expected} rows", hint="please report this")
+
+    def _write_batch(self, rows: ArrowRows) -> None:
+        self._router.find_faults(rows)
+        if rows.faults.any():
+            self._treat_faults(rows)
+        good = rows.faults == Fault.NONE
+        levels = rows.delay_levels
+        if levels is not None:
+            self._send_delayed(rows, good & (levels > 0), levels)
+            good &= levels == 0
+        for part in self._router.spread(rows, good):
+            start = 0
+            while start < len(part.rows):
+                body, taken = rows.encode(part.rows, start)
+                self._send_batch(part.target, part.queue, body, taken, is_free=part.is_free)
+                start += taken
+
+    def _send_batch(
+        self, target: TopicQueues, queue: MessageQueue, body: bytes, messages: int, *, is_free: bool
+    ) -> None:
+        properties, others = b"", target.queues if is_free else ()
+        if self._options.effectively_once:
+            sequence = self._sequences.get(queue, 0)
+            self._sequences[queue] = sequence + messages
+            mark = self._identity.mark(sequence, target.layout)
+            properties, others = f"{names.PRODUCER_SEQUENCE}\x01{mark}\x02".encode(), ()
+        outgoing = Outgoing(queue.topic, "", body, properties, count=messages)
+        self._sending.put(SendRequest(queue, outgoing, messages, others))
+
+    def _send_delayed(self, rows: ArrowRows, which: NDArray[np.bool_], levels: NDArray[np.int64]) -> None:
+        """RocketMQ takes delayed messages one by one only."""
+        for part in self._router.spread(rows, which):
+            for row in part.rows:
+                message = rows.message(part.queue.topic, int(row))
+                properties = {**message.properties, names.DELAY: str(levels[row])}
+                outgoing = Outgoing(part.queue.topic, "", message.body, property_text.encode(properties))
+                self._sending.put(SendRequest(part.queue, outgoing, 1, part.target.queues if part.is_free else ()))
+
+    # -- invalid rows --------------------------------------------------------------------------------------------------
+
+    def _treat_faults(self, rows: ArrowRows) -> None:
+        options, counts = self._options, self.counts
+        wrong = np.flatnonzero(rows.faults)
+        first = Fault(rows.faults[wrong[0]])
+        position = f"{self._identity.key_prefix}{rows.first_number + int(wrong[0])}"
+        if options.on_invalid_row == "fail":
+            raise UsageError(
+                f"row {position} (queryId/batchId/partitionId/row) makes no message: {first.text}",
+                hint="correct the rows, or set option 'onInvalidRow' to dlq or skip",
+            )
+        if not counts.faults:
+            _log.warning("rocketmq sink: row %s is invalid, others may follow: %s", position, first.text)
+        for fault, count in zip(*np.unique(rows.faults[wrong], return_counts=True), strict=True):
+            name = Fault(fault).name
+            counts.faults[name] = counts.faults.get(name, 0) + int(count)
+        if options.on_invalid_row == "skip":
+            counts.skipped += len(wrong)
+            return
+        counts.dead_letters += len(wrong)
+        topics = rows.column("topic")
+        letters = [
+            DeadLetter(
+                Fault(rows.faults[row]),
+                rows.first_number + int(row),
+                options.topic or ("" if topics is None else topics[int(row)].as_py() or ""),
+                rows.body(int(row)),
+            )
+            for row in wrong
+        ]
+        if options.dlq_path:
+            self._dead += letters
+        else:
+            self._send_dead(letters)
+
+    def _send_dead(self, letters: list[DeadLetter]) -> None:
+        options = self._options
+        pieces: dict[MessageQueue, tuple[TopicQueues, list[Message]]] = {}
+        for letter in letters:
+            target, queue = self._router.by_turns(options.dlq_topic, letter.number)
+            message = as_message(letter, options.dlq_topic, self._identity, options.message_bytes_max)
+            pieces.setdefault(queue, (target, []))[1].append(message)
+        for queue, (target, messages) in pieces.items():
+            for piece in _cut(messages, options.batch_bytes):
+                self._send_batch(target, queue, encode_batch(piece), len(piece), is_free=True)
+
+    # -- queues --------------------------------------------------------------------------------------------------------
+
+    def _find_queues(self, topic: str) -> TopicQueues:
+        found: Future[tuple[MessageQueue, ...]] = Future()
+
+        async def find() -> None:
+            try:
+                found.set_result(await self._cluster.queues(topic, must_exist=self._options.effectively_once))
+            except RocketLakeError as error:
+                found.set_exception(error)
+
+        self._cluster.run_soon(find()).result()
+        return TopicQueues(topic, found.result())
+
+
+def _cut(messages: list[Message], bytes_max: int) -> Iterable[list[Message]]:
+    piece: list[Message] = []
+    size = 0
+    for message in messages:
+        if piece and size + len(message.body) > bytes_max:
+            yield piece
+            piece, size = [], 0
+        piece.append(message)
+        size += len(message.body)
+    if piece:
+        yield piece
