@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 
 from rocketlake.client.config import ClientConfig
@@ -21,6 +22,7 @@ __all__ = ["cluster_client"]
 
 _ROUTE_TIMEOUT_MS = 10_000
 """Of questions to name servers. Calls to brokers bring their own."""
+_SWITCH_SECONDS = 0.0005
 
 
 class _Process:
@@ -31,6 +33,8 @@ class _Process:
         self.loop = asyncio.new_event_loop()
         self._clients: dict[str, ClientInstance] = {}
         self._lock = threading.Lock()
+        # Python's 5 ms would be the pause of the network each time the other thread makes rows of a chunk.
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
 
     def client(self, namesrv: str) -> ClientInstance:
