@@ -44,18 +44,31 @@ class RocketMQDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read; one that takes filters if Spark is going to offer some."""
         from rocketlake.spark.pushdown import is_pushdown_on
-        from rocketlake.spark.schema import check_schema
         from rocketlake.spark.source.batch_reader import PushingBatchReader, RocketMQBatchReader
 
         kind = PushingBatchReader if is_pushdown_on() else RocketMQBatchReader
-        return kind(parse_options(self.options, streaming=False), check_schema(schema))
+        return kind(parse_options(self.options, streaming=False), self._checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""
-        from rocketlake.spark.schema import check_schema
         from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
-        return RocketMQStreamReader(parse_options(self.options, streaming=True), check_schema(schema))
+        return RocketMQStreamReader(parse_options(self.options, streaming=True), self._checked(schema))
+
+    def _checked(self, schema: StructType) -> StructType:
+        """The schema Spark goes by: ours, or the user's own .schema(...), which the options must not contradict."""
+        from rocketlake.spark.schema import check_schema
+
+        checked = check_schema(schema)
+        given = NAMES.given(self.options)
+        ours = self.schema().names
+        if ("columns" in given or "includeProperties" in given) and checked.names != ours:
+            raise UsageError(
+                f"the columns are given twice, by .schema(...): {', '.join(checked.names)}; and by options: "
+                + ", ".join(ours),
+                hint="leave out 'columns' and 'includeProperties', or .schema(...)",
+            )
+        return checked
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write; options: docs/how-to/spark_sink.md."""
