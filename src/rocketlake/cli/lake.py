@@ -118,9 +118,18 @@ def history(table: Table, limit: Annotated[int, typer.Option(min=1, help="Newest
     found, _ = open_described(_folder(table))
     commits = found.history(limit)
     show_table(
-        ("version", "time", "operation", "rows", "files", "batch", "query"),
+        ("version", "time", "operation", "rows", "bad", "files", "batch", "query"),
         [
-            (c.version, show_time(c.ms), c.operation, c.rows, c.files, c.batch if c.query else "-", c.query or "-")
+            (
+                c.version,
+                show_time(c.ms),
+                c.operation,
+                c.rows,
+                c.bad_rows,
+                c.files,
+                c.batch if c.query else "-",
+                c.query or "-",
+            )
             for c in commits
         ],
     )

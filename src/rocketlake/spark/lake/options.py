@@ -89,9 +89,14 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
     for name in ("avroSchema", "protobufDescriptor", "protobufMessage"):
         if _OF_BODY_FORMAT[name] == body_format and not given.text(name):
             raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=DESCRIPTIONS[name])
+    path, table_format = table_folder(given.text("path")), given.choice("tableFormat", FORMATS)
+    if table_format != "parquet" and any(char in str(path) for char in "%?#"):
+        raise UsageError(
+            f"option 'path' is '{path}', and {table_format} takes it for a URI", hint="leave out %, ? and #"
+        )
     return LakeOptions(
-        path=table_folder(given.text("path")),
-        table_format=given.choice("tableFormat", FORMATS),
+        path=path,
+        table_format=table_format,
         per_topic=given.choice("tableLayout", ("single", "topic")) == "topic",
         partition_by=_columns(given),
         body_format=body_format,

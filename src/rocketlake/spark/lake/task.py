@@ -89,7 +89,7 @@ class LakeTask:
             return
         topics = batch.column(batch.schema.get_field_index("topic"))
         for topic in pc.unique(topics).to_pylist():
-            if topic is None:
+            if not topic:
                 raise UsageError("a row has no topic, and tableLayout is topic", hint="filter such rows out")
             here = pc.equal(topics, topic)
             yield self._options.path / topic_folder(topic), batch.filter(here)
@@ -112,6 +112,7 @@ class LakeTask:
 
 
 def topic_folder(topic: str) -> str:
-    """A topic as a folder name; one that begins with `_` or `.` would be hidden from readers."""
-    name = safe_name(topic)
-    return f"%{ord(name[0]):02X}{name[1:]}" if name[0] in "_." else name
+    """A topic as a folder name: `~` and two digits for what is no letter, digit, `_` or `-`, and for a `_` in front,
+    which would hide the folder from readers. Not `%`: Delta and Iceberg take folders for URIs."""
+    name = safe_name(topic).replace(".", "%2E")
+    return (f"%{ord(name[0]):02X}{name[1:]}" if name[0] == "_" else name).replace("%", "~")

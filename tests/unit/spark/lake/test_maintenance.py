@@ -196,13 +196,17 @@ def test_the_commands_say_what_they_do(tmp_path: Path, table_format: str) -> Non
     assert "there already" in run("create", folder, "--format", table_format, "--columns", "id int, price float")
     query = Query(tmp_path / "t", tableFormat=table_format, bodyFormat="json", bodySchema="id int")
     query.run([message(n, body=b'{"id": 1}') for n in range(5)])
-    query.run([message(n, body=b'{"id": 1}') for n in range(5, 7)])
+    query.run([message(n, body=b'{"id": 1}') for n in range(5, 7)], [message(0, queue=1, body=b"bad")])
     shown = run("info", folder)
     assert "rows               7" in shown
-    assert [line.split() for line in shown.splitlines()][-1] == ["orders", "broker-a", "0", "7"]
+    assert [line.split() for line in shown.splitlines()][-2:] == [
+        ["orders", "broker-a", "0", "7"],
+        ["orders", "broker-a", "1", "1"],
+    ]
     assert "`price` double" in run("info", folder, "--ddl")
-    assert run("info", folder, "--offsets").strip() == '{"orders": {"broker-a": {"0": 7}}}'
-    assert run("history", folder).count("append") == 2
+    assert run("info", folder, "--offsets").strip() == '{"orders": {"broker-a": {"0": 7, "1": 1}}}'
+    newest = run("history", folder).splitlines()[1].split()
+    assert newest[3:] == ["append", "2", "1", "1", "1", "q-1"]
     assert "would be done" in run("compact", folder, "--dry-run")
     assert "1 rewrites, 2 files before, 1 after" in run("compact", folder)
     assert "0 rows dropped" in run("expire", folder, "--rows-older-than-days", "36500", "--keep-history", "1h")

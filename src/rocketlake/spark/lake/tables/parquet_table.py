@@ -250,4 +250,5 @@ def _committed(entry: Entry) -> Committed:
         entry.offsets,
         sum(file.rows for file in entry.add),
         len(entry.add),
+        entry.bad_rows,
     )

@@ -79,6 +79,7 @@ class Committed:
     offsets: OffsetRanges = field(default_factory=dict)
     rows: int = 0
     files: int = 0
+    bad_rows: int = 0
 
 
 class LakeTable(Protocol):
