@@ -1,6 +1,7 @@
 # RocketLake's commands. `make demo` and `make test` do all the set-up on a fresh machine: they need
 # Python >= 3.11, a C compiler and Java 17, and are quick the second time.
 PYTHON ?= python3
+SPARK  ?= 4.2.1
 VENV   := .venv
 BIN    := $(VENV)/bin
 KERNELS := $(shell find src -name '*.pyx')
@@ -44,6 +45,12 @@ check: install   ## lint, types, import contracts
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+spark-contract: install ## the facts we rely on and the source's tests on another Spark release (SPARK=4.2.1)
+	@test -x .cache/spark-$(SPARK)/bin/python || { echo "==> PySpark $(SPARK) in .cache"; $(BIN)/python -m venv .cache/spark-$(SPARK); }
+	@.cache/spark-$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==$(SPARK)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' > $$(.cache/spark-$(SPARK)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/rocketlake.pth
+	PYTHONPATH=src .cache/spark-$(SPARK)/bin/python -m pytest tests/spark/test_facts.py tests/spark/test_source.py -q -p no:cacheprovider
 
 bench: install   ## speed beside Apache RocketMQ on this machine, 45 min; JSON to bench/results (BENCH="--quick --only producer-64")
 	$(BIN)/python -m bench $(BENCH)
