@@ -153,4 +153,6 @@ def _transaction(given: Given, streaming: bool) -> str:
         raise UsageError("options 'txnAppId' and 'txnVersion' belong together", hint="give both or none")
     if len(text) > 100 or not all(char.isascii() and (char.isalnum() or char in "_.-") for char in text):
         raise UsageError(f"option 'txnAppId' is '{text[:120]}'", hint="1 to 100 letters, digits, '_', '.' or '-'")
+    if text.startswith(("batch-", "compact-")):
+        raise UsageError(f"option 'txnAppId' is '{text}'", hint="names that begin so are RocketLake's own")
     return text

@@ -18,6 +18,7 @@ from rocketlake.base.errors import InternalError
 from rocketlake.spark.lake.batch_commit import abort_batch, commit_batch
 from rocketlake.spark.lake.messages import TaskWritten
 from rocketlake.spark.lake.options import LakeOptions, parse_options
+from rocketlake.spark.lake.tables.table import UNNAMED
 from rocketlake.spark.lake.task import LakeTask, check_plan
 
 __all__ = ["LakeBatchWriter", "LakeStreamWriter"]
@@ -57,7 +58,7 @@ class LakeBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options: LakeOptions = parse_options(options, streaming=False)
         self._schema = schema
-        self._query = self._options.txn_app_id or f"batch-{uuid4().hex}"
+        self._query = self._options.txn_app_id or UNNAMED + uuid4().hex
         check_plan(self._options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:

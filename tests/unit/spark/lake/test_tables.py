@@ -233,3 +233,24 @@ def test_a_table_is_not_replaced_and_keeps_its_ways(tmp_path: Path) -> None:
         Query(tmp_path / "t", query="q-2", tableFormat="delta").run([message(1)])
     with pytest.raises(UsageError, match="has 'storeDay', the option 'partitionBy' means 'tags'"):
         Query(tmp_path / "t", query="q-2", partitionBy="tags").run([message(1)])
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_batch_write_that_failed_after_its_commit_keeps_its_rows(tmp_path: Path, table_format: str) -> None:
+    options = {"path": str(tmp_path / "t"), "tableFormat": table_format}
+    for number in range(3):
+        writer: Any = RocketMQLakeDataSource(options).writer(Query(tmp_path).schema, overwrite=False)
+        messages = [writer.write(iter([batch_of([message(number)])]))]
+        writer.commit(messages)
+        writer.abort(messages)
+    assert len(table_rows(tmp_path / "t")) == 3
+
+
+def test_of_unnamed_batch_writes_the_newest_hundred_are_remembered(memory_path: Path) -> None:
+    options = {"path": str(memory_path / "t")}
+    for number in range(105):
+        writer: Any = RocketMQLakeDataSource(options).writer(Query(memory_path).schema, overwrite=False)
+        writer.commit([writer.write(iter([batch_of([message(number)])]))])
+    (*_, newest) = sorted((memory_path / "t" / "_rocketlake" / "log").glob("0*.json"))
+    assert newest.read_text().count('"batch-') == 102  # its own name, the hundred before, itself
+    assert len(table_rows(memory_path / "t")) == 105

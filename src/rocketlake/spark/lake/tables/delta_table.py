@@ -150,8 +150,13 @@ class DeltaLakeTable:
         table = self._load()
         return self._files(table) if table else []
 
-    @staticmethod
-    def _files(table: DeltaTable) -> list[DataFile]:
+    def _files(self, table: DeltaTable) -> list[DataFile]:
+        if "deletionVectors" in (table.protocol().reader_features or []):
+            raise StoreError(
+                "another program switched deletion vectors on, which are not read here",
+                path=str(self.path),
+                hint="read and compact this table with that program",
+            )
         columns = table.metadata().partition_columns
         found: list[DataFile] = []
         for row in _rows(table):

@@ -10,24 +10,29 @@ lost against another one; here the batch must be looked up again first, so its r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
-from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.table import Table
-from pyiceberg.types import DateType
+from pyiceberg.table import FileScanTask, Table
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder, sync_written
+from rocketlake.spark.lake.durable import make_folder
 from rocketlake.spark.lake.partition_names import partition_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
+from rocketlake.spark.lake.tables.iceberg_files import (
+    data_files_of,
+    live_file,
+    local_path,
+    manifests_of,
+    moment,
+    sync_newest,
+    uri,
+)
 from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, Partition
 
 __all__ = ["CATALOG", "TABLE", "IcebergLakeTable", "catalog"]
@@ -38,12 +43,18 @@ _PREFIX = "rocketlake."
 _QUERY = "rocketlake.query."
 _RETRIES = "commit.retry.num-retries"
 _TRIES = 50
+_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+}
+"""A stream commits often: old metadata goes, small manifests are merged."""
 
 
 def catalog(path: Path) -> SqlCatalog:
     """The catalog beside the table at `path`."""
     place = path / SIDECAR / "catalog.db"
-    return SqlCatalog(CATALOG, uri=f"sqlite:///{place}", warehouse=_uri(path))
+    return SqlCatalog(CATALOG, uri=f"sqlite:///{place}", warehouse=uri(path))
 
 
 class IcebergLakeTable:
@@ -92,7 +103,7 @@ class IcebergLakeTable:
             if last is not None and last >= part.batch:
                 return False
             places = [self._place(file.name, file.partition) for file in part.files]
-            paths = [_uri(place) for place in places]
+            paths = [uri(place) for place in places]
             for folder in {place.parent for place in places}:
                 PosixFiles().sync_dir(folder)  # tasks sync their files, not the names
             try:
@@ -104,7 +115,7 @@ class IcebergLakeTable:
                 continue
             except FileNotFoundError as error:
                 raise _missing(error) from error
-            _sync(table)
+            sync_newest(table)
             return True
         raise self._beaten()
 
@@ -114,12 +125,12 @@ class IcebergLakeTable:
         """One overwrite snapshot."""
         for _ in range(_TRIES):
             table = self._ready(description)
-            live = {task.file.file_path: task.file for task in table.scan().plan_files()}
+            live = {task.file.file_path: task.file for task in self._plan(table)}
             if any(old.name not in live for old in olds):
                 return False
             try:
                 with table.transaction() as transaction:
-                    added = iter([_uri(self._place(file.name, file.partition)) for file in news])
+                    added = iter([uri(self._place(file.name, file.partition)) for file in news])
                     metadata = transaction.table_metadata
                     made = list(parquet_files_to_data_files(io=table.io, table_metadata=metadata, file_paths=added))
                     said = {_PREFIX + "operation": operation}
@@ -132,7 +143,7 @@ class IcebergLakeTable:
                 continue
             except FileNotFoundError as error:
                 raise _missing(error) from error
-            _sync(table)
+            sync_newest(table)
             return True
         raise self._beaten()
 
@@ -158,7 +169,7 @@ class IcebergLakeTable:
         try:
             with (
                 self._catalog.create_table_transaction(
-                    TABLE, schema=arrow(description.schema), location=_uri(self.path)
+                    TABLE, schema=arrow(description.schema), location=uri(self.path)
                 ) as transaction,
                 transaction.update_spec() as spec,
             ):
@@ -181,11 +192,21 @@ class IcebergLakeTable:
         if table is None:
             return []
         kinds = [(field.name, table.schema().find_type(field.source_id)) for field in table.spec().fields]
-        return [_data_file(task.file, kinds) for task in table.scan().plan_files()]
+        return [live_file(task.file, kinds) for task in self._plan(table)]
+
+    def _plan(self, table: Table) -> list[FileScanTask]:
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise StoreError(
+                "another program deleted rows by delete files, which are not read here",
+                path=str(self.path),
+                hint="read and compact this table with that program",
+            )
+        return tasks
 
     def read_path(self, file: DataFile) -> Path:
         """The path in the snapshot."""
-        return _local(file.name)
+        return local_path(file.name)
 
     def history(self, limit: int) -> list[Committed]:
         """Snapshots, newest first."""
@@ -203,28 +224,32 @@ class IcebergLakeTable:
 
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
         """Old snapshots, then the files that only they named."""
-        table = self._load()
-        if table is None:
-            return 0
-        moment = datetime.fromtimestamp(before_ms / 1000, tz=UTC)
-        current = table.metadata.current_snapshot_id
-        old = [s for s in table.metadata.snapshots if s.timestamp_ms < before_ms and s.snapshot_id != current]
-        kept = [s for s in table.metadata.snapshots if s not in old]
-        named_by_old = _named(table, old)
-        gone = named_by_old - _named(table, kept)
-        if dry_run or not old:
+        for _ in range(_TRIES):
+            table = self._load()
+            if table is None:
+                return 0
+            current = table.metadata.current_snapshot_id
+            old = [s for s in table.metadata.snapshots if s.timestamp_ms < before_ms and s.snapshot_id != current]
+            kept = [s for s in table.metadata.snapshots if s not in old]
+            gone = data_files_of(table, old) - data_files_of(table, kept)
+            manifests = manifests_of(table, old) - manifests_of(table, kept)
+            if dry_run or not old:
+                return len(gone)
+            try:
+                table.maintenance.expire_snapshots().older_than(moment(before_ms)).commit()
+            except CommitFailedException:
+                continue
+            for place in sorted(gone | manifests):
+                progress(place)
+                local_path(place).unlink(missing_ok=True)
             return len(gone)
-        table.maintenance.expire_snapshots().older_than(moment).commit()
-        for place in sorted(gone):
-            progress(place)
-            _local(place).unlink(missing_ok=True)
-        return len(gone)
+        raise self._beaten()
 
     def orphans(self) -> list[Path]:
         """Files with our names that no remembered snapshot names."""
         table = self._load()
-        named = _named(table, table.metadata.snapshots) if table else set()
-        places = {_local(place) for place in named}
+        named = data_files_of(table, table.metadata.snapshots) if table else set()
+        places = {local_path(place) for place in named}
         found = self.path.rglob("*.parquet")
         return [path for path in found if NAME_PATTERN.fullmatch(path.name) and path not in places]
 
@@ -239,48 +264,6 @@ class IcebergLakeTable:
 def _last(table: Table, query: str) -> int | None:
     text = table.properties.get(_QUERY + query)
     return None if text is None else int(text)
-
-
-def _sync(table: Table) -> None:
-    # pyiceberg does not sync what it writes; Spark forgets the batch once we return.
-    snapshot = table.metadata.current_snapshot()
-    written = [table.metadata_location]
-    if snapshot is not None:
-        made = (m.manifest_path for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id)
-        written += [snapshot.manifest_list, *made]
-    sync_written(_local(place) for place in written)
-
-
-def _named(table: Table, snapshots: Sequence[Any]) -> set[str]:
-    places: set[str] = set()
-    for snapshot in snapshots:
-        for manifest in snapshot.manifests(table.io):
-            places.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
-    return places
-
-
-def _data_file(file: IcebergFile, kinds: Sequence[tuple[str, Any]]) -> DataFile:
-    partition = tuple((name, _text(file.partition[place], kind)) for place, (name, kind) in enumerate(kinds))
-    return DataFile(file.file_path, partition, file.record_count, file.file_size_in_bytes)
-
-
-def _text(value: Any, kind: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(kind, DateType) and isinstance(value, int):
-        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
-    return str(value)
-
-
-def _uri(path: Path) -> str:
-    # Not Path.as_uri: pyiceberg takes what stands there for the name, escapes and all.
-    return f"file://{path}"
-
-
-def _local(place: str) -> Path:
-    return Path(place.removeprefix("file://"))
 
 
 def _missing(error: FileNotFoundError) -> StoreError:

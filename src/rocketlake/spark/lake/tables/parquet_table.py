@@ -22,13 +22,14 @@ from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, remove_if_there
 from rocketlake.spark.lake.partition_names import partition_folder
 from rocketlake.spark.lake.tables.parquet_log import Entry, FileEntry, ParquetLog, QueryHead
-from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, BatchPart, Committed, DataFile, Partition
+from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, UNNAMED, BatchPart, Committed, DataFile, Partition
 
 __all__ = ["ParquetTable"]
 
 _PENDING = ".pending"
 _STAGED = re.compile(NAME + re.escape(_PENDING))
 _TRIES = 100
+_UNNAMED_MAX = 100
 
 
 class ParquetTable:
@@ -89,7 +90,7 @@ class ParquetTable:
                     bad_rows=part.bad_rows,
                     schema=description.version,
                     add=adds,
-                    queries=(head.queries if head else {}) | {part.query: QueryHead(part.batch, number)},
+                    queries=_remembered(head) | {part.query: QueryHead(part.batch, number)},
                     rows=(head.rows if head else 0) + sum(file.rows for file in adds),
                     bytes=(head.bytes if head else 0) + sum(file.bytes for file in adds),
                 ),
@@ -225,6 +226,14 @@ class ParquetTable:
             path=str(self.path),
             hint="fewer writers for one table, or larger batches",
         )
+
+
+def _remembered(head: Entry | None) -> dict[str, QueryHead]:
+    queries = dict(head.queries) if head else {}
+    unnamed = sorted((known.version, query) for query, known in queries.items() if query.startswith(UNNAMED))
+    for _, query in unnamed[:-_UNNAMED_MAX]:
+        del queries[query]
+    return queries
 
 
 def _file_entry(file: DataFile) -> FileEntry:

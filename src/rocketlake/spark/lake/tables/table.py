@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NAME",
     "NAME_PATTERN",
+    "UNNAMED",
     "BatchPart",
     "Committed",
     "DataFile",
@@ -29,6 +30,9 @@ __all__ = [
 
 Partition = tuple[tuple[str, str | None], ...]
 """Partition column and its value as text (None: null), in the table's order."""
+
+UNNAMED = "batch-"
+"""Begins the query id of a batch write without txnAppId, which is never repeated: old ones are forgotten."""
 
 NAME = r"b(?P<batch>\d{12})-(?P<query>[0-9A-Za-z_.-]{1,100})-(?P<attempt>[0-9a-f]{32})-(?P<number>\d{5})\.parquet"
 """Data files say whose they are, so that orphans can be told apart; a name is never used twice."""

@@ -1,0 +1,79 @@
+"""Files behind an Iceberg table: what its snapshots name, where that lies, syncing it.
+
+Owns        URIs and local paths, partition values as text.
+Must not know   commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.table import Table
+from pyiceberg.types import DateType
+
+from rocketlake.spark.lake.durable import sync_written
+from rocketlake.spark.lake.tables.table import DataFile
+
+__all__ = ["data_files_of", "live_file", "local_path", "manifests_of", "moment", "sync_newest", "uri"]
+
+
+def sync_newest(table: Table) -> None:
+    """What the newest commit wrote survives a power cut on return."""
+    # pyiceberg does not sync what it writes; Spark forgets the batch once we return.
+    snapshot = table.metadata.current_snapshot()
+    written = [table.metadata_location]
+    if snapshot is not None:
+        made = (m.manifest_path for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id)
+        written += [snapshot.manifest_list, *made]
+    sync_written(local_path(place) for place in written)
+
+
+def data_files_of(table: Table, snapshots: Sequence[Any]) -> set[str]:
+    """URIs of all data files that these snapshots name."""
+    places: set[str] = set()
+    for snapshot in snapshots:
+        for manifest in snapshot.manifests(table.io):
+            places.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
+    return places
+
+
+def manifests_of(table: Table, snapshots: Sequence[Any]) -> set[str]:
+    """URIs of their manifests and manifest lists."""
+    lists = {snapshot.manifest_list for snapshot in snapshots}
+    return lists | {manifest.manifest_path for snapshot in snapshots for manifest in snapshot.manifests(table.io)}
+
+
+def moment(ms: int) -> datetime:
+    """Epoch milliseconds as pyiceberg wants them."""
+    return datetime.fromtimestamp(ms / 1000, tz=UTC)
+
+
+def live_file(file: IcebergFile, kinds: Sequence[tuple[str, Any]]) -> DataFile:
+    """One of ours; `kinds` are the partition columns with their types."""
+    partition = tuple((name, _text(file.partition[place], kind)) for place, (name, kind) in enumerate(kinds))
+    return DataFile(file.file_path, partition, file.record_count, file.file_size_in_bytes)
+
+
+def _text(value: Any, kind: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(kind, DateType) and isinstance(value, int):
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    return str(value)
+
+
+def uri(path: Path) -> str:
+    """`file://` and the path."""
+    # Not Path.as_uri: pyiceberg takes what stands there for the name, escapes and all.
+    return f"file://{path}"
+
+
+def local_path(place: str) -> Path:
+    """Back from that."""
+    return Path(place.removeprefix("file://"))
