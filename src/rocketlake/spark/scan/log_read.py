@@ -141,6 +141,10 @@ class _Walker:
     def _pass_damage(self) -> Iterator[Stretch]:
         """Go on at the next record of this file; at the next file, or the end of the range, if there is none."""
         start, limit = self._position, min(self._part.end, self._log.file_end(self._position))
+        is_end = self._part.is_tail and limit == self._part.end and start >= self._part.safe_end
+        if is_end and self._log.is_zero_from(start):
+            self._position = self._part.end
+            return
         last_used = start  # end of the last byte that is not zero
         at = start + 1
         while at < limit:
@@ -163,7 +167,6 @@ class _Walker:
             return
         if self._log.read(start, 1) not in (b"", b"\0"):
             last_used = max(last_used, start + 1)
-        is_end = self._part.is_tail and limit == self._part.end and start >= self._part.safe_end
         self._position, self._is_searched = limit, False
         if not is_end:
             yield Stretch(start, limit - start, "damaged")

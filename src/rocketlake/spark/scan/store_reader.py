@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition, IsNotNull
 from pyspark.sql.types import StructType
 
 from rocketlake.spark.pushdown import comparison_of
@@ -46,10 +46,16 @@ class FilteredStoreReader(StoreBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take what is judged here exactly; the rest is Spark's."""
+        if self._options.table != "messages":
+            return filters
+        left: list[Filter] = []
         for filter in filters:
             comparison = comparison_of(filter)
-            taken = exact(comparison) if comparison is not None and self._options.table == "messages" else None
+            taken = None if comparison is None else exact(comparison)
             if taken is None:
-                yield filter
+                left.append(filter)
             else:
                 self._wanted = self._wanted.also([taken])
+        # Spark says "is not null" beside each comparison; where the comparison is judged here, null does not pass.
+        judged = {comparison.column for comparison in self._wanted.comparisons}
+        return [each for each in left if not (isinstance(each, IsNotNull) and set(each.attribute) <= judged)]
