@@ -153,11 +153,19 @@ class ClusterBrokers:
 
     async def keep_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Commit the group's offset."""
-        timeout = self._options.pull_timeout_ms
-        await self._ask_master(
-            queue,
-            lambda address: offset_calls.commit_offset(self._client.net, address, group, queue, offset, timeout),
-        )
+        await self._ask_master(queue, lambda address: self._keep(address, group, queue, offset))
+
+    async def _keep(self, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+        net, timeout = self._client.net, self._options.pull_timeout_ms
+        try:
+            await offset_calls.commit_offset(net, address, group, queue, offset, timeout)
+        except RemoteError as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            # Brokers make a group when it first pulls (if autoCreateSubscriptionGroup), not when it commits.
+            pulls = PreparedPulls(net, group, parse_subscription(queue.topic, None), max_bytes=1)
+            await pulls.pull(address, queue, offset, 1, timeout)
+            await offset_calls.commit_offset(net, address, group, queue, offset, timeout)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
