@@ -16,7 +16,9 @@ from enum import StrEnum
 
 from rocketlake.filter.sql_errors import ExpressionError
 
-__all__ = ["Kind", "Token", "tokenize"]
+__all__ = ["TOKENS_MAX", "Kind", "Token", "tokenize"]
+
+TOKENS_MAX = 4096
 
 
 class Kind(StrEnum):
@@ -37,7 +39,7 @@ _KEYWORDS = frozenset(
 
 _TOKEN = re.compile(
     r"""
-      (?P<blank>   [ \t\n\r\f]+ | --[^\n\r]*[\n\r] )
+      (?P<blank>   [ \t\n\r\f]+ )
     | (?P<name>    [A-Za-z_$][A-Za-z0-9_$]* )
     | (?P<float>   [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ )
     | (?P<integer> 0 | [1-9][0-9]*[lL]? )
@@ -81,22 +83,35 @@ class Token:
 def tokenize(text: str) -> list[Token]:
     """All tokens, with an END behind them. ExpressionError for what is no token."""
     tokens: list[Token] = []
+    last_line = max(text.rfind("\n"), text.rfind("\r")) + 1
     position = 0
     while position < len(text):
-        if text.startswith("/*", position):
-            closed = text.find("*/", position + 2)
-            if closed < 0:
-                raise ExpressionError("the comment is not closed", text, position, hint="end it with */")
-            position = closed + 2
+        end = _comment_end(text, position, last_line)
+        if end > position:
+            position = end
             continue
         match = _TOKEN.match(text, position)
         if match is None:
             raise _no_token(text, position)
         if match.lastgroup != "blank":
+            if len(tokens) == TOKENS_MAX:
+                raise ExpressionError(f"the expression has more than {TOKENS_MAX:,} words and signs", text, position)
             tokens.append(_token(match, text))
         position = match.end()
     tokens.append(Token(Kind.END, "", len(text)))
     return tokens
+
+
+def _comment_end(text: str, position: int, last_line: int) -> int:
+    """Where the comment that begins here ends; `position` if none does. In the last line no "--" is a comment."""
+    if position < last_line and text.startswith("--", position):
+        return min(end for end in (text.find("\n", position), text.find("\r", position)) if end >= 0) + 1
+    if not text.startswith("/*", position):
+        return position
+    closed = text.find("*/", position + 2)
+    if closed < 0:
+        raise ExpressionError("the comment is not closed", text, position, hint="end it with */")
+    return closed + 2
 
 
 def _no_token(text: str, position: int) -> ExpressionError:

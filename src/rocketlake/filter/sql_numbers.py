@@ -15,10 +15,12 @@ from __future__ import annotations
 import re
 from math import copysign, isnan
 
-__all__ = ["INT_MAX", "LONG_MAX", "compare_doubles", "read_double", "read_integer"]
+__all__ = ["INT_MAX", "LONG_MAX", "NUMBER_CHARACTERS_MAX", "compare_doubles", "read_double", "read_integer"]
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+NUMBER_CHARACTERS_MAX = 1024
+"""A longer text is no number here: to read one of 32 KiB takes milliseconds, for each condition that asks."""
 
 _LONG_DIGITS = 19
 
@@ -34,6 +36,8 @@ _DOUBLE = re.compile(
 
 def read_integer(text: str, number_max: int) -> int | None:
     """The number, if it is one from -number_max - 1 to number_max."""
+    if len(text) > NUMBER_CHARACTERS_MAX:
+        return None
     digits = text
     is_negative = False
     if text and text[0] in "+-":
@@ -53,6 +57,8 @@ def read_integer(text: str, number_max: int) -> int | None:
 
 def read_double(text: str) -> float | None:
     """The number, if it is one; too large a one is infinite."""
+    if len(text) > NUMBER_CHARACTERS_MAX:
+        return None
     if text.isascii() and text.replace(".", "", 1).isdigit():
         return float(text)  # the usual form, without a pattern
     match = _DOUBLE.fullmatch(text)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketlake.filter.sql_errors import ExpressionError
-from rocketlake.filter.sql_lexer import Kind, tokenize
+from rocketlake.filter.sql_lexer import TOKENS_MAX, Kind, tokenize
 
 
 def words(text: str) -> list[str]:
@@ -47,6 +47,17 @@ def test_comments_and_blanks_are_left_out() -> None:
 
 def test_a_line_comment_needs_its_line_break() -> None:
     assert words("a--b") == ["a", "-", "-", "b"]
+
+
+def test_a_line_comment_ends_at_the_first_break_of_either_kind() -> None:
+    assert words("a--b\rc--d\r\ne--f\ng--h") == ["a", "c", "e", "g", "-", "-", "h"]
+
+
+def test_words_and_signs_are_limited() -> None:
+    assert len(tokenize("-" * TOKENS_MAX)) == TOKENS_MAX + 1
+    with pytest.raises(ExpressionError, match="4,096") as refused:
+        tokenize("- " * (TOKENS_MAX + 1))
+    assert refused.value.offset == 2 * TOKENS_MAX
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,12 @@ def test_the_range_is_that_of_the_literal() -> None:
     assert read_integer("2147483648", LONG_MAX) == 2**31
     assert read_integer("-9223372036854775808", LONG_MAX) == -(2**63)
     assert read_integer("9223372036854775808", LONG_MAX) is None
-    assert read_integer("-" + "0" * 5000 + "5", INT_MAX) == -5
+    assert read_integer("-" + "0" * 1000 + "5", INT_MAX) == -5
+
+
+def test_very_long_texts_are_no_numbers() -> None:
+    assert read_integer("5".zfill(1024), INT_MAX) == read_double("5".zfill(1024)) == 5
+    assert read_integer("5".zfill(1025), INT_MAX) is read_double("5".zfill(1025)) is None
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_failure_behind_what_decides_is_not_reached() -> None:
 
 
 def test_plain_and_odd_numbers_in_one_column() -> None:
-    values = ("5", "+5", "5.0", " 5.0 ", "NaN", "0x1p3", "5,0", "1" * 30)
+    values = ("5", "+5", "5.0", " 5.0 ", "NaN", "0x1p3", "5,0", "1" * 30, "5".zfill(1025))
     rows = [[("a", value)] for value in values]
-    assert mask("a >= 5.0", *rows) == [True, True, True, True, True, True, None, True]
-    assert mask("a = 5", *rows) == [True, True, None, None, None, None, None, None]
+    assert mask("a >= 5.0", *rows) == [True, True, True, True, True, True, None, True, None]
+    assert mask("a = 5", *rows) == [True, True, None, None, None, None, None, None, None]

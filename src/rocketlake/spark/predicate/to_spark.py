@@ -17,6 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from rocketlake.filter import sql_tree as tree
+from rocketlake.filter.sql_numbers import NUMBER_CHARACTERS_MAX
 
 __all__ = ["spark_column"]
 
@@ -44,7 +45,7 @@ _EQUAL_TABLE = {
 def spark_column(expression: tree.Expression, properties: str | Column = "properties") -> Column:
     """A boolean column: does the row match? Null for unknown and for properties that are no number where one is needed.
 
-    `properties`: a column of type map<string,string>, or its name. `frame.filter(column)` keeps what a broker would send.
+    `properties`: a map<string,string> column, or its name. `frame.filter(column)` keeps what a broker would send.
     """
     value, failed = _Translation(F.col(properties) if isinstance(properties, str) else properties).of(
         expression.condition
@@ -144,7 +145,8 @@ def _text_match(how: str, text: Column, search: str, negated: bool) -> Column:
 def _number(text: Column, kind: tree.NumberKind) -> Column:
     """The number; null where there is none."""
     pattern = _DOUBLE if kind is tree.NumberKind.DOUBLE else _INTEGER
-    return F.when(text.rlike(pattern), text).try_cast(_TYPES[kind])
+    is_one = text.rlike(pattern) & (F.length(text) <= F.lit(NUMBER_CHARACTERS_MAX))
+    return F.when(is_one, text).try_cast(_TYPES[kind])
 
 
 def _compare(op: str, left: Column, right: Column) -> Column:
