@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +216,52 @@ def test_what_a_killed_driver_left_unmoved_is_read_by_the_log_and_moved_by_the_n
     query.abort(written)
     query.run([message(0, queue=0)], [message(0, queue=1)], [message(0, queue=2)])
     assert len(list((tmp_path / "t").glob("queueId=*/*.parquet"))) == 3
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_drivers_that_race_for_a_batch_leave_its_rows_once(tmp_path: Path, table_format: str) -> None:
+    """Both have looked and found nothing when they commit: the table's own log must refuse one."""
+    drivers = [Query(tmp_path / "t", tableFormat=table_format) for _ in range(3)]
+    for batch in range(4):
+        written = []
+        for query in drivers:
+            query.next_batch = batch
+            written.append(query.task([message(batch)]))
+        together = threading.Barrier(len(drivers))
+
+        def commit(number: int, written: list[Any] = written, together: threading.Barrier = together) -> str:
+            together.wait()
+            try:
+                drivers[number].commit([written[number]])
+            except StoreError as error:
+                return str(error)
+            return ""
+
+        with ThreadPoolExecutor(len(drivers)) as pool:
+            said = list(pool.map(commit, range(len(drivers))))
+        assert said.count("") == 1
+        assert all("another driver" in text for text in said if text)
+    assert len(table_rows(tmp_path / "t")) == 4
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_queries_that_race_for_a_table_all_get_in(tmp_path: Path, table_format: str) -> None:
+    queries = [Query(tmp_path / "t", query=f"q-{number}", tableFormat=table_format) for number in range(3)]
+
+    def run(number: int) -> None:
+        for batch in range(3):
+            # Batches written before: Spark's task context belongs to the process, not to the thread.
+            queries[number].commit([written[number, batch]])
+            queries[number].next_batch += 1
+
+    written = {}
+    for number, query in enumerate(queries):
+        for batch in range(3):
+            query.next_batch = batch
+            written[number, batch] = query.task([message(batch, queue=number)])
+        query.next_batch = 0
+    with ThreadPoolExecutor(len(queries)) as pool:
+        list(pool.map(run, range(len(queries))))
+    assert len(table_rows(tmp_path / "t")) == 9
+    if table_format == "parquet":
+        assert len(list((tmp_path / "t").glob("storeDay=*/*.parquet"))) == 9

@@ -104,7 +104,11 @@ class DeltaLakeTable:
         wanted = arrow(description.schema)
         while (table := self._load()) is None:
             schema, partition_by = Schema.from_arrow(wanted), list(description.partition_by)
-            DeltaTable.create(str(self.path), schema=schema, mode="ignore", partition_by=partition_by)
+            try:
+                DeltaTable.create(str(self.path), schema=schema, mode="ignore", partition_by=partition_by)
+            except DeltaError:
+                if self._load() is None:  # else another writer was quicker
+                    raise
         there = {field.name for field in table.schema().fields}
         missing = [Field.from_arrow(field) for field in wanted if field.name not in there]
         if missing:

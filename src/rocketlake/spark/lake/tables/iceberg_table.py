@@ -10,7 +10,9 @@ lost against another one; here the batch must be looked up again first, so its r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
@@ -20,7 +22,7 @@ from pyiceberg.table import FileScanTask, Table
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
-from rocketlake.spark.lake.durable import make_folder
+from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import partition_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
@@ -51,10 +53,9 @@ _PROPERTIES = {
 """A stream commits often: old metadata goes, small manifests are merged."""
 
 
-def catalog(path: Path) -> SqlCatalog:
+def catalog(path: Path, file: str = "catalog.db") -> SqlCatalog:
     """The catalog beside the table at `path`."""
-    place = path / SIDECAR / "catalog.db"
-    return SqlCatalog(CATALOG, uri=f"sqlite:///{place}", warehouse=uri(path))
+    return SqlCatalog(CATALOG, uri=f"sqlite:///{path / SIDECAR / file}", warehouse=uri(path))
 
 
 class IcebergLakeTable:
@@ -163,9 +164,9 @@ class IcebergLakeTable:
         return table
 
     def _create(self, description: TableDescription) -> None:
-        make_folder(PosixFiles(), self.path / SIDECAR)
+        if not (self.path / SIDECAR / "catalog.db").exists():
+            self._create_catalog()
         self._catalog = catalog(self.path)
-        self._catalog.create_namespace_if_not_exists(TABLE.split(".")[0])
         try:
             with (
                 self._catalog.create_table_transaction(
@@ -177,6 +178,19 @@ class IcebergLakeTable:
                     spec.add_identity(name)
         except (TableAlreadyExistsError, CommitFailedException):
             return
+
+    def _create_catalog(self) -> None:
+        # pyiceberg makes its tables one by one: two that begin at once would trip, one that is killed leave half.
+        folder, fresh = self.path / SIDECAR, f".catalog-{uuid4().hex}.db"
+        make_folder(PosixFiles(), folder)
+        made = catalog(self.path, fresh)
+        made.create_namespace_if_not_exists(TABLE.split(".")[0])
+        made.close()
+        sync_written([folder / fresh])
+        with suppress(FileExistsError):
+            PosixFiles().link(folder / fresh, folder / "catalog.db")
+        (folder / fresh).unlink()
+        PosixFiles().sync_dir(folder)
 
     def recover(self) -> None:
         """A commit is all there is."""
