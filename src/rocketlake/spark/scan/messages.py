@@ -16,6 +16,7 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import PosixFiles
+from rocketlake.base.java_compat import string_hash
 from rocketlake.model import sys_flag
 from rocketlake.spark.columns import Records, record_batches
 from rocketlake.spark.record_form import Bools
@@ -29,7 +30,10 @@ from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.offset_files import OffsetFiles
 from rocketlake.store.paths import StorePaths
 
-__all__ = ["MESSAGE_COLUMNS", "PartRead", "store_paths"]
+__all__ = ["MESSAGE_COLUMNS", "SCHEDULE_TOPIC", "PartRead", "store_paths"]
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Its queue entries hold times of delivery in place of tags."""
 
 MESSAGE_COLUMNS: Columns = COLUMNS | {
     "preparedOffset": (LongType(), "commit log offset of the half message that this one ended, 0 without one"),
@@ -66,7 +70,13 @@ class PartRead:
                 yield from self._from_log(part)
             elif isinstance(part, QueueSlice):
                 queue = self._queue(part.topic, part.queue_id)
-                found = read_slice(self._log, queue, part, fail_on_corrupt=self.options.fail_on_corrupt)
+                found = read_slice(
+                    self._log,
+                    queue,
+                    part,
+                    fail_on_corrupt=self.options.fail_on_corrupt,
+                    tag_codes=self._tag_codes(part.topic),
+                )
                 for records in found:
                     yield from self._rows(records, None)
                 queue.close()
@@ -75,6 +85,13 @@ class PartRead:
                     yield from self._rows(records, None)
         finally:
             self._log.close()
+
+    def _tag_codes(self, topic: str) -> frozenset[int] | None:
+        """What queue entries of wanted messages have; None where entries say something else than the tag's hash."""
+        tags = self.wanted.values("tags")
+        if tags is None or topic == SCHEDULE_TOPIC or (self._paths.root / "consumequeue_ext").exists():
+            return None
+        return frozenset(string_hash(tag) for tag in tags)
 
     def _from_log(self, part: LogRange) -> Iterator[pa.RecordBatch]:
         for found in read_log(self._log, part, fail_on_corrupt=self.options.fail_on_corrupt):

@@ -20,7 +20,7 @@ from pyspark.sql.types import IntegerType, StringType, TimestampType
 from rocketlake.base.files import PosixFiles
 from rocketlake.model import property_names
 from rocketlake.spark.scan.config_tables import read_table
-from rocketlake.spark.scan.messages import MESSAGE_COLUMNS, PartRead, store_paths
+from rocketlake.spark.scan.messages import MESSAGE_COLUMNS, SCHEDULE_TOPIC, PartRead, store_paths
 from rocketlake.spark.scan.options import ScanOptions
 from rocketlake.spark.scan.parts import QueueSlice, ScanPart
 from rocketlake.spark.scan.place_read import QUEUE_ENTRIES
@@ -35,7 +35,6 @@ __all__ = ["HALF_COLUMNS", "SCHEDULE_COLUMNS", "parked_batches", "parked_parts"]
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 HALF_GROUP = "CID_RMQ_SYS_TRANS"
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 _REAL: Columns = {
     "realTopic": (StringType(), "topic it was sent to"),

@@ -29,8 +29,14 @@ _GAP_BYTES = 16 << 10
 _ROWS_MAX = 8192
 
 
-def read_slice(log: OffsetFiles, queue: OffsetFiles, part: QueueSlice, *, fail_on_corrupt: bool) -> Iterator[Records]:
-    """The records of a slice of a queue, in queue order. StoreError for a missing one with `fail_on_corrupt`."""
+def read_slice(
+    log: OffsetFiles, queue: OffsetFiles, part: QueueSlice, *, fail_on_corrupt: bool, tag_codes: frozenset[int] | None
+) -> Iterator[Records]:
+    """The records of a slice of a queue, in queue order; with `tag_codes` those whose entries have one of them.
+
+    StoreError for a missing one with `fail_on_corrupt`.
+    """
+    wanted_codes = None if tag_codes is None else np.array(sorted(tag_codes), dtype=np.int64)
     offset = part.start
     while offset < part.end:
         count = min(part.end - offset, _ENTRIES_AT_ONCE)
@@ -39,6 +45,8 @@ def read_slice(log: OffsetFiles, queue: OffsetFiles, part: QueueSlice, *, fail_o
         if not len(entries):
             return  # expired meanwhile
         is_used = (entries["size"] > 0) & ~((entries["size"] == FILLER_SIZE) & (entries["place"] == 0))
+        if wanted_codes is not None:
+            is_used &= np.isin(entries["tag"], wanted_codes)
         places, sizes = entries["place"][is_used].astype(np.int64), entries["size"][is_used].astype(np.int64)
         offsets = offset + np.flatnonzero(is_used)
         for records in _read(log, places, sizes, fail_on_corrupt):

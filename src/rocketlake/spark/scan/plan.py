@@ -114,6 +114,13 @@ class _Plan:
                 return None  # the index names a place where no record is: it belongs to another log
             start += head.size if head is not None and before is not None else 0
             gaps += [(start, end)] if start < end else []
+        if not self._is_stopped():
+            # A topic whose queues are not written yet is not among those that were looked up.
+            dispatched = self._dispatched_end()
+            if dispatched is None:
+                return None
+            gaps = [(start, min(end, dispatched)) for start, end in gaps if start < dispatched]
+            gaps.append((dispatched, self._end))
         parts = self._places(frozenset(p for p in found if not any(start <= p < end for start, end in gaps)))
         for start, end in gaps:
             parts += self._log(start, end)

@@ -227,6 +227,28 @@ def test_messages_that_came_after_the_queues_were_written_are_there(store: Any, 
     assert [row["body"] for row in scan(store.root, Comparison("keys", "=", ("k25",))).rows] == [b"late"]
 
 
+def test_a_tag_of_a_topic_is_found_by_its_queue_entries(store: Any, scan: Callable[..., Any]) -> None:
+    for number in range(400):
+        store.put("T", number % 2, b"x", TAGS=("AaAa", "BBBB", "AaBB", "other")[number % 4])  # three have one hash
+    store.stop()
+    found = scan(store.root, topics="T", tags="AaAa")
+    assert (len(found.rows), found.scanned) == (100, 300)
+    (store.root / "consumequeue_ext").mkdir()  # entries may name places in there instead
+    assert scan(store.root, topics="T", tags="AaAa").scanned == 400
+
+
+def test_a_new_topic_of_a_running_broker_is_found_by_key(store: Any, scan: Callable[..., Any]) -> None:
+    for number in range(200):
+        store.put("T", 0, b"x", KEYS=f"k{number}")
+    store.flush_queues()
+    store.clock.advance(100_000)
+    store.put("new", 0, b"in no queue yet", KEYS="k7")
+    for number in range(60):
+        store.put("new", 0, b"x", KEYS=f"more{number}")  # the index is written, this topic's queue is not
+    assert not (store.root / "consumequeue" / "new").exists()
+    assert {row["topic"] for row in scan(store.root, Comparison("keys", "=", ("k7",))).rows} == {"T", "new"}
+
+
 def test_a_store_that_grows_while_it_is_read_gives_a_beginning_of_itself(
     store: Any, scan: Callable[..., Any], truth: Callable[..., list[Row]]
 ) -> None:
