@@ -6,8 +6,8 @@ Each load measures its ceiling in the same session: the same rows, prebuilt, thr
 
 from __future__ import annotations
 
-from bench.spark_loads import kafka, scan, stream
+from bench.spark_loads import kafka, scan, sink, stream
 from bench.spark_loads.plan import SparkLoad
 
-LOADS: tuple[SparkLoad, ...] = (*scan.LOADS, *stream.LOADS, *kafka.LOADS)
+LOADS: tuple[SparkLoad, ...] = (*scan.LOADS, *stream.LOADS, *sink.LOADS, *kafka.LOADS)
 """All, in the order they run."""
