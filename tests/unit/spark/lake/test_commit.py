@@ -265,3 +265,18 @@ def test_queries_that_race_for_a_table_all_get_in(tmp_path: Path, table_format: 
     assert len(table_rows(tmp_path / "t")) == 9
     if table_format == "parquet":
         assert len(list((tmp_path / "t").glob("storeDay=*/*.parquet"))) == 9
+
+
+def test_another_query_moves_what_a_killed_driver_left(tmp_path: Path) -> None:
+    """Else it would be hidden for good: only the newest entry is ever settled."""
+    killed, other = Query(tmp_path / "t", query="q-1"), Query(tmp_path / "t", query="q-2")
+    written = killed.task([message(0)])
+
+    def strike(name: str) -> None:
+        if name == "lake.after_entry":
+            raise Killed
+
+    with pytest.raises(Killed), struck_by(strike):
+        killed.commit([written])
+    other.run([message(0, queue=1)])
+    assert len(list((tmp_path / "t").glob("storeDay=*/*.parquet"))) == 2
