@@ -28,7 +28,7 @@ from rocketlake.spark.lake.tables.table import LakeTable, Partition, data_file_n
 
 __all__ = ["Attempt", "TableSink", "describe", "partition_columns", "stored_columns"]
 
-_GATHERED_BYTES_MAX = 256 << 20
+_GATHERED_BYTES_MAX = 128 << 20
 REASON = "dlqReason"
 
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import fastavro
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -163,6 +164,8 @@ def test_new_fields_become_columns_old_rows_have_null(tmp_path: Path) -> None:
     query.run([message(1, body=b'{"id": 2, "name": "x"}')], [message(0, queue=1, body=b'{"name": "y", "n": 1.5}')])
     rows = sorted(table_rows(tmp_path / "t"), key=lambda row: (row["queueId"], row["queueOffset"]))
     assert [(row["id"], row["name"], row["n"]) for row in rows] == [(1, None, None), (2, "x", None), (None, "y", 1.5)]
+    plain = f"select id, name, n from read_parquet('{tmp_path}/t/**/*.parquet', union_by_name=true)"
+    assert sorted(duckdb.sql(plain).fetchall(), key=str) == [(1, None, None), (2, "x", None), (None, "y", 1.5)]
 
 
 def test_columns_have_a_limit(tmp_path: Path) -> None:
