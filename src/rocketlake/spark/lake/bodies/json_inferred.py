@@ -50,14 +50,16 @@ class InferredJson:
         new = _new_fields(rows, columns)
         if new:
             columns = _columns(grow(StructType(new)))
-        known = {name for name, _ in columns}
         fields = StructType([StructField(field.name, field.dataType) for _, field in columns])
+        shape = _Shape(columns)
         values: list[Sequence[Any] | None] = []
         for number, row in enumerate(rows):
-            if row is not None and (reason := _unfit(row, known, columns)):
-                bad[number] = reason
-                row = None
-            values.append(None if row is None else [_cell(row.get(name)) for name, _ in columns])
+            cells = None
+            if row is not None:
+                cells = shape.cells(row)
+                if cells is None:
+                    bad[number] = shape.misfit(row)
+            values.append(cells)
         return build_columns(values, fields, bad)
 
     def _decode(self, number: int, body: bytes | None, bad: dict[int, str]) -> Row | None:
@@ -103,17 +105,45 @@ def _decide(kinds: Counter[type[DataType]]) -> DataType:
     return max(sorted(kinds, key=lambda kind: kind.__name__), key=lambda kind: kinds[kind])()
 
 
-def _unfit(row: Row, known: set[str], columns: Sequence[tuple[str, StructField]]) -> str:
-    for name in row.keys() - known:
-        if row[name] is not None:
-            text = f"field '{name}' can have no column of its own: too long, too many, or like another but for case"
-            return text[:REASON_CHARS_MAX]
-    for name, field in columns:
-        value = row.get(name)
-        if value is not None and not _fits(value, field.dataType):
-            found = _KINDS[type(value)]().simpleString()
-            return f"field '{name}' is {found}, the column {field.name} {field.dataType.simpleString()}"
-    return ""
+class _Shape:
+    """The columns a row is put into. Rows are alike: each combination of kinds is looked at once."""
+
+    def __init__(self, columns: Sequence[tuple[str, StructField]]) -> None:
+        self._columns = columns
+        self._names = [name for name, _ in columns]
+        self._known = set(self._names)
+        self._fit: set[tuple[type, ...]] = set()
+
+    def cells(self, row: Row) -> Sequence[Any] | None:
+        """The row's values by column; None if one does not fit."""
+        if not row.keys() <= self._known and any(row[name] is not None for name in row.keys() - self._known):
+            return None
+        get = row.get
+        cells = [get(name) for name in self._names]
+        kinds = tuple(map(type, cells))
+        if kinds in self._fit:
+            return cells
+        if not all(
+            value is None or _fits(value, f.dataType) for value, (_, f) in zip(cells, self._columns, strict=True)
+        ):
+            return None
+        if dict in kinds or list in kinds:
+            return [msgspec.json.encode(cell).decode() if isinstance(cell, dict | list) else cell for cell in cells]
+        self._fit.add(kinds)
+        return cells
+
+    def misfit(self, row: Row) -> str:
+        """Why a row has no cells."""
+        for name in sorted(row.keys() - self._known):
+            if row[name] is not None:
+                text = f"field '{name}' can have no column of its own: too long, too many, or like another but for case"
+                return text[:REASON_CHARS_MAX]
+        for name, field in self._columns:
+            value = row.get(name)
+            if value is not None and not _fits(value, field.dataType):
+                found = _KINDS[type(value)]().simpleString()
+                return f"field '{name}' is {found}, the column {field.name} {field.dataType.simpleString()}"
+        return "json: the body does not fit"
 
 
 def _fits(value: Any, kind: DataType) -> bool:
@@ -121,7 +151,3 @@ def _fits(value: Any, kind: DataType) -> bool:
     if isinstance(kind, DoubleType):
         return found is float or found is int
     return isinstance(kind, _KINDS[found])
-
-
-def _cell(value: Any) -> Any:
-    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
