@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -280,3 +281,22 @@ def test_another_query_moves_what_a_killed_driver_left(tmp_path: Path) -> None:
         killed.commit([written])
     other.run([message(0, queue=1)])
     assert len(list((tmp_path / "t").glob("storeDay=*/*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("place", ["../../victim.parquet", "/victim.parquet", "a/../../victim", "a//b"])
+def test_an_entry_that_names_files_outside_the_table_is_refused(tmp_path: Path, place: str) -> None:
+    Query(tmp_path / "t").run([message(0)])
+    (entry,) = (tmp_path / "t" / "_rocketlake" / "log").glob("0*.json")
+    value = json.loads(entry.read_text())
+    entry.with_name(f"{2:020d}.json").write_text(json.dumps(value | {"version": 2, "add": [], "remove": [place]}))
+    with pytest.raises(StoreError, match="no path inside the table"):
+        table_rows(tmp_path / "t")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"version": 2}', b"[]"])
+def test_an_entry_that_is_damaged_is_named(tmp_path: Path, text: bytes) -> None:
+    Query(tmp_path / "t").run([message(0)])
+    log = tmp_path / "t" / "_rocketlake" / "log"
+    (log / f"{2:020d}.json").write_bytes(text)
+    with pytest.raises(StoreError, match=f"{2:020d}.json"):
+        table_rows(tmp_path / "t")

@@ -95,9 +95,14 @@ class ParquetLog:
         if text is None:
             return None
         try:
-            return msgspec.json.decode(text, type=Entry)
+            entry = msgspec.json.decode(text, type=Entry)
         except msgspec.DecodeError as error:
             raise _broken(path, error) from error
+        for place in (*(file.path for file in entry.add), *entry.remove):
+            # Files are moved and deleted by these names: none may lead out of the table.
+            if place.startswith("/") or not {"", ".", ".."}.isdisjoint(place.split("/")):
+                raise _broken(path, ValueError(f"'{place}' is no path inside the table"))
+        return entry
 
     def append(self, entry: Entry) -> bool:
         """Make this entry; False if its number is taken. On return it is safe."""
