@@ -68,6 +68,8 @@ def run(
             print("stopping: the micro-batch at work is finished first", file=sys.stderr, flush=True)
             work.stop()
         spark.streams.removeListener(listener)
+        if not pipeline.source.is_stream:
+            typer.echo(f"{', '.join(flow.name for flow in work.flows)}: written")
 
 
 @app.command()

@@ -78,8 +78,11 @@ class PipelineRun:
     def stop(self, *, grace_seconds: float = _GRACE_SECONDS) -> None:
         """Let each query end the batch it is at, then stop it; what it did not finish is done by the next run."""
         until = time.monotonic() + grace_seconds
-        for query in self.queries.values():
-            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
+        at_work = {name: _batches_done(query) for name, query in self.queries.items()}
+        for name, query in self.queries.items():
+            while query.isActive and query.status["isTriggerActive"] and _batches_done(query) == at_work[name]:
+                if time.monotonic() > until:
+                    break
                 time.sleep(0.02)
             query.stop()
 
@@ -92,6 +95,11 @@ class PipelineRun:
                 hide = self.environment.hide
                 where = f"pipeline {self.pipeline.name}, query {name}"
                 raise PipelineFailed(hide(what), where=where, hint=hide(cure)) from None
+
+
+def _batches_done(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str]:

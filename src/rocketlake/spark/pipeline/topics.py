@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocketlake.base.errors import UsageError
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
@@ -44,6 +45,11 @@ def sample_topics(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicS
 
 def topics_like(namesrv: str, pattern: str) -> list[str]:
     """Topics whose whole name matches."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        hint = "a regular expression: orders-.*"
+        raise UsageError(f"option 'subscribePattern' is '{pattern}': {error}", hint=hint) from None
     return asyncio.run(_list(namesrv, pattern))
 
 
