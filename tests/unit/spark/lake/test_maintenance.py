@@ -216,3 +216,25 @@ def test_the_commands_say_what_they_do(tmp_path: Path, table_format: str) -> Non
 def test_a_folder_that_is_no_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no lake table"):
         CliRunner().invoke(app, ["lake", "info", str(tmp_path)], catch_exceptions=False)
+
+
+def test_days_of_small_batches_with_compaction_stay_few_large_files(memory_path: Path) -> None:
+    """Three days of a batch every hour, compacted every eight hours, kept two days; sizes a thousandth of real ones."""
+    query, target, sent = Query(memory_path / "t"), 128 << 10, []
+    for number in range(72):
+        moment = DAY.replace(hour=0) + datetime.timedelta(hours=number)
+        rows = [message(number * 3 + n, body=os.urandom(3000), storeTimestamp=moment) for n in range(3)]
+        query.run(rows)
+        sent += rows
+        if number % 8 == 7:
+            compact(memory_path / "t", target, dry_run=False, progress=silent)
+            clean_now(memory_path / "t")
+    drop_days_before(memory_path / "t", DAY.date() + datetime.timedelta(days=1), dry_run=False, progress=silent)
+    done = compact(memory_path / "t", target, dry_run=False, progress=silent)
+    assert done.files_after <= 2 * 4
+    assert done.median_bytes >= target / 2
+    kept = [row for row in sent if row["storeTimestamp"].date() > DAY.date()]
+    assert places(table_rows(memory_path / "t")) == places(kept)
+    assert ds.dataset(memory_path / "t").count_rows() == len(kept)
+    on_disk = [path for path in (memory_path / "t").rglob("b0*") if path.is_file()]
+    assert len(on_disk) == done.files_after
