@@ -16,6 +16,11 @@ from rocketlake.base.errors import UsageError
 __all__ = ["Given", "OptionNames"]
 
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+# With CREATE TABLE ... USING, Spark hands over what the catalogue knows of the table, and each option a second time.
+_CATALOGUE_PREFIX = "option."
+_CATALOGUE_PROPERTIES = frozenset(
+    ("provider", "owner", "location", "comment", "external", "is_managed_location", "path")
+)
 _CLIENT_HINT = (
     "client.* settings cannot be passed through; access keys and TLS are not built yet, and a secret must never "
     "stand in an option: Spark shows options in plans and logs"
@@ -38,8 +43,11 @@ class OptionNames:
         """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
         by_lower = {name.lower(): name for name in self.descriptions} | dict(self.aliases)
         values: dict[str, str] = {}
+        from_catalogue = any(raw.lower().startswith(_CATALOGUE_PREFIX) for raw in options)
         for raw, value in options.items():
             name = by_lower.get(raw.lower())
+            if name is None and from_catalogue and _is_of_catalogue(raw.lower()):
+                continue
             if name is None:
                 raise UsageError(
                     f"option '{raw}' is not known to format(\"{self.format}\")", hint=self._hint(raw.lower(), by_lower)
@@ -60,6 +68,10 @@ class OptionNames:
         if near:
             return f"did you mean '{by_lower[near[0]]}'?"
         return "known options: " + ", ".join(sorted(self.descriptions))
+
+
+def _is_of_catalogue(lower: str) -> bool:
+    return lower.startswith(_CATALOGUE_PREFIX) or lower in _CATALOGUE_PROPERTIES
 
 
 class Given:

@@ -39,3 +39,12 @@ def test_columns_may_be_given_once_only() -> None:
 
 def test_a_reader_takes_no_filters_unless_the_planner_asks() -> None:
     assert type(source().reader(full_schema())) is RocketMQBatchReader
+
+
+def test_a_table_of_the_catalogue_brings_each_option_twice_and_its_own_properties() -> None:
+    """As Spark hands them over after CREATE TABLE ... USING rocketmq OPTIONS (...)."""
+    options = NEEDED | {f"option.{name}": value for name, value in NEEDED.items()}
+    table = {"provider": "rocketmq", "owner": "me", "path": "file:/warehouse/t"}
+    assert RocketMQDataSource(options | table).schema() == full_schema()
+    with pytest.raises(UsageError, match="option 'path'"):
+        source(path="orders").schema()
