@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.codec.record_batch import decode_batch, encode_batch, unwrap_batch
+from rocketlake.codec.record_batch import decode_batch, encode_batch, entry_starts, unwrap_batch
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.message import Message, StoredMessage
 
@@ -42,6 +42,16 @@ def test_a_broken_batch_is_refused_as_a_whole():
         struct.pack_into(">i", broken, position, number)
         with pytest.raises(RecordError):
             decode_batch(broken)
+
+
+def test_where_the_entries_begin():
+    body = encode_batch(MESSAGES)
+    assert entry_starts(body) == [0, 32, 54]
+    assert decode_batch(body[entry_starts(body)[1] :]) == decode_batch(body)[1:]
+    assert entry_starts(b"") == []
+    for broken in (body[:-1], body[:40], struct.pack(">i", 21) + body[4:], struct.pack(">i", -1) + body[4:]):
+        with pytest.raises(RecordError, match="no batch entry"):
+            entry_starts(broken)
 
 
 def test_properties_that_do_not_fit_are_refused():

@@ -53,6 +53,17 @@ async def test_a_batch_is_one_message_each(world: World) -> None:
     assert store.put(message()).queue_offset == 3
 
 
+async def test_the_log_can_be_read_from_any_record_on_file_by_file(world: World) -> None:
+    store = await world.started()
+    results = put_ok(store, *(b"%d" % number + bytes(1000) for number in range(6)))
+    start = results[1].physical_offset
+    views = list(store.log_views(start))
+    assert [offset for offset, _ in views] == [start, 4096]
+    assert decode_record(views[0][1][: results[1].size]).body[:1] == b"1"
+    assert views[-1][0] + len(views[-1][1]) == store.max_physical_offset
+    assert list(store.log_views(store.max_physical_offset)) == []
+
+
 @pytest.mark.parametrize("body", [b"", b"\0" * 10, b"\xff" * 40, encode_batch([Message("T", b"a")])[:-1]])
 async def test_a_broken_batch_is_refused_whole(world: World, body: bytes) -> None:
     store = await world.started()
