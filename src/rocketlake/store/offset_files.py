@@ -78,9 +78,9 @@ class OffsetFiles:
         return self.starts[max(0, bisect_right(self.starts, offset) - 1)]
 
     def file_end(self, offset: int) -> int:
-        """Where the next file starts, or would start if it is missing; for offsets in the last file, its end."""
-        start = self.file_start(offset)
-        return min(start + self.file_size, self.end) if start in self.starts[-1:] else start + self.file_size
+        """Where the next file starts; for offsets in the last file, its end."""
+        number = bisect_right(self.starts, offset)
+        return self.starts[number] if number < len(self.starts) else self.end
 
     def path(self, offset: int) -> Path:
         """The file that holds `offset`."""

@@ -125,18 +125,17 @@ class _Walker:
 
     def _to_next_file(self) -> Stretch:
         start = self._position
-        self._position, self._is_searched = self._log.file_end(start), False
+        self._position, self._is_searched = self._log.file_start(start) + self._log.file_size, False
         return Stretch(start, self._position - start, "blank")
 
     def _pass_hole(self) -> Iterator[Stretch]:
         """Nothing can be read here: the file is missing, or shorter than it should be."""
-        start = self._position
-        self._position = min(self._log.file_end(start), self._part.end) if start < self._log.end else self._part.end
-        self._is_searched = False
-        if start < self._log.end and self._position > start:
-            yield Stretch(start, self._position - start, "damaged")
-        else:
+        start, self._is_searched = self._position, False
+        if start >= self._log.end:
             self._position = self._part.end
+            return
+        self._position = min(self._log.file_end(start), self._part.end)
+        yield Stretch(start, self._position - start, "damaged")
 
     def _pass_damage(self) -> Iterator[Stretch]:
         """Go on at the next record of this file; at the next file, or the end of the range, if there is none."""

@@ -98,6 +98,28 @@ def test_what_was_left_from_an_earlier_use_of_the_file_is_no_message(store: Any,
     assert [row["commitLogOffset"] for row in left] == places[11:]
 
 
+@pytest.mark.parametrize("split", ["65536", "128m"])
+def test_a_file_that_is_missing_or_cut_short_costs_its_own_messages_only(
+    store: Any, scan: Callable[..., Any], split: str
+) -> None:
+    places = fill(store, 800)
+    store.stop()
+    log = sorted((store.root / "commitlog").iterdir())
+    assert len(log) > 5
+    log[1].unlink()
+    cut = log[3].read_bytes()[:5000]
+    log[3].write_bytes(cut)
+    first, third = int(log[1].name), int(log[3].name)
+    left = [row["commitLogOffset"] for row in scan(store.root, splitBytes=split).rows]
+    gone = set(places) - set(left)
+    assert left == sorted(left)
+    assert gone and all(first <= p < first + 16384 or third + 4000 < p < third + 16384 for p in gone)
+    assert len([p for p in places if first <= p < first + 16384]) < len(gone)
+    found = stretches(scan(store.root, splitBytes=split, frames="all").rows)
+    assert {status for status, _place in found} == {"blank", "damaged"}
+    assert first in [place for status, place in found if status == "damaged"]
+
+
 def test_a_topic_that_leads_out_of_the_store_is_not_followed(store: Any, scan: Callable[..., Any]) -> None:
     places = fill(store, 12)
     store.stop()
