@@ -14,7 +14,7 @@ from interop.apache import ApacheCluster, apache_cluster, free_ports, wait_for_p
 @pytest.fixture(scope="package")
 def apache(apache_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
     """Apache's name server and broker, one for all tests here."""
-    with apache_cluster(tmp_path_factory.mktemp("apache")) as cluster:
+    with apache_cluster(tmp_path_factory.mktemp("apache"), settings={"enablePropertyFilter": "true"}) as cluster:
         yield cluster
 
 

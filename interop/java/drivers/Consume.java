@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -13,7 +14,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * Consumes until `expected` different numbers were accepted or the time is up. Every number divisible by `failEvery`
- * is refused once (0 = never). Last line: "distinct=D duplicates=U retried=R disorder=O wrongtag=W sum=S".
+ * is refused once (0 = never). An expression "sql:..." is SQL92. Last line: "distinct=D duplicates=U retried=R disorder=O wrongtag=W sum=S".
  */
 public class Consume {
     static final Map<Integer, AtomicInteger> accepted = new ConcurrentHashMap<>();
@@ -30,7 +31,8 @@ public class Consume {
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setSuspendCurrentQueueTimeMillis(100);
-        consumer.subscribe(topic, expression);
+        if (expression.startsWith("sql:")) consumer.subscribe(topic, MessageSelector.bySql(expression.substring(4)));
+        else consumer.subscribe(topic, expression);
         if (mode.equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 for (MessageExt message : messages) {
@@ -77,7 +79,7 @@ public class Consume {
 
     static void accept(MessageExt message, String expression) {
         if (refused.containsKey(number(message))) retried.incrementAndGet();
-        if (!expression.equals("*") && !List.of(expression.split(" *\\|\\| *")).contains(message.getTags())) wrongTag.incrementAndGet();
+        if (!expression.equals("*") && !expression.startsWith("sql:") && !List.of(expression.split(" *\\|\\| *")).contains(message.getTags())) wrongTag.incrementAndGet();
         accepted.computeIfAbsent(number(message), key -> new AtomicInteger()).incrementAndGet();
     }
 }
