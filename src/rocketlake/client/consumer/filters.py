@@ -28,7 +28,7 @@ def subscription_of(topic: str, expression: str, expression_type: str, version: 
 
 
 async def check_filters(instance: ClientInstance, group: str, subscriptions: Iterable[Subscription]) -> None:
-    """UsageError if a broker of a topic with an SQL92 filter does not serve it; topics without a route are passed by."""
+    """UsageError if a broker of a topic with an SQL92 filter does not serve it. No route: nobody is asked."""
     for subscription in subscriptions:
         if subscription.is_tag_type:
             continue
