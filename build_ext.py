@@ -45,6 +45,7 @@ KERNELS = (
     "rocketlake.broker.plain_header",
     "rocketlake.broker.plain_pull",
     "rocketlake.broker.plain_send",
+    "rocketlake.store.plain_fetch",
 )
 
 SOURCE = Path("src")

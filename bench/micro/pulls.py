@@ -3,8 +3,8 @@
 Owns        a broker in this process whose link is handed pulls, by runs (compiled form) and in the ordinary way.
 Must not know   other brokers; how long anything takes on the wall clock.
 
-1 KiB bodies, binary header, a real store in memory. A queue's records lie in rows of 32 (batches of producers) or each
-between records of other queues. `--profile`: where the time goes.
+1 KiB bodies, JSON header as Java sends it, a real store in memory. A queue's records lie in rows of 32 (batches of
+producers) or each between records of other queues. `--profile`: where the time goes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def pulls() -> list[bytes]:
                 expression_type="TAG",
             )
             command = Command.request(RequestCode.PULL_MESSAGE, header)
-            frames.append(b"".join(map(bytes, encode_command(command, Codec.ROCKETMQ))))
+            frames.append(b"".join(map(bytes, encode_command(command, Codec.JSON))))
     return frames
 
 

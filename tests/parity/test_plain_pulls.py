@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketlake.broker.groups.consumers import BROADCASTING
-from rocketlake.broker.processors.pull import Pull
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
@@ -30,6 +29,8 @@ from tests.parity.worlds import BORN_MS, World, run
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
+
+from rocketlake.broker.pull_runs import PullRuns
 
 if TYPE_CHECKING:
     from rocketlake.broker.plain_pull import PlainPull
@@ -200,11 +201,57 @@ def no_reading(world: World) -> None:
 
 def new_subscription(world: World) -> None:
     group = world.broker.consumers.find("all")
-    assert group is not None
-    group.set_subscriptions([parse_subscription("T", "blue", version=6)])
+    if group is not None:
+        group.set_subscriptions([parse_subscription("T", "blue", version=6)])
 
 
-acts = st.sampled_from([reset, arrive, forbid, allow, fewer_queues, no_lite_pulls, no_reading, new_subscription])
+def group_off(world: World) -> None:
+    world.broker.groups.put(GroupConfig("all", consume_enable=False))
+
+
+def group_on(world: World) -> None:
+    world.broker.groups.put(GroupConfig("all"))
+
+
+def broadcasting(world: World) -> None:
+    """The group now says that it broadcasts, which it may not."""
+    world.broker.groups.put(GroupConfig("all", consume_broadcast_enable=False))
+    group = world.broker.consumers.find("all")
+    if group is not None:
+        group.message_model = BROADCASTING
+
+
+def shut_topic(world: World) -> None:
+    world.broker.topics.put(TopicConfig("T", perm=Perm.WRITE))
+
+
+def other_flags(world: World) -> None:
+    world.broker.topics.put(TopicConfig("T", read_queues=4, write_queues=4, sys_flag=1))
+
+
+def no_topic(world: World) -> None:
+    world.broker.topics.delete("T")
+
+
+def topic_made_anew(world: World) -> None:
+    """Its queues are others, with other messages at the same offsets."""
+    world.broker.store.delete_topics(["T"])
+    for number in range(20):
+        put(world, 1, "blue", b"anew %d" % number)
+
+
+def leave(world: World) -> None:
+    group = world.broker.consumers.find("all")
+    if group is not None:
+        for link in list(group.members):
+            world.broker.consumers.unregister("all", link)
+
+
+ACTS = [
+    reset, arrive, forbid, allow, fewer_queues, no_lite_pulls, no_reading, new_subscription, group_off, group_on,
+    broadcasting, shut_topic, other_flags, no_topic, topic_made_anew, leave,
+]  # fmt: skip
+acts = st.sampled_from(ACTS)
 
 
 @st.composite
@@ -239,24 +286,40 @@ def test_plain_pulls_are_taken_as_runs(codec: Codec, monkeypatch: pytest.MonkeyP
     """Without this, the comparison above could compare the ordinary path with itself."""
 
     async def work() -> None:
-        chunk = b"".join(pull(number, queueOffset=str(number), codec=codec) for number in range(40))
+        chunk = b"".join(pull(number, queueOffset=str(number % 20), codec=codec) for number in range(40))
         fast = await both([chunk])
         assert [answer.code for answer in fast.peer.frames] == [ResponseCode.SUCCESS] * 40
 
         world = World(by_runs=True, sync=False)
         await prepare(world)
         found: list[bool] = []
-        find_now = Pull.find_now
+        answer = PullRuns._answer
 
-        def watch(self: Pull, asked: PlainPull) -> Any:
-            outcome = find_now(self, asked)
+        def watch(self: PullRuns, asked: PlainPull) -> Any:
+            outcome = answer(self, asked)
             found.append(outcome is not None)
             return outcome
 
-        monkeypatch.setattr(Pull, "find_now", watch)
+        monkeypatch.setattr(PullRuns, "_answer", watch)
         await world.send(chunk + pull(99, queueOffset="1000", codec=codec) + chunk)
         assert found == [True] * 40 + [False, False] + [True] * 40  # tried once more, as the head of a run
         await world.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_each_change_is_seen_by_the_next_pull(act: Act) -> None:
+    """What lets a pull in is kept from turn to turn: the same pulls before and after a change, of both kinds."""
+
+    async def work() -> None:
+        chunk = b"".join(
+            pull(number, queueOffset=str(number), maxMsgNums="2", **given)
+            for number in range(6)
+            for given in ({}, {"subscription": "red", "sysFlag": str(PULL_SUBSCRIPTION)})
+        )
+        fast = await both([chunk, act, chunk, allow, group_on, chunk])
+        assert [answer.code for answer in fast.peer.frames[:12]] == [ResponseCode.SUCCESS] * 12
 
     run(work)
 

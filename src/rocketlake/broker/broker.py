@@ -71,6 +71,8 @@ __all__ = ["Broker"]
 
 _log = get_logger(__name__)
 
+_RUN_KERNELS = ("rocketlake.broker.plain_send", "rocketlake.broker.plain_pull", "rocketlake.store.plain_fetch")
+
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -175,7 +177,7 @@ class Broker:
 
     def _serve_runs(self, processors: Processors, wire: WireLimits) -> None:
         """Have plain sends and pulls served by the chunk, if the kernels for it were compiled."""
-        if not (has_kernel("rocketlake.broker.plain_send") and has_kernel("rocketlake.broker.plain_pull")):
+        if not all(map(has_kernel, _RUN_KERNELS)):
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
             return
         from rocketlake.broker.pull_runs import PullRuns
@@ -184,7 +186,7 @@ class Broker:
         sends = SendRuns(
             self.config, processors.send, self.intake, self.sequenced, wire, lambda: self.store.config.body_bytes_max
         )
-        pulls = PullRuns(processors.pull, wire, self._clock)
+        pulls = PullRuns(processors.pull, self.store, wire, self._clock)
 
         def serve(link: Link, ready: bytes, position: int, turn_end: float) -> int:
             end = sends.serve(link, ready, position)

@@ -9,7 +9,7 @@ test_plain_pulls.py.
 """
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from rocketlake.codec.record_run cimport Slice
 
@@ -35,11 +35,20 @@ cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, i
 
 
 cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept:
-    """False if a look shows that the request has another code than these two: of a binary header only."""
-    cdef int64_t found
-    if not frame.is_binary or frame.header_size < BINARY_START_BYTES:
+    """False if a look shows that the request has another code than these two."""
+    cdef const uint8_t* at = frame.header
+    cdef int64_t found = 0
+    if frame.header_size < BINARY_START_BYTES:
         return True
-    found = int16(frame.header)
+    if frame.is_binary:
+        found = int16(at)
+    elif memcmp(at, b'{"code":', 8) == 0:  # Java's is the first member
+        at += 8
+        while at < frame.body and c"0" <= at[0] <= c"9" and found < 100_000:
+            found = 10 * found + (at[0] - c"0")
+            at += 1
+    else:
+        return True
     return found == code or found == other
 
 

@@ -26,6 +26,7 @@ __all__ = ["FoundAnswer", "PlainPull", "PlainPullCutter"]
 cdef enum:
     PULL_MESSAGE = 11
     LITE_PULL_MESSAGE = 361
+    PULL_SUBSCRIPTION = 4  # in sysFlag: the subscription comes with the pull
     NUMBERS = 5  # in the fields of an answer
     DIGITS_MAX = 20
     PARTS_BYTES_MAX = 512
@@ -53,6 +54,12 @@ cdef class PlainPull:
     cdef readonly Py_ssize_t end
     cdef int32_t opaque
     cdef bint is_binary
+
+    @property
+    def kind(self):
+        """What the checks of a pull go by, but for its queue and its limits."""
+        return (self.code, self.consumer_group, self.topic, self.sys_flag & PULL_SUBSCRIPTION, self.sub_version,
+                self.subscription, self.expression_type)
 
 
 cdef class PlainPullCutter:

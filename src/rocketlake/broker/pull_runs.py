@@ -13,13 +13,15 @@ from __future__ import annotations
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker import plain_pull
-from rocketlake.broker.processors.pull import Pull, body_of, reply_of
+from rocketlake.broker.processors.pull import BYTES_MAX, MESSAGES_MAX, Admission, Pull, reply_of
 from rocketlake.net.link import Link
-from rocketlake.protocol.command import Codec, Command
+from rocketlake.protocol.command import Buffer, Codec, Command
 from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
 from rocketlake.protocol.limits import WireLimits
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store import plain_fetch
+from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
 __all__ = ["PullRuns"]
@@ -28,44 +30,86 @@ __all__ = ["PullRuns"]
 _NUMBERS = (1999999991, 1999999992, 1999999993, 1999999994, 1999999995)
 _OPAQUE = 1999999996
 
+_BYTES_MAX = 4 * 1024 * 1024
+"""Larger answers are left to the ordinary path: it knows what to say if no frame can hold one."""
+_ADMISSIONS_MAX = 256
+
 
 class PullRuns:
     """Serves runs of plain pulls for the dispatcher (Dispatcher.serve_runs)."""
 
-    def __init__(self, pull: Pull, wire: WireLimits, clock: Clock) -> None:
+    def __init__(self, pull: Pull, store: MessageStore, wire: WireLimits, clock: Clock) -> None:
         self._clock = clock
         self._pull = pull
+        self._find_queue = store.queues.find
+        self._fetch = plain_fetch.PlainFetch(store.fetch)
         self._cut = plain_pull.PlainPullCutter(wire.frame_bytes, wire.header_bytes).cut
         self._head = _found_answer().head
+        self._admissions: dict[object, Admission] = {}
+        self._kind: object = None
+        self._admission: Admission | None = None
 
     def serve(self, link: Link, ready: bytes, position: int, turn_end: float) -> int:
         """Answer the plain pulls of `ready` from `position` on; returns where they end.
 
         Flow control: no pull is too old, as those that waited in line would not be in the ordinary path.
         """
-        while self._clock.monotonic() < turn_end and link.writable:
-            pull = self._cut(ready, position)
-            if pull is None:
-                break
-            try:
-                found = self._pull.find_now(pull)
-            except (RocketLakeError, OSError):
-                break  # the ordinary path says it to the consumer
-            if found is None:
-                break
-            result, topic, group = found
-            head = self._head(
-                pull,
-                result.next_offset,
-                result.min_offset,
-                result.max_offset,
-                topic.sys_flag,
-                group.sys_flag,
-                result.bytes,
-            )
-            link.write_answers([head, *body_of(result)])
-            position = pull.end
+        clock, cut = self._clock.monotonic, self._cut
+        if clock() >= turn_end or not link.writable or (pull := cut(ready, position)) is None:
+            return position
+        # What is looked up from here on holds until the end: nothing else runs meanwhile.
+        self._kind = self._admission = None
+        self._fetch.begin()
+        try:
+            while pull is not None and (answer := self._answer(pull)) is not None:
+                link.write_answers(answer)
+                position = pull.end
+                pull = cut(ready, position) if clock() < turn_end and link.writable else None
+        except (RocketLakeError, OSError):
+            pass  # the ordinary path says it to the consumer
+        finally:
+            self._fetch.end()
         return position
+
+    def _answer(self, pull: plain_pull.PlainPull) -> list[Buffer] | None:
+        """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
+        queue = self._find_queue(pull.topic, pull.queue_id)
+        if queue is None or pull.queue_offset >= queue.max_offset:
+            return None  # the usual pull of a consumer that keeps up: not even looked at twice
+        admission = self._admit(pull)
+        if admission is None or self._pull.must_wait(pull):
+            return None
+        if not 0 <= pull.queue_id < admission.topic.read_queues or pull.max_msg_nums < 1:
+            return None  # what the checks say of each single pull
+        fetch = self._fetch
+        bytes_max = BYTES_MAX if pull.max_msg_bytes is None else pull.max_msg_bytes
+        messages_max = min(pull.max_msg_nums, MESSAGES_MAX)
+        if not fetch.fetch(queue, pull.queue_offset, messages_max, bytes_max, admission.match):
+            return None
+        next_offset, size = fetch.next_offset, fetch.size
+        if size > _BYTES_MAX:
+            return None
+        self._pull.note_found(pull, next_offset, fetch.count, size)
+        topic, group = admission.topic, admission.group
+        head = self._head(pull, next_offset, fetch.min_offset, fetch.max_offset, topic.sys_flag, group.sys_flag, size)
+        return fetch.framed(head)
+
+    def _admit(self, pull: plain_pull.PlainPull) -> Admission | None:
+        """What lets the pull in: as the last one of this turn, as one before if that is in force, or the checks."""
+        kind = pull.kind
+        if kind == self._kind:
+            return self._admission
+        admission = self._admissions.get(kind)
+        if admission is None or not self._pull.is_in_force(admission):
+            admission = self._pull.admit(pull)
+            if admission is None:
+                self._admissions.pop(kind, None)
+                return None
+            if len(self._admissions) >= _ADMISSIONS_MAX:
+                self._admissions.clear()
+            self._admissions[kind] = admission
+        self._kind, self._admission = kind, admission
+        return admission
 
 
 def _found_answer() -> plain_pull.FoundAnswer:

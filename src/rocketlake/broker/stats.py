@@ -119,9 +119,11 @@ class BrokerStats(Service):
         """A pull of the group got `count` messages of `size` bytes in all."""
         self.got_messages += count
         of_size, of_count = self._get_counters.get((group, topic)) or self._find_get_counters(group, topic)
-        of_size.add(size)
-        for counter in of_count:
-            counter.add(count)
+        of_size.total += size
+        of_size.calls += 1
+        for counter in of_count:  # once for each pull: without calls of `add`
+            counter.total += count
+            counter.calls += 1
 
     def _find_get_counters(self, group: str, topic: str) -> tuple[Counter, tuple[Counter, ...]]:
         """The counters of the bytes, and those of the messages, that a group gets of a topic; looked up once."""

@@ -231,14 +231,14 @@ class Link(asyncio.Protocol):
         backlog = self._backlog
         self._in_chunk = True
         try:
-            while self._has_more and not self._closing and not (self._paused and self.stops_reading):
+            while (backlog or self._rest) and not self._closing and not (self._paused and self.stops_reading):
                 if backlog:
                     self._serve_one(backlog.popleft(), now)
                 elif not self._serve_run(turn_end):
                     self._cut(now, None if self._dispatcher.run else len(self._rest))
                 if self._out_bytes >= self._limits.write_high_bytes:
                     self._flush()
-                if self._has_more and self.stops_reading and self._clock.monotonic() > turn_end:
+                if (backlog or self._rest) and self.stops_reading and self._clock.monotonic() > turn_end:
                     self._serve_soon()
                     break
         finally:

@@ -73,7 +73,7 @@ class ServerLink(Link):
         return future
 
     def _admits_runs(self) -> bool:
-        return not self._owner.draining and super()._admits_runs()
+        return not self._owner.draining and self.held < self._limits.held
 
     def _admit(self, request: Request) -> Reply | None:
         if self._owner.draining and request.command.version > GO_AWAY_AFTER:

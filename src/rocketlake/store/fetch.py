@@ -49,6 +49,32 @@ class Fetch:
         """True when a record is so recent that it is probably still in the page cache."""
         return self._log.max_offset - physical_offset <= self._memory_bytes
 
+    # -- for plain_fetch.pyx -------------------------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
+        """Bytes of the log that count as recent, entries to look at, (messages, bytes) of an answer: recent, old."""
+        return self._memory_bytes, self._scan_min, self._recent, self._old
+
+    @property
+    def log_range(self) -> tuple[int, int]:
+        """Where the log begins, and where what can be read of it ends."""
+        files = self._log.list
+        return files.min_offset, files.max_offset
+
+    def window(self, offset: int, size: int) -> tuple[memoryview, int, int, bytearray] | None:
+        """The file around a record that can be looked at now; None if there is no such record in memory.
+
+        Its bytes, its first offset, the end of what can be read of it, its sure blocks (residency.py).
+        """
+        mapped = self._find(offset, size)
+        sure = None if mapped is None else self._residency.sure_blocks(mapped, offset - mapped.start, size)
+        if mapped is None or sure is None:
+            return None
+        return mapped.view, mapped.start, mapped.start + mapped.committed, sure
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
     def fetch(
         self,
         queue: ConsumeQueue,

@@ -97,7 +97,7 @@ class MessageStore(Service):
             self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
         )
         self._residency = Residency(disk, self._clock, self._workers["reads"])
-        self._fetch = Fetch(self.log, config, self._residency)
+        self.fetch = Fetch(self.log, config, self._residency)
         self._recovery = Recovery(
             self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
         )
@@ -457,7 +457,7 @@ class MessageStore(Service):
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
-        return self._fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+        return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
 
     def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
@@ -498,7 +498,7 @@ class MessageStore(Service):
         """True when the message at a queue offset is probably still in the page cache."""
         queue = self.queues.find(topic, queue_id)
         entry = None if queue is None else queue.entry(offset)
-        return entry is not None and self._fetch.is_in_memory(entry[0])
+        return entry is not None and self.fetch.is_in_memory(entry[0])
 
     def read_record(self, physical_offset: int) -> memoryview | None:
         """The whole record that starts at `physical_offset`; None if none starts there."""

@@ -9,12 +9,13 @@ runs once more from the start (the group may be gone by then) and is answered, w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
-from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
+from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
 from rocketlake.broker.offsets.table import OffsetTable
@@ -43,7 +44,7 @@ from rocketlake.store.results import GetResult, GetStatus
 if TYPE_CHECKING:
     from rocketlake.broker import plain_pull
 
-__all__ = ["Pull", "body_of", "reply_of"]
+__all__ = ["BYTES_MAX", "MESSAGES_MAX", "Admission", "Pull", "reply_of"]
 
 _Asked: TypeAlias = "PullHeader | plain_pull.PlainPull"
 
@@ -57,16 +58,29 @@ _CODE_OF = {
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
-_MESSAGES_MAX = 4096
+MESSAGES_MAX = 4096
 """Queue entries one pull may make the store look at; how many it gets is a setting of the store."""
-_BYTES_MAX = 128 * 1024 * 1024
+BYTES_MAX = 128 * 1024 * 1024
 _PIECE_BYTES_MIN = 8192
 """Pieces of an answer that are smaller on average are copied into one; see docs/decisions/0002 and 0008."""
-_RUN_BYTES_MAX = 4 * 1024 * 1024
 _HOLD_MS_MAX = 24 * 3_600_000
 
 # Values of forbiddenType in the answer.
 _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCASTING, _BY_SUBSCRIPTION = "1", "2", "3", "4", "5"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a pull was let in by, and which messages it gets."""
+
+    config: BrokerConfig
+    group: GroupConfig
+    topic: TopicConfig
+    members: ConsumerGroup | None
+    """None if the subscription came with the pull."""
+    message_model: str
+    subscription: Subscription
+    match: TagTest | None
 
 
 class _Refused(Exception):
@@ -126,15 +140,10 @@ class Pull:
             self._stats.count_get(header.consumer_group, topic.name, result.count, result.bytes)
         return reply_of(code, result, topic.sys_flag, group.sys_flag)
 
-    def find_now(self, pull: plain_pull.PlainPull) -> tuple[GetResult, TopicConfig, GroupConfig] | None:
-        """What a pull finds in memory, noted and counted as `pull` does; None, and nothing done, for any other outcome.
+    # -- for pull_runs.py ------------------------------------------------------------------------------------------
 
-        Large answers are left to `pull` as well: it knows what to say if no frame can hold one.
-        """
-        if pull.queue_offset >= self._store.max_offset(pull.topic, pull.queue_id):
-            return None  # the usual pull of a consumer that keeps up: not even looked at twice
-        if self._hold.is_closed or self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id):
-            return None
+    def admit(self, pull: plain_pull.PlainPull) -> Admission | None:
+        """The checks of a pull, good for its like (`PlainPull.kind`) too; None if it is refused, or wants no tags."""
         try:
             group, topic = self._check_target(pull.code, pull)
             subscription = self._find_subscription(pull, group)
@@ -142,12 +151,48 @@ class Pull:
             return None
         if not subscription.is_tag_type:
             return None  # if nothing matches, `pull` would test the same records again
-        result = self._read(pull, subscription, wait=False)
-        if result.status is not GetStatus.FOUND or result.bytes > _RUN_BYTES_MAX:
-            return None
-        self._note_offsets(pull, result.next_offset, first_pass=True)
-        self._stats.count_get(pull.consumer_group, topic.name, result.count, result.bytes)
-        return result, topic, group
+        members = None if pull.sys_flag & PULL_SUBSCRIPTION else self._consumers.find(group.name)
+        return Admission(
+            self._config.now,
+            group,
+            topic,
+            members,
+            "" if members is None else members.message_model,
+            subscription,
+            tag_matcher(subscription),
+        )
+
+    def is_in_force(self, admission: Admission) -> bool:
+        """Is everything still as it was when the pull was admitted? What changes is replaced as a whole."""
+        group, topic, members = admission.group, admission.topic.name, admission.members
+        return (
+            self._config.now is admission.config
+            and self._groups.find(group.name) is group
+            and self._topics.get(topic) is admission.topic
+            and (
+                members is None
+                or (
+                    self._consumers.find(group.name) is members
+                    and members.subscriptions.get(topic) is admission.subscription
+                    and members.message_model == admission.message_model
+                    and not self._groups.forbidden(group.name, topic) & READ_FORBIDDEN
+                )
+            )
+        )
+
+    def must_wait(self, pull: plain_pull.PlainPull) -> bool:
+        """Is something else to be done first: to send the consumer elsewhere, or to stop?"""
+        return self._hold.is_closed or self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id)
+
+    def note_found(self, pull: plain_pull.PlainPull, next_offset: int, count: int, size: int) -> None:
+        """A plain pull found messages, which are sent now."""
+        group, topic, queue_id = pull.consumer_group, pull.topic, pull.queue_id
+        self._offsets.commit_pull(group, topic, queue_id, next_offset)
+        if pull.sys_flag & PULL_COMMIT_OFFSET and pull.commit_offset >= 0:
+            self._offsets.commit(group, topic, queue_id, pull.commit_offset)
+        self._stats.count_get(group, topic, count, size)
+
+    # -- the checks ------------------------------------------------------------------------------------------------
 
     def _check_target(self, code: int, header: _Asked) -> tuple[GroupConfig, TopicConfig]:
         config = self._config.now
@@ -245,8 +290,8 @@ class Pull:
                 min_offset=self._store.min_offset(name, queue_id),
                 max_offset=self._store.max_offset(name, queue_id),
             )
-        bytes_max = _BYTES_MAX if header.max_msg_bytes is None else header.max_msg_bytes
-        messages_max = min(header.max_msg_nums, _MESSAGES_MAX)
+        bytes_max = BYTES_MAX if header.max_msg_bytes is None else header.max_msg_bytes
+        messages_max = min(header.max_msg_nums, MESSAGES_MAX)
         if not subscription.is_tag_type:
             asked = (name, queue_id, header.queue_offset, messages_max, bytes_max)
             return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=wait)
@@ -330,10 +375,10 @@ class Pull:
 def reply_of(code: int, result: GetResult, topic_sys_flag: int, group_sys_flag: int) -> Reply:
     """The answer to a pull that passed all checks."""
     fields = pull_reply_fields(result.next_offset, result.min_offset, result.max_offset, topic_sys_flag, group_sys_flag)
-    return Reply(code, body=body_of(result) or None, remark=result.status.name, fields=fields)
+    return Reply(code, body=_body_of(result) or None, remark=result.status.name, fields=fields)
 
 
-def body_of(result: GetResult) -> list[Buffer]:
+def _body_of(result: GetResult) -> list[Buffer]:
     """The records as the link shall write them: many small pieces cost more to hand over than to copy."""
     pieces = result.slices
     if len(pieces) > 1 and result.bytes < len(pieces) * _PIECE_BYTES_MIN:
