@@ -1,6 +1,7 @@
 # Types of plain_fetch.pyx for Python.
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.fetch import Fetch, MatchTag
+from rocketlake.store.mapped_file import Bytes
 
 __all__ = ["PlainFetch"]
 
@@ -21,4 +22,4 @@ class PlainFetch:
     def fetch(
         self, queue: ConsumeQueue, offset: int, max_messages: int, max_bytes: int, match: MatchTag | None
     ) -> bool: ...
-    def framed(self, head: bytes) -> list[bytes | memoryview]: ...
+    def framed(self, head: bytes) -> list[Bytes]: ...
