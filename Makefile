@@ -9,7 +9,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim check bench bench-spark docs clean
+.PHONY: help install demo test sim spark-kills check bench bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -39,6 +39,9 @@ test: install    ## all tests (compiled form), then the core again without compi
 
 sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q
+
+spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, ten seconds each
+	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s
 
 check: install   ## lint, types, import contracts
 	$(BIN)/ruff check .

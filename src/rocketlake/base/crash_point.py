@@ -4,6 +4,7 @@ Owns        ROCKETLAKE_CRASH and its companions; dying by SIGKILL as kill -9 doe
 Must not know   what happens at the points.
 
     ROCKETLAKE_CRASH=lake.before_commit@3    the process dies at its third pass of this point (1 if not said)
+    ROCKETLAKE_CRASH=@/tmp/crash             the same, read from this file at each pass: for processes that live long
     ROCKETLAKE_CRASH_COUNT=/tmp/passes       passes are counted in this file over all processes, so that it happens once
     ROCKETLAKE_CRASH_PIDS=/tmp/pids          processes (one number a line) that die just before it, such as a JVM
 """
@@ -29,6 +30,8 @@ def crash_point(name: str) -> None:
     wanted = os.environ.get("ROCKETLAKE_CRASH")
     if not wanted:
         return
+    if wanted.startswith("@"):
+        wanted = Path(wanted[1:]).read_text()
     point, _, number = wanted.partition("@")
     if point == name and _pass() == int(number or 1):
         _die()

@@ -43,6 +43,14 @@ def test_passes_are_counted_over_processes_so_that_it_happens_once(tmp_path: Pat
     assert run(tmp_path, **told).stdout.split() == ["0", "1", "2"]
 
 
+def test_what_is_wanted_may_stand_in_a_file(tmp_path: Path) -> None:
+    wanted = tmp_path / "crash"
+    wanted.write_text("")
+    assert run(tmp_path, ROCKETLAKE_CRASH=f"@{wanted}").returncode == 0
+    wanted.write_text("a@3")
+    assert run(tmp_path, ROCKETLAKE_CRASH=f"@{wanted}").stdout.split() == ["0", "1"]
+
+
 def test_others_die_with_it(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         (tmp_path / "pids").write_text(f"{other.pid}\n")

@@ -1,0 +1,53 @@
+"""A Spark driver as a process: runs the lake streams it is told, one JSON line each, until it is killed.
+
+Owns the session and the query. What kills it, and when, is decided outside (spark_kills.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(root: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        # A third attempt of a task is one too many kills for one seed; local[2] alone would try each only once.
+        SparkSession.builder.master("local[2,2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(root / "scratch"))
+        .config("spark.sql.warehouse.dir", str(root / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    print(json.dumps({"pids": [java, os.getpid()]}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps({"outcome": run(spark, json.loads(line))}), flush=True)
+
+
+def run(spark: Any, job: dict[str, str]) -> str:
+    """The stream to the end of what is there; "done", or what Spark said when it failed."""
+    rows = spark.readStream.format("rocketmq").option("namesrvAddr", job["namesrv"]).option("subscribe", job["topic"])
+    rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", job["batchRows"]).load()
+    writer = rows.writeStream.format("rocketmq_lake").option("tableFormat", job["tableFormat"])
+    writer = writer.option("path", job["path"]).option("checkpointLocation", job["checkpoint"])
+    try:
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+    except Exception as error:  # whatever a killed worker or a missing broker looks like to Spark
+        return f"failed: {str(error)[:1500]}"
+    return "done"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

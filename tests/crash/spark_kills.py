@@ -1,0 +1,248 @@
+"""One seed: a topic streamed into a lake table while somebody is killed at a named point; then both compared.
+
+Owns        the cluster and Spark processes of a run of seeds, what a seed decides, the comparison.
+Must not know   how the lake commits.
+
+Who dies, and where: the task's worker, the process that commits, both with Spark's JVM and driver, or the broker at a
+random moment. A query that failed is started again from its checkpoint, as an operator would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from interop.apache import free_ports, wait_for_port
+from rocketlake.client.sync import Producer
+from rocketlake.model.message import Message
+from rocketlake.spark.lake.tables.open_table import open_table
+from tests.crash.broker_process import BrokerProcess
+
+FORMATS = ("parquet", "delta", "iceberg")
+POINTS = (
+    "lake.mid_write",
+    "lake.after_write",
+    "lake.before_commit",
+    "lake.after_entry",
+    "lake.mid_moves",
+    "lake.after_commit",
+)
+PARQUET_ONLY = ("lake.after_entry", "lake.mid_moves")
+VICTIMS = ("worker", "driver", "broker")
+TRIES_MAX = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a seed decides."""
+
+    seed: int
+    table_format: str
+    victim: str
+    point: str
+    crash_at: int
+    messages: int
+    batch_rows: int
+    delay: float
+
+    @classmethod
+    def of(cls, seed: int) -> Plan:
+        """Formats and victims come in turn, so that a few seeds see them all; the rest is drawn."""
+        draw = random.Random(seed)
+        table_format = FORMATS[seed % 3]
+        points = [point for point in POINTS if table_format == "parquet" or point not in PARQUET_ONLY]
+        return cls(
+            seed,
+            table_format,
+            VICTIMS[seed // 3 % 3],
+            draw.choice(points),
+            draw.randint(1, 4),
+            draw.randint(400, 1500),
+            draw.choice((150, 300, 500)),
+            draw.uniform(0.0, 2.5),
+        )
+
+
+class Cluster:
+    """A name server and a broker, two processes."""
+
+    def __init__(self, root: Path) -> None:
+        (port,) = free_ports(1)
+        self.namesrv = f"127.0.0.1:{port}"
+        with (root / "namesrv.log").open("ab") as log:
+            command = [sys.executable, "-m", "rocketlake", "namesrv", "--port", str(port)]
+            self._namesrv = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        wait_for_port(port, self._namesrv)
+        self.broker = BrokerProcess(root / "broker", namesrvAddr=self.namesrv, brokerName="broker-a")
+        self.broker.start()
+
+    def stop(self) -> None:
+        self.broker.kill()
+        self._namesrv.kill()
+        self._namesrv.wait()
+
+
+class Spark:
+    """The driver process; started again when it was killed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.crash = root / "crash"
+        self._passes = root / "passes"
+        self._pids = root / "pids"
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, job: dict[str, Any]) -> str:
+        """ "done", or why not."""
+        self.start()
+        process = self._process
+        assert process is not None and process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self._end()
+            return "the driver was killed"
+        return str(json.loads(line)["outcome"])
+
+    def arm(self, point: str, number: int, *, with_driver: bool) -> None:
+        """The next process that passes the point for this time dies, and the driver with it if it shall."""
+        self._passes.unlink(missing_ok=True)
+        pids = self._known_pids if with_driver else []
+        self._pids.write_text("\n".join(map(str, pids)))
+        self.crash.write_text(f"{point}@{number}")
+
+    def disarm(self) -> None:
+        self.crash.write_text("")
+
+    def _start(self) -> None:
+        self._root.mkdir(exist_ok=True)
+        self.crash.touch()
+        environment = {
+            **os.environ,
+            "ROCKETLAKE_CRASH": f"@{self.crash}",
+            "ROCKETLAKE_CRASH_COUNT": str(self._passes),
+            "ROCKETLAKE_CRASH_PIDS": str(self._pids),
+        }
+        command = [sys.executable, str(Path(__file__).with_name("spark_driver.py")), str(self._root)]
+        with (self._root / "driver.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
+        assert self._process.stdout is not None
+        self._known_pids: list[int] = json.loads(self._process.stdout.readline())["pids"]
+
+    def start(self) -> None:
+        """Up and known by its pids, before the first seed arms it."""
+        if self._process is None:
+            self._start()
+
+    def stop(self) -> None:
+        """Kill what runs."""
+        if self._process is not None:
+            for pid in self._known_pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._end()
+
+    def _end(self) -> None:
+        assert self._process is not None
+        with self._process as process:  # closes its pipes
+            process.wait()
+        self._process = None
+
+
+def run_seed(seed: int, cluster: Cluster, spark: Spark, root: Path) -> str:
+    """What happened, in one line. AssertionError if the table is not the topic."""
+    plan = Plan.of(seed)
+    topic = f"kills-{seed}"
+    folder = root / topic
+    spark.start()
+    with Producer("kills", namesrv=cluster.namesrv) as producer:
+        sent = _send(producer, topic, range(plan.messages))
+        tries = _stream_until_done(plan, cluster, spark, topic, folder)
+        sent |= _send(producer, topic, range(plan.messages, plan.messages + 50))
+        spark.disarm()
+        tries += _stream_until_done(plan, cluster, spark, topic, folder, calm=True)
+    rows = table_rows(folder / "table", plan.table_format)
+    again = [place for place, count in Counter(place for place, _ in rows).items() if count > 1]
+    assert not again, f"{plan}: {len(again)} rows are there twice, such as {again[:3]}"
+    found = dict(rows)
+    missing = sent.keys() - found.keys()
+    assert not missing, f"{plan}: {len(missing)} of {len(sent)} messages are missing, such as {sorted(missing)[:3]}"
+    wrong = [place for place, body in sent.items() if found[place] != body]
+    assert not wrong, f"{plan}: other bodies at {wrong[:3]}"
+    # A send that was tried again after its answer was lost is stored twice, and is two messages.
+    bodies = set(sent.values())
+    assert all(body in bodies for body in found.values()), f"{plan}: rows that nobody sent"
+    shutil.rmtree(folder)
+    return f"{plan.table_format} {plan.victim} {plan.point}@{plan.crash_at}: {len(found)} rows, {tries} runs"
+
+
+def _send(producer: Producer, topic: str, numbers: range) -> dict[tuple[int, int], bytes]:
+    """Place -> body of what was acknowledged."""
+    places: dict[tuple[int, int], bytes] = {}
+    for number in numbers:
+        body = b"%d" % number
+        result = producer.send(Message(topic, body))
+        places[result.queue.queue_id, result.queue_offset] = body
+    return places
+
+
+def _stream_until_done(
+    plan: Plan, cluster: Cluster, spark: Spark, topic: str, folder: Path, *, calm: bool = False
+) -> int:
+    job = {
+        "namesrv": cluster.namesrv,
+        "topic": topic,
+        "batchRows": plan.batch_rows,
+        "tableFormat": plan.table_format,
+        "path": str(folder / "table"),
+        "checkpoint": str(folder / "checkpoint"),
+    }
+    killer: threading.Timer | None = None
+    if not calm and plan.victim == "broker":
+        killer = threading.Timer(plan.delay, lambda: (cluster.broker.kill(), cluster.broker.start()))
+        killer.start()
+    elif not calm:
+        spark.arm(plan.point, plan.crash_at, with_driver=plan.victim == "driver")
+    outcomes = [spark.run(job)]
+    while outcomes[-1] != "done":
+        assert len(outcomes) < TRIES_MAX, f"{plan}: not done: {outcomes}"
+        outcomes.append(spark.run(job))
+    if killer is not None:
+        killer.join()
+    return len(outcomes)
+
+
+def table_rows(path: Path, table_format: str) -> list[tuple[tuple[int, int], bytes]]:
+    """((queue, offset), body) of every row that the table has now; a plain folder is read as any reader reads it."""
+    if table_format == "parquet":
+        files = [
+            file for file in path.rglob("*.parquet") if not any(p[0] in "._" for p in file.relative_to(path).parts)
+        ]
+    else:
+        table = open_table(path, table_format)
+        files = [table.read_path(file) for file in table.files()]
+    rows = []
+    for file in files:
+        columns = pq.ParquetFile(file).read(["queueId", "queueOffset", "body"]).to_pydict()
+        places = zip(columns["queueId"], columns["queueOffset"], strict=True)
+        rows += list(zip(places, columns["body"], strict=True))
+    return rows
