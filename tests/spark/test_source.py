@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
 
-from rocketlake.spark.schema import COLUMNS
+from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.main import app
+from rocketlake.spark.schema import COLUMNS, CORE
 from rocketlake.testing.cluster import EmbeddedCluster
 
 
@@ -176,8 +180,6 @@ def test_a_running_stream_outlives_restarts_of_the_broker_and_writes_each_messag
 def test_a_topic_made_anew_stops_the_stream_with_what_is_wanted_and_what_there_is(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    from rocketlake.cli.cluster import Cluster
-
     cluster.send("anew", [b"x"] * 5, queue=0)
     query = Query(spark, cluster, "anew", tmp_path, startingOffsets="earliest")
     query.run()
@@ -190,3 +192,84 @@ def test_a_topic_made_anew_stops_the_stream_with_what_is_wanted_and_what_there_i
     cluster.send("anew", [b"y"], queue=0)
     with pytest.raises(Exception, match=r"messages are gone: .*topic anew, broker broker-a, queue 0"):
         query.run()
+    repair = ["spark", "offsets", "set", str(tmp_path / "checkpoint")]
+    where = ["--topic", "anew", "--broker", "broker-a", "--queue", "0", "--offset", "0"]
+    done = CliRunner().invoke(app, [*repair, *where])
+    assert "next offset 0, was 5" in done.output
+    query.run()
+    assert query.bodies() == [*"xxxxxy"]
+
+
+def test_filters_give_the_same_rows_with_push_down_on_off_and_unset(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    for number, topic in ((0, "push-a"), (1, "push-b")):
+        cluster.send(topic, [b"%d" % n for n in range(8)], tags="A", queue=number)
+        cluster.send(topic, [b"%d" % n for n in range(8, 12)], tags="B", queue=number)
+    everything = batch(spark, cluster, "push-a,push-b").collect()
+    (middle,) = (row.storeTimestamp for row in everything if row.topic == "push-a" and row.queueOffset == 4)
+    conditions: dict[str, Callable[[Any], bool]] = {
+        "topic = 'push-a' AND queueOffset BETWEEN 2 AND 4": lambda r: r.topic == "push-a" and 2 <= r.queueOffset <= 4,
+        "queueId = 1 AND tags IN ('B', 'C')": lambda r: r.queueId == 1 and r.tags in ("B", "C"),
+        "brokerName = 'broker-b'": lambda r: r.brokerName == "broker-b",
+        "queueOffset IN (1, 2, 11) OR tags = 'B'": lambda r: r.queueOffset in (1, 2, 11) or r.tags == "B",
+        f"storeTimestamp >= '{middle}' AND queueOffset < 8": lambda r: r.storeTimestamp >= middle and r.queueOffset < 8,
+        "keys = 'none'": lambda r: r.keys == "none",
+    }
+    name = "spark.sql.python.filterPushdown.enabled"
+    tasks: list[int] = []
+    for switch in ("true", "false", ""):
+        spark.conf.unset(name)
+        if switch:
+            spark.conf.set(name, switch)
+        reused = batch(spark, cluster, "push-a,push-b")
+        for condition, holds in conditions.items():
+            once = batch(spark, cluster, "push-a,push-b", pushDown="true")
+            found = once.where(condition).select("topic", "queueId", "queueOffset").collect()
+            expected = [(row.topic, row.queueId, row.queueOffset) for row in everything if holds(row)]
+            assert sorted(map(tuple, found)) == sorted(expected), f"{condition}, push-down {switch!r}"
+            assert reused.where(condition).count() == len(expected), f"{condition} on a DataFrame that is used again"
+        once = batch(spark, cluster, "push-a,push-b", pushDown="true")
+        tasks.append(once.where("topic = 'push-a'").rdd.getNumPartitions())
+    spark.conf.unset(name)
+    assert tasks == [1, 2, 2]
+
+
+def test_a_table_is_made_in_sql_and_takes_conditions(spark: SparkSession, cluster: EmbeddedCluster) -> None:
+    cluster.send("table", [b"a", b"b"], tags="A")
+    options = f"OPTIONS (namesrvAddr '{cluster.namesrv}', subscribe 'table', columns 'core')"
+    spark.sql(f"CREATE TABLE orders_table USING rocketmq {options}")
+    try:
+        rows = spark.sql("SELECT * FROM orders_table WHERE tags = 'A' ORDER BY body").collect()
+        assert [bytes(row.body) for row in rows] == [b"a", b"b"]
+        assert tuple(rows[0].asDict()) == CORE
+    finally:
+        spark.sql("DROP TABLE orders_table")
+
+
+def test_a_bounded_replay_of_a_pattern_ends_where_it_should_with_lag_0(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    cluster.send("day-1", [b"%d" % n for n in range(300)])
+    cluster.send("day-2", [b"%d" % n for n in range(300, 600)])
+    end_ms = int(time.time() * 1000) + 1
+    while time.time() * 1000 <= end_ms:
+        pass
+    cluster.send("day-2", [b"too late"])
+    reader = spark.readStream.format("rocketmq").option("namesrvAddr", cluster.namesrv)
+    reader = reader.option("subscribePattern", "day-[0-9]").option("startingOffsets", "earliest")
+    reader = reader.option("endingTimestamp", end_ms).option("maxBytesPerTrigger", "30k")
+    writer = reader.option("consumerGroup", "replay-group").load().writeStream.format("parquet")
+    writer = writer.option("path", str(tmp_path / "table")).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(60)
+    table = spark.read.parquet(str(tmp_path / "table"))
+    assert sorted(int(row.body) for row in table.select("body").collect()) == [*range(600)]
+    assert len([each for each in query.recentProgress if each.numInputRows]) >= 3
+
+    async def lag() -> int:
+        async with Cluster(cluster.namesrv) as admin:
+            offsets = await admin.group_offsets("replay-group")
+            return sum(each.broker_offset - each.consumer_offset for each in offsets.values())
+
+    assert cluster.run(lag()) == 1  # the message that came too late

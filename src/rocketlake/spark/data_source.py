@@ -16,6 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
+from rocketlake.spark.catalogue_table import carried_options, carry_options
 from rocketlake.spark.source.option_table import NAMES
 from rocketlake.spark.source.options import parse_options
 
@@ -37,22 +38,25 @@ class RocketMQDataSource(DataSource):
         # Spark asks for the schema first: a misspelt option is named at load(), not when the query starts.
         given = NAMES.given(self.options)
         chosen = chosen_schema(given.text("columns") or "full")
-        if given.flag("includeProperties", default=True):
-            return chosen
-        return StructType([field for field in chosen.fields if field.name != "properties"])
+        if not given.flag("includeProperties", default=True):
+            chosen = StructType([field for field in chosen.fields if field.name != "properties"])
+        return carry_options(chosen, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read; one that takes filters if Spark is going to offer some."""
         from rocketlake.spark.pushdown import is_pushdown_on
         from rocketlake.spark.source.batch_reader import PushingBatchReader, RocketMQBatchReader
 
-        kind = PushingBatchReader if is_pushdown_on() else RocketMQBatchReader
-        return kind(parse_options(self.options, streaming=False), self._checked(schema))
+        self.options = carried_options(schema, self.options)
+        options = parse_options(self.options, streaming=False)
+        kind = PushingBatchReader if options.push_down and is_pushdown_on() else RocketMQBatchReader
+        return kind(options, self._checked(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""
         from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
+        self.options = carried_options(schema, self.options)
         return RocketMQStreamReader(parse_options(self.options, streaming=True), self._checked(schema))
 
     def _checked(self, schema: StructType) -> StructType:

@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["Given", "OptionNames"]
+__all__ = ["Given", "OptionNames", "options_of_new_table"]
 
 _SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-# With CREATE TABLE ... USING, Spark hands over what the catalogue knows of the table, and each option a second time.
-_CATALOGUE_PREFIX = "option."
-_CATALOGUE_PROPERTIES = frozenset(
-    ("provider", "owner", "location", "comment", "external", "is_managed_location", "path")
-)
+_NEW_TABLE_PREFIX = "option."
 _CLIENT_HINT = (
     "client.* settings cannot be passed through; access keys and TLS are not built yet, and a secret must never "
     "stand in an option: Spark shows options in plans and logs"
@@ -43,11 +39,9 @@ class OptionNames:
         """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
         by_lower = {name.lower(): name for name in self.descriptions} | dict(self.aliases)
         values: dict[str, str] = {}
-        from_catalogue = any(raw.lower().startswith(_CATALOGUE_PREFIX) for raw in options)
-        for raw, value in options.items():
+        # A new table's options stand among its properties.
+        for raw, value in (options_of_new_table(options) or options).items():
             name = by_lower.get(raw.lower())
-            if name is None and from_catalogue and _is_of_catalogue(raw.lower()):
-                continue
             if name is None:
                 raise UsageError(
                     f"option '{raw}' is not known to format(\"{self.format}\")", hint=self._hint(raw.lower(), by_lower)
@@ -70,8 +64,13 @@ class OptionNames:
         return "known options: " + ", ".join(sorted(self.descriptions))
 
 
-def _is_of_catalogue(lower: str) -> bool:
-    return lower.startswith(_CATALOGUE_PREFIX) or lower in _CATALOGUE_PROPERTIES
+def options_of_new_table(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a table that is being made; empty if none is."""
+    return {
+        name[len(_NEW_TABLE_PREFIX) :]: value
+        for name, value in options.items()
+        if name.lower().startswith(_NEW_TABLE_PREFIX)
+    }
 
 
 class Given:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.data_source import RocketMQDataSource
@@ -41,10 +44,18 @@ def test_a_reader_takes_no_filters_unless_the_planner_asks() -> None:
     assert type(source().reader(full_schema())) is RocketMQBatchReader
 
 
-def test_a_table_of_the_catalogue_brings_each_option_twice_and_its_own_properties() -> None:
-    """As Spark hands them over after CREATE TABLE ... USING rocketmq OPTIONS (...)."""
-    options = NEEDED | {f"option.{name}": value for name, value in NEEDED.items()}
-    table = {"provider": "rocketmq", "owner": "me", "path": "file:/warehouse/t"}
-    assert RocketMQDataSource(options | table).schema() == full_schema()
+def test_a_table_of_the_catalogue_is_read_with_the_options_it_was_made_with() -> None:
+    """As Spark hands them over: all when the table is made, none when it is read, its schema through the catalogue."""
+    made = NEEDED | {"columns": "core"}
+    table = {"provider": "rocketmq", "owner": "me", "comment": "orders"}
+    new = RocketMQDataSource(made | {f"option.{name}": value for name, value in made.items()} | table)
+    kept = StructType.fromJson(json.loads(new.schema().json()))
+    assert tuple(kept.names) == CORE
+    reader = RocketMQDataSource({}).reader(kept)
+    assert reader._options == source().reader(full_schema())._options
+    later = RocketMQDataSource({"SUBSCRIBE": "other"}).streamReader(kept)
+    assert later._options.topics.names == ("other",)
+    with pytest.raises(UsageError, match="'namesrvAddr' is missing"):
+        RocketMQDataSource({}).reader(full_schema())
     with pytest.raises(UsageError, match="option 'path'"):
         source(path="orders").schema()

@@ -39,6 +39,7 @@ class SourceOptions:
     loss_table: str
     tags: str
     sql92: str
+    push_down: bool
     key_index: bool
     consumer_group: str
     offset_store: str
@@ -81,6 +82,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         loss_table=given.text("lossTable"),
         tags=given.text("tags") or "*",
         sql92=given.text("filter.sql92"),
+        push_down=given.flag("pushDown", default=False),
         key_index=given.flag("keyIndex", default=False),
         consumer_group=group,
         offset_store=given.text("offsetStore"),
@@ -97,7 +99,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
 
 
 def _check_mode(given: Given, *, streaming: bool) -> None:
-    for name in ("endingGroup", "keyIndex") if streaming else (*_STREAM_ONLY, "consumerGroup"):
+    for name in ("endingGroup", "pushDown", "keyIndex") if streaming else (*_STREAM_ONLY, "consumerGroup"):
         if name in given:
             kind = "a batch read (spark.read)" if streaming else "a stream (spark.readStream)"
             hint = (
@@ -114,6 +116,8 @@ def _check_together(parsed: SourceOptions, given: Given, *, streaming: bool) -> 
             check_group(given.text(name))
     if "maxTriggerDelay" in given and parsed.min_offsets_per_trigger is None:
         raise UsageError("option 'maxTriggerDelay' bounds the wait for 'minOffsetsPerTrigger'", hint="set both")
+    if parsed.key_index and not parsed.push_down:
+        raise UsageError("option 'keyIndex' is about conditions that Spark pushes down", hint="pushDown = true")
     limits = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
     if limits[0] is not None and limits[1] is not None and limits[0] > limits[1]:
         raise UsageError(

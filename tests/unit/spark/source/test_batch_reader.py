@@ -157,7 +157,7 @@ def test_no_more_is_read_than_the_filter_leaves(topics: Any, options: Any, filte
 
 def indexed(topics: Any, make_options: Options, keyIndex: str, *filters: Any) -> int:
     """How many rows are read of topic T."""
-    reader = reader_of(topics, make_options(streaming=False, keyIndex=keyIndex), PushingBatchReader)
+    reader = reader_of(topics, make_options(streaming=False, pushDown="true", keyIndex=keyIndex), PushingBatchReader)
     assert list(reader.pushFilters(list(filters))) == list(filters)
     return len(rows_of(reader))
 

@@ -46,6 +46,7 @@ def test_the_old_connectors_name_for_the_name_server_is_taken() -> None:
         ({"maxBytesPerTrigger": "64q"}, "64q", "64m"),
         ({"maxTriggerDelay": "soon", "minOffsetsPerTrigger": "5"}, "soon", "15m"),
         ({"maxTriggerDelay": "5m"}, "maxTriggerDelay", "set both"),
+        ({"keyIndex": "true"}, "keyIndex", "remove it"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger", "above"),
         ({"tags": "A", "filter.sql92": "a = 1"}, "'tags' and 'filter.sql92'", "TAGS"),
         ({"filter.sql92": "a = = 1"}, "a = = 1", ""),
