@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from rocketlake.spark.lake.tables.iceberg_table import TABLE, catalog
 from rocketlake.testing.cluster import EmbeddedCluster
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
@@ -30,7 +32,7 @@ def run(spark: SparkSession, cluster: EmbeddedCluster, topics: str, folder: Path
         writer = writer.option(name, value)
     writer = writer.option("checkpointLocation", str(folder) + "-checkpoint").trigger(availableNow=True)
     query = writer.start(str(folder))
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(150)
 
 
 def test_parquet_partitioned_and_read_by_spark_duckdb_and_pandas(
@@ -77,11 +79,11 @@ def test_delta_and_iceberg_through_spark_and_arrow(
     assert [row.new for row in own.where("new is not null").collect()] == ["column"]
     assert own.where("id = 7").first().properties["TAGS"] == "A"
     if table_format == "delta":
-        table = DeltaTable(str(folder)).to_pyarrow_dataset().to_table()
+        found = DeltaTable(str(folder)).to_pyarrow_dataset().to_table()
     else:
-        table = catalog(folder).load_table(TABLE).scan().to_arrow()
-    assert duckdb.sql("select count(*), sum(id) from table").fetchall() == [(51, sum(range(51)))]
-    assert sorted(table.to_pandas()["id"]) == [*range(51)]
+        found = catalog(folder).load_table(TABLE).scan().to_arrow()
+    assert duckdb.sql("select count(*), sum(id) from found").fetchall() == [(51, sum(range(51)))]
+    assert sorted(found.to_pandas()["id"]) == [*range(51)]
     assert spark.read.format("rocketmq_lake").load(str(tmp_path / topics[1])).count() == 50
 
 
