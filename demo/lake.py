@@ -1,111 +1,52 @@
-"""The Spark side of the demo: topic -> partitioned Parquet table -> hourly delay report by airport.
+"""The Spark side of the demo: the pipeline of docs/pipelines/flights.yaml, then a report from its table.
 
-Owns        the session, the two streaming queries, reading the table back.
-Must not know   producers, consumers, the broker's files.
+Owns        running the pipeline, reading its table back, the hourly delay report by airport.
+Must not know   producers, consumers, the broker's files; what the pipeline does stands in its file.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.check import TableFacts
-from demo.flights import TOPIC, read
+from demo.flights import read
+from rocketlake.spark.pipeline.environment import Environment
+from rocketlake.spark.pipeline.read import read_pipeline
+from rocketlake.spark.pipeline.runner import PipelineRun
+from rocketlake.spark.pipeline.session import local_session
+from rocketlake.spark.progress import LagListener
 
-EVENT = (
-    "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, "
-    "arr_delay int, carrier string, flight int, tailnum string, origin string, dest string, air_time int, "
-    "distance int, hour int, minute int, time_hour timestamp"
-)
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+PIPELINE = Path(__file__).parents[1] / "docs" / "pipelines" / "flights.yaml"
 
 
 def start_session(folder: Path) -> SparkSession:
-    """A local Spark with two cores; its log goes to folder/spark.log, its scratch files under folder."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run where this package is installed
-    # A job of a minute gains more from code that is compiled early than from code that is compiled best.
-    java = (
-        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()} "
-        f"-Ddemo.folder={folder} -Dderby.system.home={folder}"
-    )
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("RocketLake demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", java)
-        .config("spark.local.dir", str(folder / "scratch"))
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    """A local Spark with two cores; its logs and scratch files go under folder."""
+    return local_session("RocketLake demo", folder, master="local[2]")
 
 
-def stream_to_table(spark: SparkSession, namesrv: str, folder: Path) -> StreamingQuery:
-    """The topic as a Parquet table, one folder per month; the raw body stays beside the parsed columns."""
-    messages = (
-        spark.readStream.format("rocketmq")
-        .option("namesrvAddr", namesrv)
-        .option("subscribe", TOPIC)
-        .option("startingOffsets", "earliest")
-        .option("consumerGroup", "demo-lake")
-        .option("maxOffsetsPerTrigger", 100_000)
-        .option("includeProperties", "false")
-        .load()
-    )
-    flights = messages.select(
-        F.from_json(F.col("body").cast("string"), EVENT).alias("event"),
-        "tags", "keys", "brokerName", "queueId", "queueOffset", "storeTimestamp", "body",
-    ).select("event.*", "tags", "keys", "brokerName", "queueId", "queueOffset", "storeTimestamp", "body")  # fmt: skip
-    return (
-        flights.writeStream.format("parquet")
-        .queryName("table")
-        .option("path", str(folder / "table"))
-        .option("checkpointLocation", str(folder / "checkpoints" / "table"))
-        .partitionBy("month")
-        .trigger(processingTime="1 second")
-        .start()
-    )
+class Pipeline:
+    """The running pipeline."""
 
+    def __init__(self, spark: SparkSession, namesrv: str, folder: Path) -> None:
+        self._lags = LagListener()
+        spark.streams.addListener(self._lags)
+        environment = Environment({"NAMESRV_ADDR": namesrv, "LAKE": str(folder)})
+        self._run = PipelineRun(spark, read_pipeline(PIPELINE), environment)
+        self._run.start()
 
-def stream_to_report(spark: SparkSession, folder: Path, *, finish: bool = False) -> StreamingQuery:
-    """Departure delays per hour and airport, kept up to date while the table grows; or brought up to date once."""
-    (folder / "table").mkdir(exist_ok=True)
-    flights = spark.readStream.schema(_table_schema()).parquet(str(folder / "table"))
-    hours = flights.groupBy("time_hour", "origin").agg(
-        F.count("*").alias("flights"),
-        F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
-        F.round(F.avg("dep_delay"), 2).alias("mean_delay"),
-        F.count(F.when(F.col("dep_delay") > 15, 1)).alias("late"),
-        F.first("hour").alias("local_hour"),
-    )
-    named = hours.join(F.broadcast(_airports(spark)), "origin").select(
-        "time_hour", "local_hour", "origin", "airport", "flights", "cancelled", "late", "mean_delay"
-    )
+    @property
+    def rows(self) -> int:
+        """Rows of all finished micro-batches. Raises PipelineFailed if the pipeline ended."""
+        self._run.check()
+        return sum(lag.rows for lag in self._lags.lags().values())
 
-    def replace(report: DataFrame, _: int) -> None:
-        report.coalesce(1).sort("time_hour", "origin").write.mode("overwrite").parquet(str(folder / "report"))
-
-    writer = (
-        named.writeStream.queryName("report")
-        .outputMode("complete")
-        .option("checkpointLocation", str(folder / "checkpoints" / "report"))
-        .foreachBatch(replace)
-    )
-    return (writer.trigger(availableNow=True) if finish else writer.trigger(processingTime="10 seconds")).start()
-
-
-def rows_written(query: StreamingQuery) -> int:
-    """Rows of all finished micro-batches."""
-    return sum({p["batchId"]: int(p["numInputRows"]) for p in query.recentProgress}.values())
+    def stop(self) -> None:
+        """Let the micro-batch at work end, then stop."""
+        self._run.stop()
 
 
 def read_table(spark: SparkSession, folder: Path) -> DataFrame:
@@ -126,14 +67,15 @@ def table_facts(table: DataFrame) -> TableFacts:
     return TableFacts(*(row or ()))
 
 
-def _table_schema() -> str:
-    # A column that names folders stands behind all others when a table is read.
-    return EVENT.replace("month int, ", "") + (
-        ", tags string, keys string, brokerName string, queueId int, queueOffset long, storeTimestamp timestamp, "
-        "body binary, month int"
+def hourly_report(table: DataFrame) -> pd.DataFrame:
+    """Departure delays per hour and airport."""
+    hours = table.groupBy("time_hour", "origin").agg(
+        F.count("*").alias("flights"),
+        F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
+        F.round(F.avg("dep_delay"), 2).alias("mean_delay"),
+        F.count(F.when(F.col("dep_delay") > 15, 1)).alias("late"),
+        F.first("hour").alias("local_hour"),
     )
-
-
-def _airports(spark: SparkSession) -> DataFrame:
-    airports = read("airports.csv")[["faa", "name"]].itertuples(index=False, name=None)
-    return spark.createDataFrame(list(airports), "origin string, airport string")
+    names = read("airports.csv")[["faa", "name"]].rename(columns={"faa": "origin", "name": "airport"})
+    columns = ["time_hour", "local_hour", "origin", "airport", "flights", "cancelled", "late", "mean_delay"]
+    return hours.toPandas().merge(names, on="origin").sort_values(["time_hour", "origin"])[columns]

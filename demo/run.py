@@ -26,11 +26,13 @@ from demo.cluster import ClusterProcess
 from demo.flights import TOPIC, Answers, in_departure_order, right_answers
 from demo.log import LogFacts, log_facts
 from demo.replay import LiveCount, Replay
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.cluster import Cluster, TopicPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+
+    from demo.lake import Pipeline
 
 OUTPUT = Path("demo-output")
 QUEUES = 8
@@ -89,6 +91,9 @@ def main(words: Sequence[str] | None = None) -> int:
         with ClusterProcess(folder) as cluster:
             progress.say(f"cluster is up: name server {cluster.namesrv}, files in {cluster.store}")
             return uvloop.run(_job(cluster, folder, progress, wanted))
+    except RocketLakeError as error:
+        console.print(f"failed: {error}; see {OUTPUT}/spark.log", markup=False)
+        return 1
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
@@ -106,14 +111,13 @@ async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted
         queues = list(await admin.queues(TOPIC))
     spark = await starting
     try:
-        table = await asyncio.to_thread(lake.stream_to_table, spark, cluster.namesrv, folder)
-        report = await asyncio.to_thread(lake.stream_to_report, spark, folder)
-        progress.say("Spark is up: the topic streams into a Parquet table, the table into an hourly report")
+        pipeline = await asyncio.to_thread(lake.Pipeline, spark, cluster.namesrv, folder)
+        progress.say(f"Spark is up: {lake.PIPELINE.name} streams the topic into a table")
         async with LiveCount(cluster.namesrv) as count:
-            rates = await _replay(Replay(cluster.namesrv, queues), flights, count, table, progress, answers)
-        progress.say("all flights went through; finishing the report")
-        finishing = asyncio.to_thread(_finish, spark, table, report, folder)
-        _, log = await asyncio.gather(finishing, asyncio.to_thread(log_facts, cluster.store, TOPIC))
+            rates = await _replay(Replay(cluster.namesrv, queues), flights, count, pipeline, progress, answers)
+        progress.say("all flights went through")
+        stopping = asyncio.to_thread(pipeline.stop)
+        _, log = await asyncio.gather(stopping, asyncio.to_thread(log_facts, cluster.store, TOPIC))
         agrees = await asyncio.to_thread(_check, spark, folder, answers, log, count)
         await asyncio.to_thread(_show, spark, folder, progress)
     finally:
@@ -121,16 +125,14 @@ async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted
     for line in rates:
         console.print(f"  {line}")
     console.print(f"  whole demo {progress.seconds:.0f} s")
-    console.print(f"\ntable  {folder / 'table'}\nreport {folder / 'report'}\nchart  {folder / 'flights.png'}")
+    console.print(f"\ntable  {folder / 'table'}\nreport {folder / 'report.csv'}\nchart  {folder / 'flights.png'}")
     return 0 if agrees else 1
 
 
 async def _replay(
-    replay: Replay, flights: object, count: LiveCount, table: StreamingQuery, progress: Progress, answers: Answers
+    replay: Replay, flights: object, count: LiveCount, pipeline: Pipeline, progress: Progress, answers: Answers
 ) -> list[str]:
     """Send, count and write at the same time; returns lines about speed."""
-    from demo.lake import rows_written
-
     began = time.perf_counter()
     sending = asyncio.create_task(replay.run(flights))  # type: ignore[arg-type]
     done_at: dict[str, float] = {}
@@ -140,7 +142,7 @@ async def _replay(
             await asyncio.sleep(_LOOK_SECONDS)
             if sending.done():
                 sending.result()
-            written = await asyncio.to_thread(rows_written, table)
+            written = await asyncio.to_thread(lambda: pipeline.rows)
             seconds = time.perf_counter() - began
             for side, number in (("sent", replay.sent), ("counted", count.counted), ("written to the lake", written)):
                 if number >= answers.flights:
@@ -148,26 +150,10 @@ async def _replay(
             looks += 1
             if looks % _LOOKS_PER_LINE == 0 or len(done_at) == 3:
                 progress.note(replay.sent, count.counted, written)
-                _raise_if_failed(table)
             progress.check_that_it_moves(replay.sent + count.counted + written)
     finally:
         sending.cancel()
     return [f"{side:<20} {answers.flights / seconds:>9,.0f} flights/s" for side, seconds in done_at.items()]
-
-
-def _raise_if_failed(query: StreamingQuery) -> None:
-    problem = query.exception()
-    if problem is not None:
-        raise SystemExit(f"the Spark stream failed: {problem}")
-
-
-def _finish(spark: SparkSession, table: StreamingQuery, report: StreamingQuery, folder: Path) -> None:
-    """Stop both streams; then the report goes on from its checkpoint to the end of the finished table."""
-    from demo.lake import stream_to_report
-
-    for query in (table, report):
-        query.stop()
-    stream_to_report(spark, folder, finish=True).awaitTermination()
 
 
 def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, count: LiveCount) -> bool:
@@ -184,8 +170,10 @@ def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, c
 def _show(spark: SparkSession, folder: Path, progress: Progress) -> None:
     """The report in short, and the chart."""
     from demo.chart import draw
+    from demo.lake import hourly_report, read_table
 
-    report = spark.read.parquet(str(folder / "report")).toPandas()
+    report = hourly_report(read_table(spark, folder))
+    report.to_csv(folder / "report.csv", index=False)
     draw(folder / "flights.png", report, progress.lines)
     by_airport = Table("airport", "flights", "cancelled", "late > 15 min", "mean delay", "worst hour", box=None)
     by_airport.title, by_airport.title_justify = "\nHourly delay report, by airport", "left"

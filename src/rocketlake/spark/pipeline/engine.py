@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -170,7 +171,12 @@ def start(
         writer = writer.trigger(availableNow=True)
     elif pipeline.trigger:
         writer = writer.trigger(processingTime=pipeline.trigger)
+    spark = flow.rows.sparkSession
+    jvm: Any = spark._jvm
     with explained(environment, sink.where):
+        # Spark looks up a format in Python in the session that is active in this thread; only the one that made the
+        # session has it by itself.
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
         return writer.start()
 
 
