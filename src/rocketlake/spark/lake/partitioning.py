@@ -44,7 +44,9 @@ def check_partition_columns(columns: Sequence[str], schema: StructType) -> None:
 
 def with_store_day(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with its column storeDay: day of storeTimestamp in UTC."""
-    day = pc.cast(batch.column("storeTimestamp"), pa.date32(), safe=False)
+    # Spark's batches have the session's time zone, and Arrow takes the day there.
+    moments = pc.cast(batch.column("storeTimestamp"), pa.timestamp("us", "UTC"))
+    day = pc.cast(moments, pa.date32(), safe=False)
     return batch.append_column(pa.field(STORE_DAY, pa.date32()), day)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql.types import StructType
@@ -18,6 +19,7 @@ from rocketlake.spark.lake.bodies.ddl import parse_ddl
 from rocketlake.spark.lake.data_source import RocketMQLakeDataSource
 from rocketlake.spark.lake.options import parse_options
 from rocketlake.spark.lake.partition_names import partition_folder, safe_name
+from rocketlake.spark.lake.partitioning import with_store_day
 from rocketlake.spark.lake.reader import LakeReader
 from rocketlake.spark.lake.task import topic_folder
 from tests.unit.spark.lake.conftest import DAY, Query, batch_of, message, places, table_rows
@@ -254,3 +256,9 @@ def test_of_unnamed_batch_writes_the_newest_hundred_are_remembered(memory_path: 
     (*_, newest) = sorted((memory_path / "t" / "_rocketlake" / "log").glob("0*.json"))
     assert newest.read_text().count('"batch-') == 102  # its own name, the hundred before, itself
     assert len(table_rows(memory_path / "t")) == 105
+
+
+def test_the_day_is_that_of_utc_in_any_session_time_zone() -> None:
+    late = pa.array([DAY.replace(hour=3)], pa.timestamp("us", "America/New_York"))
+    batch = with_store_day(pa.RecordBatch.from_arrays([late], names=["storeTimestamp"]))
+    assert batch.column(1).to_pylist() == [DAY.date()]
