@@ -215,6 +215,18 @@ def test_a_reader_that_takes_filters_only_when_the_planner_asks_works_either_way
         assert {kind for name, kind in pushed if name == "In"} <= {"list", "tuple"}
 
 
+def test_a_data_frame_that_is_used_again_is_read_by_the_filters_of_its_last_query(probe: Probe) -> None:
+    """Why filters are taken only with option pushDown. If this fails one day, Spark is right, and the option can go."""
+    probe.set_available(9)
+    probe.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = probe.spark.read.format("probe").options(folder=str(probe.folder), pushes="asked").load()
+        assert [row.n for row in frame.where("n = 1").collect()] == [1]
+        assert [row.n for row in frame.where("n = 2 OR n = 3").collect()] == []
+    finally:
+        probe.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_the_checkpoint_is_text_with_a_version_a_line_of_metadata_and_a_line_per_source(probe: Probe) -> None:
     """`rocketlake spark offsets set` writes these files."""
     probe.set_available(5)

@@ -54,7 +54,9 @@ def test_rows_are_right_with_push_down_on_off_and_unset(spark: SparkSession, pus
         ("keys = 'k77' or queueOffset = 5",
          [place for place, row in rows.items() if row[3] == "k77" or row[2] == 5]),
     ):  # fmt: skip
-        chosen = frame.filter(condition).select("commitLogOffset")
+        assert frame.filter(condition).count() == len(wanted), f"{condition} on a DataFrame that is used again"
+        once = spark.read.format("rocketmq_store").option("maxHashSlotNum", 97).option("pushDown", "true")
+        chosen = once.load(str(GOLDEN)).filter(condition).select("commitLogOffset")
         assert sorted(row[0] for row in chosen.collect()) == sorted(wanted), condition
         if pushdown == "on" and condition.startswith("topic"):
             plan = chosen._jdf.queryExecution().executedPlan().toString()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from rocketlake.spark.catalogue_table import carried_options, carry_options
+
 __all__ = ["StoreDataSource"]
 
 
@@ -28,7 +30,7 @@ class StoreDataSource(DataSource):
 
         # Spark asks for the schema first: a wrong option is named at load(), not when the query starts.
         table = parse_options(self.options).table
-        return chosen_schema(self.options.get("columns", "full"), COLUMNS_OF[table])
+        return carry_options(chosen_schema(self.options.get("columns", "full"), COLUMNS_OF[table]), self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
@@ -38,6 +40,7 @@ class StoreDataSource(DataSource):
         from rocketlake.spark.scan.tables import COLUMNS_OF
         from rocketlake.spark.schema import check_schema
 
+        self.options = carried_options(schema, self.options)
         options = parse_options(self.options)
-        kind = FilteredStoreReader if is_pushdown_on() else StoreBatchReader
+        kind = FilteredStoreReader if options.push_down and is_pushdown_on() else StoreBatchReader
         return kind(options, check_schema(schema, COLUMNS_OF[options.table]))

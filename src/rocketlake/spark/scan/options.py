@@ -33,6 +33,7 @@ DESCRIPTIONS: dict[str, str] = {
     "frames": "`messages` (default): a row per message; `all`: also blank, damaged and torn stretches of the log",
     "failOnCorrupt": "`true`: stop with an error at the first damage; default `false`: show it in the columns",
     "useIndexes": "`false`: read the whole log whatever consume queues and key index say; default `true`",
+    "pushDown": "`true` takes conditions from Spark, for DataFrames used for one query only; default `false`",
     "splitBytes": "bytes of the log per Spark task; default 128m",
     "maxHashSlotNum": "slots of a key index file, if the broker's setting was another; default 5000000",
 }
@@ -68,6 +69,7 @@ class ScanOptions:
     all_frames: bool
     fail_on_corrupt: bool
     use_indexes: bool
+    push_down: bool
     split_bytes: int
     index_slots: int
 
@@ -101,6 +103,7 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
         all_frames=given.choice("frames", ("messages", "all")) == "all",
         fail_on_corrupt=given.flag("failOnCorrupt", default=False),
         use_indexes=given.flag("useIndexes", default=True),
+        push_down=given.flag("pushDown", default=False),
         split_bytes=max(given.size("splitBytes") or 128 << 20, 1 << 16),
         index_slots=given.number("maxHashSlotNum", 5_000_000, low=1, high=2**30),
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, EqualTo, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -109,8 +109,10 @@ class Batch(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
         self.stream = Reader(options)
 
+    only: int | None = None
+
     def partitions(self) -> Sequence[InputPartition]:
-        return [Range((0, self.stream.available()))]
+        return [Range((0, self.stream.available()) if self.only is None else (self.only, self.only + 1))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self.stream.read(partition)
@@ -121,4 +123,6 @@ class PushingBatch(Batch):
         for each in filters:
             value = getattr(each, "value", None)
             self.stream.note("pushFilters", kind=type(each).__name__, value_kind=type(value).__name__)
+            if type(each) is EqualTo:
+                self.only = value
         return filters
