@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,20 +54,19 @@ def run(
     pipeline = _read(file)
     losses = loss_tables(pipeline, Environment())
     listening = LagListener(metrics_port=metrics_port, loss_tables=losses)
-    with _stopping_signals(), _session(pipeline, master) as spark, listening as listener:
+    with _stopping_signals() as told_to_stop, _session(pipeline, master) as spark, listening as listener:
         spark.streams.addListener(listener)
         work = PipelineRun(spark, pipeline)
         if listener.metrics_address:
             print(f"metrics at {listener.metrics_address}", file=sys.stderr)
-        try:
-            work.start(once=once)
-            with ProgressView(Console(highlight=False, soft_wrap=True)) as view:
-                work.wait(lambda: view.show(listener.lags()))
-                work.report_to(listener.add)  # Spark's own reports may come after the queries have ended
-                view.show(listener.lags())
-        except KeyboardInterrupt:
-            print("stopping: the micro-batch at work is finished first", file=sys.stderr, flush=True)
-            work.stop()
+        work.start(once=once)
+        with ProgressView(Console(highlight=False, soft_wrap=True)) as view:
+            work.wait(lambda: view.show(listener.lags()), is_told_to_stop=told_to_stop.is_set)
+            if told_to_stop.is_set():
+                print("stopping: the micro-batch at work is finished first", file=sys.stderr, flush=True)
+                work.stop()
+            work.report_to(listener.add)  # Spark's own reports may come after the queries have ended
+            view.show(listener.lags())
         spark.streams.removeListener(listener)
         if not pipeline.source.is_stream:
             typer.echo(f"{', '.join(flow.name for flow in work.flows)}: written")
@@ -83,7 +83,7 @@ def check(file: File, master: Master = "local[2]") -> None:
     typer.echo(f"{file.name}: {len(pipeline.sinks)} queries")
     findings, topics = check_cluster(pipeline, environment)
     _show(findings)
-    with _stopping_signals(), _session(pipeline, master) as spark:
+    with _session(pipeline, master) as spark:
         _show(check_plans(spark, pipeline, environment))
         if pipeline.source.format == "rocketmq" and not topics:
             typer.echo("no sample: there is no topic to read")
@@ -149,14 +149,21 @@ def _session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _stopping_signals() -> Iterator[None]:
-    """`kill` stops as Ctrl-C does."""
+def _stopping_signals() -> Iterator[threading.Event]:
+    """Ctrl-C and `kill` set the event; a second one ends the command at once.
+
+    An exception out of nowhere would strike in the middle of a call to Java, which then is of no use for stopping.
+    """
+    told = threading.Event()
 
     def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+        if told.is_set():
+            raise KeyboardInterrupt
+        told.set()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield told
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

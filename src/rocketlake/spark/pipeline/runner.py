@@ -52,10 +52,19 @@ class PipelineRun:
             self.stop()
             raise
 
-    def wait(self, look: Callable[[], None] = lambda: None, *, every_seconds: float = _LOOK_SECONDS) -> None:
-        """Until all queries have ended; calls `look` now and then. PipelineFailed stops the others first."""
+    def wait(
+        self,
+        look: Callable[[], None] = lambda: None,
+        *,
+        is_told_to_stop: Callable[[], bool] = lambda: False,
+        every_seconds: float = _LOOK_SECONDS,
+    ) -> None:
+        """Until all queries have ended, or it is told to stop; calls `look` now and then.
+
+        PipelineFailed stops the others first.
+        """
         try:
-            while self.is_active():
+            while self.is_active() and not is_told_to_stop():
                 look()
                 self.check()
                 time.sleep(every_seconds)
