@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from interop.apache import apache_cluster
@@ -40,6 +41,14 @@ def read(spark: SparkSession, namesrv: str, topic: str) -> DataFrame:
 
 def bodies(spark: SparkSession, namesrv: str, topic: str) -> Counter[int]:
     return Counter(int(row.body) for row in read(spark, namesrv, topic).select("body").collect())
+
+
+def all_rows(spark: SparkSession, namesrv: str, topic: str, count: int) -> list[Row]:
+    """All messages of a topic at Apache's broker, which puts them into their queues some time after its answer."""
+    ends = time.monotonic() + 60
+    while len(rows := read(spark, namesrv, topic).select("body", "keys", "msgId").collect()) < count:
+        assert time.monotonic() < ends, f"{len(rows)} of {count} messages"
+    return rows
 
 
 def test_a_table_becomes_messages(spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path) -> None:
@@ -149,11 +158,12 @@ def test_apaches_broker_stores_both_kinds_unharmed(apache_jars: None, spark: Spa
         rows = spark.range(3000, numPartitions=2).selectExpr("cast(id as string) as body", "'k' as keys")
         writer = rows.write.format("rocketmq").option("namesrvAddr", apache.namesrv).mode("append")
         writer.option("topic", "AtLeastOnce").save()
-        assert bodies(spark, apache.namesrv, "AtLeastOnce") == Counter(range(3000))
+        stored = all_rows(spark, apache.namesrv, "AtLeastOnce", 3000)
+        assert Counter(int(row.body) for row in stored) == Counter(range(3000))
         writer = writer.option("topic", "once").option("deliveryGuarantee", "effectively_once")
         for _ in range(2):
             writer.option("producerId", "job").option("batchId", "1").save()
-        stored = read(spark, apache.namesrv, "once").collect()
+        stored = all_rows(spark, apache.namesrv, "once", 6000)
         assert len(stored) == 6000, "Apache's broker does not know the mark"
         for unique in ("keys", "msgId"):
             assert len({(row[unique], row.body) for row in stored}) == len({row[unique] for row in stored}) == 3000
