@@ -380,7 +380,9 @@ class TestFaults:
         files.write_bytes(Path("topics.json"), b"1")
         assert [call for call, _ in files.plan.calls] == ["write_bytes"] * 4
 
-    @pytest.mark.parametrize("call", ["make_dirs", "remove", "rename", "link", "read_bytes", "write_bytes", "sync_dir", "open"])
+    @pytest.mark.parametrize(
+        "call", ["make_dirs", "remove", "rename", "link", "read_bytes", "write_bytes", "sync_dir", "open"]
+    )
     def test_every_call_can_fail(self, call):
         files = FaultyFiles(MemoryFiles())
         files.write_bytes(Path("a"), b"1")
