@@ -287,6 +287,31 @@ def test_what_came_from_the_environment_is_not_in_plans(world: World, tmp_path: 
     assert "77123" not in plan
 
 
+def test_no_secret_is_written_anywhere(world: World, tmp_path: Path) -> None:
+    """Event log, checkpoint, Java's log, what the terminal shows: a secret of the environment is in none of them."""
+    events = tmp_path / "events"
+    events.mkdir()
+    sink = f'sink: {{format: parquet, path: {tmp_path}/out, password: "${{SECRET}}"}}\ncheckpoint: {tmp_path}/kept\n'
+    path = yaml(tmp_path, SOURCE + sink + "onError: skip\n")
+    log = {"enabled": "true", "dir": events.as_uri(), "compress": "false"}
+    settings = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in log.items())
+    environment = os.environ | {
+        "NAMESRV_ADDR": world.cluster.namesrv,
+        "SECRET": "s3cr3t-value",
+        "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell",
+        "TMPDIR": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "rocketlake", "pipeline", "run", str(path), "--once", "--master", "local[1]"]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr
+    written = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != path}
+    logged = b"".join(content for file, content in written.items() if events in file.parents)
+    assert b"FileSink" in logged, "the event log does not hold the plan"
+    assert any("offsets" in file.parts for file in written), "Spark wrote no checkpoint"
+    said = written | {Path("stdout"): done.stdout, Path("stderr"): done.stderr}
+    assert [str(file) for file, content in said.items() if b"s3cr3t-value" in content] == []
+
+
 def test_control_c_ends_it_in_good_order(world: World, tmp_path: Path) -> None:
     path = yaml(tmp_path, SOURCE + f"sink: {{format: parquet, path: {tmp_path}/out}}\nonError: skip\n")
     environment = os.environ | {"NAMESRV_ADDR": world.cluster.namesrv}
