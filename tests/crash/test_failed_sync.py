@@ -11,7 +11,8 @@ import pytest
 
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
 
-PWRITE = re.compile(r"pwrite64\(\d+<[^>]*/commitlog/(\d{20})>.*, (\d+), (\d+)\)\s+= (\d+)")
+PWRITE = re.compile(r"^(\d+) pwrite64\(\d+<[^>]*/commitlog/(\d{20})>.*, (\d+), (\d+)(?:\)\s+= \d+| (<unfinished).*)$")
+PWRITE_END = re.compile(r"^(\d+) <\.\.\. pwrite64 resumed>.*= \d+$")
 SYNCS = "fdatasync,fsync,msync,sync_file_range"
 
 
@@ -53,10 +54,17 @@ async def test_nothing_is_acknowledged_that_was_not_synced(good_syncs: int, tmp_
 def synced_up_to(trace: str) -> int:
     """The commit log position that the last successful sync covers: written before that sync began."""
     written = begun = safe = 0
+    under_way: dict[str, int] = {}  # thread -> end of what it writes; strace tells of its end in another line
     for line in trace.splitlines():
         if found := PWRITE.search(line):
-            start, _, offset, done = (int(part) for part in found.groups())
-            written = max(written, start + offset + done)
+            thread, start, size, offset, unfinished = found.groups()
+            end = int(start) + int(offset) + int(size)
+            if unfinished:
+                under_way[thread] = end
+            else:
+                written = max(written, end)
+        elif found := PWRITE_END.search(line):
+            written = max(written, under_way.pop(found[1], 0))
         elif re.search(r"f(data)?sync\(.*/commitlog/.*unfinished", line):
             begun = written
         elif re.search(r"f(data)?sync\(.*/commitlog/.*= 0$", line):
