@@ -40,7 +40,7 @@ test: install    ## all tests (compiled form), then the core again without compi
 sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q
 
-spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, ten seconds each
+spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each
 	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s
 
 check: install   ## lint, types, import contracts

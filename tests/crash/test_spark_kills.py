@@ -1,7 +1,7 @@
 """Workers, Spark's driver and the broker are killed at named points while a topic streams into a lake table.
 
 Each seed is judged on its own: rows of the table = messages of the topic, each once. More than the few seeds of CI:
-`make spark-kills SEEDS=200` (about ten seconds each).
+`make spark-kills SEEDS=200` (20 to 40 seconds each).
 """
 
 from __future__ import annotations
