@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 from bench.brokers import Side
-from bench.java import JavaProgram
 from bench.plan import Values
+from bench.program import Program
 
 
 class Window:
     """From here to close(): what the broker did. Messages are those that the broker itself counts as stored."""
 
-    def __init__(self, side: Side, *clients: JavaProgram) -> None:
+    def __init__(self, side: Side, *clients: Program) -> None:
         self._side, self._clients = side, clients
         self._start = self._now()
 

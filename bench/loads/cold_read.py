@@ -3,21 +3,21 @@
 The store is filled, the broker stopped in order, its files are dropped from the page cache and the broker is started
 again. Log files are small here, a tenth of the backlog: a start reads the last ones, the others stay cold.
 
-The reader's JVM yields: on both sides it gets only the processor time that broker and generator leave. A consumer works
-on its own machine; here it would take turns with them on the same few cores, and the scheduler would be measured: with
-equal shares the generator alone was late by 5 ms at p99. What it reads meanwhile is reported, since a reader that gets
-no time proves nothing.
+The reader is bench/puller.py, which needs a tenth of a core: with Apache's consumer on the same two cores the generator
+alone was late by 2 to 3 ms at p99, and the scheduler was measured. What it reads meanwhile is reported, since a reader
+that gets nothing proves nothing.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-from bench.java import Drain
 from bench.loads.backlog import fill
 from bench.loads.open_loop import apache_maximum, generate
 from bench.plan import Earlier, Figure, Load, Plan, SideKind, Values, say
+from bench.program import Program
 from bench.window import wait_until
 
 RECORD_BYTES = 1130
@@ -45,12 +45,11 @@ def run(kind: SideKind, root: Path, plan: Plan, earlier: Earlier) -> Values:
         side.start_broker()
         quiet = generate(side, plan, "--rate", rate, warm=plan.warm / 2, seconds=plan.seconds / 2)
         read_before = disk_bytes_read(side.broker_pid)
-        with Drain(side.namesrv, yields=True) as drain:
-            # Its JVM has started and reads: from here on, for a short while, it is far behind.
-            wait_until(lambda: drain.latest().counters["received"] > 1000, "the reader's first messages", 60)
-            begin = drain.latest()
+        with Program("puller", [sys.executable, "-m", "bench.puller", side.broker, "BenchmarkTest"]) as reader:
+            wait_until(lambda: reader.latest().counters["received"] > 1000, "the reader's first messages", 60)
+            begin = reader.latest()
             busy = generate(side, plan, "--rate", rate, warm=0.5, seconds=plan.seconds / 4)
-            end = drain.latest()
+            end = reader.latest()
         received = end.counters["received"]
         reading_seconds = (end.ms - begin.ms) / 1000
         return {

@@ -6,8 +6,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.java import BenchmarkProducer, Drain, Sample
+from bench.java import BenchmarkProducer, Drain
 from bench.plan import Earlier, Figure, Load, Plan, SideKind, Values, say
+from bench.program import Sample
 from bench.window import Window, started_values, wait_for_sends, wait_until
 
 THREADS = 16

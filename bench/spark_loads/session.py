@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,29 +18,18 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 def local_spark(root: Path, *, jars: str = "", **settings: str) -> SparkSession:
     """A session as users on one machine have it; `jars` comma separated."""
-    from pyspark.sql import SparkSession
+    from rocketlake.spark.pipeline.session import local_session
 
     paths = [str(PROJECT), str(PROJECT / "src"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.local.dir", str(root / "scratch"))
-        .config("spark.sql.warehouse.dir", str(root / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
+    own = {
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": "",  # Java as it is by default: a load goes on for minutes
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    }
     if jars:
-        builder = builder.config("spark.jars", jars)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+        own["spark.jars"] = jars
+    session = local_session("bench", root, master="local[2]", settings=own | settings)
     session.sparkContext.setLogLevel("OFF")
     return session
 

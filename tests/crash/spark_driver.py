@@ -11,23 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rocketlake.spark.pipeline.session import local_session
+
 
 def main(root: Path) -> None:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        # A third attempt of a task is one too many kills for one seed; local[2] alone would try each only once.
-        SparkSession.builder.master("local[2,2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.local.dir", str(root / "scratch"))
-        .config("spark.sql.warehouse.dir", str(root / "warehouse"))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
+    # A third attempt of a task is one too many kills for one seed; local[2] alone would try each only once.
+    spark = local_session("kills", root, master="local[2,2]")
     spark.sparkContext.setLogLevel("OFF")
     java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     print(json.dumps({"pids": [java, os.getpid()]}), flush=True)

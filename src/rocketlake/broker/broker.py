@@ -17,6 +17,7 @@ from rocketlake.base.pure_import import has_kernel
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.client_sweep import ClientSweep
 from rocketlake.broker.cluster_queues import ClusterQueues
+from rocketlake.broker.cold_rest import ColdRest
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
@@ -144,6 +145,7 @@ class Broker:
         self.sequenced = SequencedPuts(self.intake, self.sequences, self.saver, lambda: self.store.max_physical_offset)
         self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
         self.hold = PullHold(clock, self._turns, config.held_pulls_max)
+        self.store.residency.rest = ColdRest(self._turns, lambda: self.store.max_physical_offset)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)

@@ -115,22 +115,16 @@ cdef class PlainPullCutter:
             pull.topic = self._topic = _text(value, self._topic)
         elif same(name, b"queueId", 7):
             seen[0] |= 1
-            if not read_number(value, INT_DIGITS, &number):
-                return False
-            pull.queue_id = <int32_t>number
+            return _read_int(value, &pull.queue_id)
         elif same(name, b"queueOffset", 11):
             seen[0] |= 2
             return read_number(value, LONG_DIGITS, &pull.queue_offset)
         elif same(name, b"maxMsgNums", 10):
             seen[0] |= 4
-            if not read_number(value, INT_DIGITS, &number):
-                return False
-            pull.max_msg_nums = <int32_t>number
+            return _read_int(value, &pull.max_msg_nums)
         elif same(name, b"sysFlag", 7):
             seen[0] |= 8
-            if not read_number(value, INT_DIGITS, &number):
-                return False
-            pull.sys_flag = <int32_t>number
+            return _read_int(value, &pull.sys_flag)
         elif same(name, b"commitOffset", 12):
             seen[0] |= 16
             return read_number(value, LONG_DIGITS, &pull.commit_offset)
@@ -151,6 +145,14 @@ cdef class PlainPullCutter:
         elif same(name, b"requestSource", 13):
             return read_number(value, INT_DIGITS, &number)
         return True
+
+
+cdef bint _read_int(Slice value, int32_t* number) noexcept:
+    cdef int64_t read
+    if not read_number(value, INT_DIGITS, &read):
+        return False
+    number[0] = <int32_t>read
+    return True
 
 
 cdef str _text(Slice text, str known):

@@ -25,6 +25,8 @@ class Turns:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.seconds = seconds
+        self.busy_seconds = 0.0
+        """How long all turns so far took together."""
         self._clock = clock
         self._line: deque[Work] = deque()
         self._planned = False
@@ -49,7 +51,8 @@ class Turns:
 
     def _run(self) -> None:
         """One turn; then the loop looks at its sockets."""
-        end = self._clock.monotonic() + self.seconds
+        begin = self._clock.monotonic()
+        end = begin + self.seconds
         try:
             while self._line:
                 self._line.popleft()(end)
@@ -57,5 +60,6 @@ class Turns:
                     break
         finally:
             self._planned = False
+            self.busy_seconds += self._clock.monotonic() - begin
             if self._line:
                 self._plan()

@@ -96,8 +96,8 @@ class MessageStore(Service):
         self.dispatch = Dispatch(
             self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
         )
-        self._residency = Residency(disk, self._clock, self._workers["reads"])
-        self.fetch = Fetch(self.log, config, self._residency)
+        self.residency = Residency(disk, self._clock, self._workers["reads"])
+        self.fetch = Fetch(self.log, config, self.residency)
         self._recovery = Recovery(
             self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
         )
@@ -185,6 +185,7 @@ class MessageStore(Service):
         for service in self._services:
             await service.stop()
         self._sync.stop()
+        self.residency.close()
         for worker in self._workers.values():
             await worker.close()
         try:
@@ -461,7 +462,7 @@ class MessageStore(Service):
 
     def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
-        self._residency.load(cold, done)
+        self.residency.load(cold, done)
 
     def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
         """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""

@@ -11,8 +11,12 @@ Why: docs/decisions/0008-cold-reads-on-a-worker.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
@@ -20,13 +24,16 @@ from rocketlake.base.worker import Worker
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.results import ColdPart
 
-__all__ = ["BLOCK_BITS", "BLOCK_BYTES", "Residency"]
+__all__ = ["BATCH_BYTES", "BLOCK_BITS", "BLOCK_BYTES", "Residency"]
 
 BLOCK_BITS = 18
 BLOCK_BYTES = 1 << BLOCK_BITS
 
+BATCH_BYTES = 4 * BLOCK_BYTES
+"""About so much is read before anybody hears of it."""
+
+_READ_BYTES = BATCH_BYTES
 _SURE_SECONDS = 1.0
-_READ_BYTES = BLOCK_BYTES
 
 Done = Callable[[Exception | None], object]
 
@@ -50,6 +57,12 @@ class Residency:
         self._sure: dict[int, bytearray] = {}
         self._sure_until = 0.0
         self._loading: dict[ColdPart, list[_Load]] = {}
+        """Who waits for each part that is asked for or being read."""
+        self._asked: deque[ColdPart] = deque()
+        self._reading = False
+        self._resting: asyncio.Task[None] | None = None
+        self.rest: Callable[[], float] = lambda: 0.0
+        """Seconds to let the disk rest before the next read: reading is never urgent, appending is."""
 
     def blocks(self, mapped: MappedFile) -> bytearray:
         """The blocks of a file, 1 for each that may be looked at in this turn of the loop."""
@@ -87,31 +100,87 @@ class Residency:
         """
         load = _Load(len(parts), done)
         for part in parts:
-            waiting = self._loading.setdefault(part, [])
+            waiting = self._loading.get(part)
+            if waiting is None:
+                waiting = self._loading[part] = []
+                self._asked.append(part)
             waiting.append(load)
-            if len(waiting) == 1:
-                self._submit(part)
+        if self._asked and not self._reading:
+            self._read_next()
 
-    def _submit(self, part: ColdPart) -> None:
-        self._worker.submit(lambda: self._read(part), lambda _result, error: self._loaded(part, error))
+    def close(self) -> None:
+        """Read no more; who still waits is not called."""
+        self._asked.clear()
+        if self._resting is not None:
+            self._resting.cancel()
 
-    def _loaded(self, part: ColdPart, error: Exception | None) -> None:
-        for load in self._loading.pop(part):
-            load.left -= 1
-            load.error = load.error or error
-            if not load.left:
-                load.done(load.error)
+    def _read_next(self) -> None:
+        """Give the worker what is asked for by now, all at once.
 
-    def _read(self, part: ColdPart) -> None:
-        # With a descriptor of its own: the loop may close the file while it is read here.
-        path, position, size = part
-        try:
-            file = self._files.open(path, read_only=True)
-        except FileNotFoundError:
-            return  # expired meanwhile; who reads on will see
-        try:
-            # In few calls: between them the worker holds the interpreter, and the loop waits.
-            for at in range(position, position + size, _READ_BYTES):
-                file.pread(min(_READ_BYTES, position + size - at), at)
-        finally:
-            file.close()
+        Each time the worker comes back from the disk it wants the interpreter, and the loop waits: one trip for many
+        parts, one read for neighbours.
+        """
+        batch: list[ColdPart] = []
+        size = 0
+        while self._asked and size < BATCH_BYTES:
+            part = self._asked.popleft()
+            batch.append(part)
+            size += part[2]
+        self._reading = True
+        self._worker.submit(lambda: self._read(batch), lambda errors, error: self._loaded(batch, errors, error))
+
+    def _loaded(self, batch: list[ColdPart], errors: dict[ColdPart, OSError] | None, error: Exception | None) -> None:
+        for part in batch:
+            for load in self._loading.pop(part):
+                load.left -= 1
+                load.error = load.error or error or (errors or {}).get(part)
+                if not load.left:
+                    load.done(load.error)
+        self._reading = False
+        seconds = self.rest()
+        if not self._asked:
+            return
+        if seconds:
+            self._reading = True
+            self._resting = asyncio.get_running_loop().create_task(self._rest(seconds))
+        else:
+            self._read_next()
+
+    async def _rest(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._resting = None
+        self._read_next()
+
+    def _read(self, batch: list[ColdPart]) -> dict[ColdPart, OSError]:
+        """On the worker; why the parts that could not be read could not."""
+        errors: dict[ColdPart, OSError] = {}
+        # Files of its own: the loop may close the store's while they are read here.
+        for path, parts in groupby(sorted(batch), key=itemgetter(0)):
+            stretches = _joined(parts)
+            try:
+                file = self._files.open(path, read_only=True)
+            except FileNotFoundError:
+                continue  # expired meanwhile; who reads on will see
+            try:
+                for start, end, members in stretches:
+                    try:
+                        for at in range(start, end, _READ_BYTES):
+                            file.pread(min(_READ_BYTES, end - at), at)
+                    except OSError as error:
+                        errors |= dict.fromkeys(members, error)
+            finally:
+                file.close()
+        return errors
+
+
+def _joined(parts: Iterable[ColdPart]) -> list[tuple[int, int, list[ColdPart]]]:
+    """Parts of one file, in order, as stretches (start, end, the parts in it) with gaps between them."""
+    stretches: list[tuple[int, int, list[ColdPart]]] = []
+    for part in parts:
+        _path, start, size = part
+        if stretches and start <= stretches[-1][1]:
+            first, end, members = stretches[-1]
+            stretches[-1] = first, max(end, start + size), [*members, part]
+        else:
+            stretches.append((start, start + size, [part]))
+    return stretches

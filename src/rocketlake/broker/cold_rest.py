@@ -1,0 +1,36 @@
+"""How long the disk rests between reads of old records, so that a consumer that is far behind does not slow sends.
+
+Owns        the share of the broker's time that such consumers get while messages come in.
+Must not know   what is read, who reads.
+
+What is read from disk is work for the loop: pulls that waited, and those that now find records. While messages are
+appended, that work gets a part of the loop's time, however fast the disk is; otherwise it gets all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.net.turns import Turns
+
+__all__ = ["ColdRest"]
+
+_REST = 3.0
+"""Times as long as the work it made: it gets a quarter."""
+_SECONDS_MAX = 0.02
+
+
+class ColdRest:
+    """Called before each read."""
+
+    def __init__(self, turns: Turns, log_end: Callable[[], int]) -> None:
+        self._turns = turns
+        self._log_end = log_end
+        self._busy = 0.0
+        self._end = 0
+
+    def __call__(self) -> float:
+        """Seconds to rest now."""
+        work, self._busy = self._turns.busy_seconds - self._busy, self._turns.busy_seconds
+        appended, self._end = self._log_end() - self._end, self._log_end()
+        return min(work * _REST, _SECONDS_MAX) if appended else 0.0
