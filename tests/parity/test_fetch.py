@@ -41,7 +41,7 @@ class World:
 
     def fetchers(self, twin: Callable[[str], Any]) -> list[Any]:
         pair = twin("rocketlake.store.fetch")
-        return [form.Fetch(self.store.log, CONFIG, self.store._residency) for form in (pair.source, pair.compiled)]
+        return [form.Fetch(self.store.log, CONFIG, self.store.residency) for form in (pair.source, pair.compiled)]
 
 
 @pytest.fixture
