@@ -21,7 +21,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from rocketlake.spark.schema import COLUMNS, arrow_schema, full_schema
+from bench.spark_loads.plan import COLUMNS
+from rocketlake.spark.schema import arrow_schema, chosen_schema
 
 _CHUNK_BYTES = 2 << 20
 
@@ -33,9 +34,10 @@ def register(spark: SparkSession) -> None:
 
 
 def prebuilt_batch(rows: int, body_bytes: int) -> pa.RecordBatch:
-    """Rows with every column of the source filled."""
-    values = {name: _column(name, kind.typeName(), rows, body_bytes) for name, (kind, _) in COLUMNS.items()}
-    return pa.RecordBatch.from_pydict(values, schema=arrow_schema(full_schema()))
+    """Rows with every column filled."""
+    schema = chosen_schema(COLUMNS)
+    values = {field.name: _column(field.name, field.dataType.typeName(), rows, body_bytes) for field in schema}
+    return pa.RecordBatch.from_pydict(values, schema=arrow_schema(schema))
 
 
 def _column(name: str, kind: str, rows: int, body_bytes: int) -> list[Any]:
@@ -56,7 +58,7 @@ class PrebuiltRows(DataSource):
         return "prebuilt_rows"
 
     def schema(self) -> StructType:
-        return full_schema()
+        return chosen_schema(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _Batch(int(self.options["rows"]), int(self.options["bodyBytes"]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.plan import Figure, Values
 from bench.process import cpu_seconds, family
-from bench.spark_loads.plan import BODY_BYTES, SparkLoad, SparkPlan
+from bench.spark_loads.plan import BODY_BYTES, COLUMNS, SparkLoad, SparkPlan
 from bench.spark_loads.prebuilt import register
 from bench.spark_loads.session import local_spark, spark_cpu_seconds
 from bench.spark_loads.store_files import TOPIC, write_store
@@ -31,7 +31,7 @@ def run(root: Path, plan: SparkPlan) -> Values:
         store = root / f"store{name}"
         values[f"store_mb{name}"] = write_store(store, body_bytes=body_bytes, rows=rows) / 1e6
         ceiling = spark.read.format("prebuilt_rows").options(rows=rows, bodyBytes=body_bytes).load()
-        scan = spark.read.format("rocketmq_store").load(str(store))
+        scan = spark.read.format("rocketmq_store").option("columns", COLUMNS).load(str(store))
         for kind, frame in (("ceiling", ceiling), ("scan", scan)):
             rounds = [_measure(frame, rows) for _ in range(plan.rounds + 1)]
             best = min(rounds, key=lambda each: each["seconds"])
@@ -39,7 +39,8 @@ def run(root: Path, plan: SparkPlan) -> Values:
             values[f"{kind}_jvm_us{name}"] = best["jvm"] / rows * 1e6
             values[f"{kind}_python_us{name}"] = best["python"] / rows * 1e6
         started = time.perf_counter()
-        assert scan.filter(f"topic = '{TOPIC}' and queueId = 1 and queueOffset < 100").count() == 100
+        pushed = spark.read.format("rocketmq_store").option("pushDown", "true").load(str(store))
+        assert pushed.filter(f"topic = '{TOPIC}' and queueId = 1 and queueOffset < 100").count() == 100
         values[f"slice_ms{name}"] = (time.perf_counter() - started) * 1000
     spark.stop()
     return values

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.plan import Figure, Values, say
-from bench.spark_loads.plan import BODY_BYTES, SparkLoad, SparkPlan
+from bench.spark_loads.plan import BODY_BYTES, COLUMNS, SparkLoad, SparkPlan
 from bench.spark_loads.prebuilt import register
 from bench.spark_loads.session import local_spark, spark_anonymous_mb, spark_cpu_seconds, steady_rate
 from bench.spark_loads.topic import TOPIC, filled_topic
@@ -23,9 +23,9 @@ MEMORY_LOOKS_A_SECOND = 2
 
 
 def topic_stream(spark: SparkSession, side: RocketLake, **options: object) -> DataFrame:
-    """All columns of the topic, from its first message on."""
+    """The topic from its first message on."""
     stream = spark.readStream.format("rocketmq").option("namesrvAddr", side.namesrv).option("subscribe", TOPIC)
-    stream = stream.option("startingOffsets", "earliest")
+    stream = stream.option("startingOffsets", "earliest").option("columns", COLUMNS)
     for name, value in options.items():
         stream = stream.option(name, str(value))
     return stream.load()

@@ -24,7 +24,7 @@ from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.schema import full_schema
 from rocketlake.spark.source.brokers import Bounds, Found, Pulled, PullOutcome, TopicNames
 from rocketlake.spark.source.options import SourceOptions, parse_options
-from rocketlake.spark.source.plan import RangePartition
+from rocketlake.spark.source.plan import RangesPartition
 from rocketlake.spark.source.stream_reader import RocketMQStreamReader
 
 HOST = encode_host("127.0.0.1", 10911)
@@ -249,7 +249,7 @@ class SparkDriver:
 
     def _task(self, partition: Any) -> Iterator[tuple[str, int, int, bytes]]:
         sent = pickle.loads(pickle.dumps(partition))  # noqa: S301  Spark itself sends partitions so
-        assert isinstance(sent, RangePartition)
+        assert isinstance(sent, RangesPartition)
         for batch in self._reader.read(sent):
             names = ("brokerName", "queueId", "queueOffset", "body")
             yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)

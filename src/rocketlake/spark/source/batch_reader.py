@@ -23,15 +23,15 @@ from rocketlake.spark.source.key_lookup import look_up
 from rocketlake.spark.source.narrowing import Narrowing
 from rocketlake.spark.source.offsets import Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
-from rocketlake.spark.source.plan import QueueRange, RangePartition, split_to_tasks
+from rocketlake.spark.source.plan import QueueRange, RangesPartition, split_to_tasks
 from rocketlake.spark.source.queue_finder import QueueFinder
-from rocketlake.spark.source.range_read import read_range
+from rocketlake.spark.source.range_read import read_ranges
 from rocketlake.spark.source.record_size import RecordSizes
 from rocketlake.spark.source.seek import offsets_of_times, resolve
 
 __all__ = ["PushingBatchReader", "RocketMQBatchReader"]
 
-_NOTHING = RangePartition(QueueRange(MessageQueue("", "", 0), 0, 0))
+_NOTHING = RangesPartition([])
 
 
 class RocketMQBatchReader(DataSourceReader):
@@ -73,9 +73,9 @@ class RocketMQBatchReader(DataSourceReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one range."""
-        assert isinstance(partition, RangePartition)
-        return read_range(self._connect(self._options), partition.range, self._options, arrow_schema(self._schema))
+        """Rows of the ranges of one task."""
+        assert isinstance(partition, RangesPartition)
+        return read_ranges(self._connect(self._options), partition.ranges, self._options, arrow_schema(self._schema))
 
 
 class PushingBatchReader(RocketMQBatchReader):

@@ -1,14 +1,17 @@
-"""Read one exact range of one queue as Arrow batches: the same rows each time, or an error that says what is gone.
+"""Read exact ranges of queues as Arrow batches: the same rows each time, or an error that says what is gone.
 
 Owns        the check that nothing is missing, dropping what a broker's filter let through by mistake.
 Must not know   how ranges are pulled (range_walk.py), where they come from, Spark's reader classes.
 
-Invariant: without a filter each row's queue offset is the one before plus one, from start to end - 1.
+Invariant: without a filter each row's queue offset is the one before plus one, from start to end - 1 of a range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -24,21 +27,37 @@ from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 from rocketlake.spark.source.range_walk import Chunk, RangeWalk
 
-__all__ = ["read_range"]
+__all__ = ["read_ranges"]
+
+_BEGUN_MAX = 16
+"""Ranges of one task that are read at the same time; they are small."""
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
-def read_range(
-    brokers: Brokers, wanted: QueueRange, options: SourceOptions, schema: pa.Schema
+def read_ranges(
+    brokers: Brokers, ranges: Sequence[QueueRange], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of the range, in queue order; the next chunk is pulled while Spark takes this one.
+    """Arrow batches of the ranges, one after the other, each in queue order.
 
-    DataLoss when messages of the range are gone and failOnDataLoss is set; LinkError when the brokers cannot be asked.
+    The first chunk of the next few ranges is asked for in advance, as is the next one of a range while Spark takes the
+    one before. DataLoss when messages of a range are gone and failOnDataLoss is set; LinkError when the brokers cannot
+    be asked.
     """
-    walk = RangeWalk(brokers, wanted, options)
+    walks = (RangeWalk(brokers, wanted, options) for wanted in ranges)
+    begun = ((walk, brokers.submit(walk.next_chunk())) for walk in walks)
+    ahead = deque(islice(begun, _BEGUN_MAX))
+    while ahead:
+        walk, first = ahead.popleft()
+        yield from _batches(brokers, walk, first, options, schema)
+        ahead.extend(islice(begun, 1))
+
+
+def _batches(
+    brokers: Brokers, walk: RangeWalk, coming: Future[Chunk | None], options: SourceOptions, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    wanted = walk.wanted
     tags = parse_subscription(wanted.queue.topic, options.tags).tags
-    coming = brokers.submit(walk.next_chunk())
     while (chunk := coming.result()) is not None:
         coming = brokers.submit(walk.next_chunk())
         records = _checked(chunk, wanted, options, walk)

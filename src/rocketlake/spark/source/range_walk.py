@@ -62,7 +62,7 @@ class RangeWalk:
 
     def __init__(self, brokers: Brokers, wanted: QueueRange, options: SourceOptions) -> None:
         self._brokers = brokers
-        self._wanted = wanted
+        self.wanted = wanted
         self._options = options
         self._position = wanted.start
         self._stride = min(_FIRST_STRIDE, options.pull_batch_size)
@@ -76,14 +76,14 @@ class RangeWalk:
 
     async def next_chunk(self) -> Chunk | None:
         """The next part of the range; None after its end."""
-        if self._position >= self._wanted.end:
+        if self._position >= self.wanted.end:
             return None
         return await (self._filtered() if self._options.is_filtered else self._dense())
 
     # -- without a filter
 
     async def _dense(self) -> Chunk:
-        chunk = Chunk(self._position, min(self._wanted.end, self._position + self._records_at_once()))
+        chunk = Chunk(self._position, min(self.wanted.end, self._position + self._records_at_once()))
         self._bytes, self._taken_most, self._is_short = 0, 0, False
         edges = [*range(chunk.start, chunk.end, self._stride), chunk.end]
         pieces = [_Piece(low, high) for low, high in pairwise(edges)]
@@ -154,7 +154,7 @@ class RangeWalk:
     async def _filtered(self) -> Chunk:
         chunk = Chunk(self._position, self._position)
         records = fruitless = 0
-        while self._position < self._wanted.end and chunk.size < _CHUNK_BYTES and records < _CHUNK_RECORDS:
+        while self._position < self.wanted.end and chunk.size < _CHUNK_BYTES and records < _CHUNK_RECORDS:
             before = self._position
             pulled = await self._pull(before, self._options.pull_batch_size)
             if pulled.outcome is PullOutcome.FOUND:
@@ -162,20 +162,20 @@ class RangeWalk:
             if pulled.outcome in (PullOutcome.FOUND, PullOutcome.NOTHING_MATCHED):
                 self._position = max(before, pulled.next_offset)
             elif pulled.outcome is PullOutcome.OUT_OF_RANGE and pulled.bounds.low > before:
-                self._position = min(pulled.bounds.low, self._wanted.end)
+                self._position = min(pulled.bounds.low, self.wanted.end)
                 chunk.gone.append((before, self._position))
             records += self._position - before
             fruitless = 0 if self._position > before else fruitless + 1
             if fruitless and not await self._try_again(fruitless):
-                self._position = self._wanted.end
+                self._position = self.wanted.end
                 chunk.gone.append((before, self._position))
-        chunk.end = self._position = min(self._position, self._wanted.end)
+        chunk.end = self._position = min(self._position, self.wanted.end)
         return chunk
 
     # -- both
 
     async def _pull(self, offset: int, count: int) -> Pulled:
-        wanted = self._wanted.queue
+        wanted = self.wanted.queue
         pulled = await with_retries(
             self._brokers,
             self._options,

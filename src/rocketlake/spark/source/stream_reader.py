@@ -26,9 +26,9 @@ from rocketlake.spark.source.brokers import Brokers
 from rocketlake.spark.source.cluster_brokers import connect
 from rocketlake.spark.source.offsets import Nested, from_nested, to_nested
 from rocketlake.spark.source.options import SourceOptions
-from rocketlake.spark.source.plan import RangePartition, split_to_tasks
+from rocketlake.spark.source.plan import RangesPartition, split_to_tasks
 from rocketlake.spark.source.progress import Limit, Progress
-from rocketlake.spark.source.range_read import read_range
+from rocketlake.spark.source.range_read import read_ranges
 
 __all__ = ["RocketMQStreamReader"]
 
@@ -98,10 +98,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return split_to_tasks(ranges, self._options, self._progress.sizes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one range; runs in a Spark worker."""
-        assert isinstance(partition, RangePartition)
+        """Rows of the ranges of one task; runs in a Spark worker."""
+        assert isinstance(partition, RangesPartition)
         brokers = self._connect(self._options)
-        return read_range(brokers, partition.range, self._options, arrow_schema(self._schema))
+        return read_ranges(brokers, partition.ranges, self._options, arrow_schema(self._schema))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has written down the batch that ends here."""

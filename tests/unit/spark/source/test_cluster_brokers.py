@@ -17,7 +17,7 @@ from rocketlake.spark.schema import arrow_schema, full_schema
 from rocketlake.spark.source.brokers import Bounds, PullOutcome
 from rocketlake.spark.source.cluster_brokers import ClusterBrokers, connect
 from rocketlake.spark.source.plan import QueueRange
-from rocketlake.spark.source.range_read import read_range
+from rocketlake.spark.source.range_read import read_ranges
 from rocketlake.testing.cluster import EmbeddedCluster
 
 Options = Callable[..., Any]
@@ -114,7 +114,7 @@ def test_a_thousand_reads_of_many_queries_use_one_link(there: EmbeddedCluster, m
     rows = 0
     for number in range(1000):
         each = options[number % len(options)]
-        rows += sum(batch.num_rows for batch in read_range(connect(each), QueueRange(FIRST, 2, 6), each, SCHEMA))
+        rows += sum(batch.num_rows for batch in read_ranges(connect(each), [QueueRange(FIRST, 2, 6)], each, SCHEMA))
         seen.add(tuple(links()))
     assert rows == 4000
     assert len(seen) == 1

@@ -10,7 +10,7 @@ from rocketlake.base.errors import LinkError, ProtocolError
 from rocketlake.spark.schema import arrow_schema, full_schema
 from rocketlake.spark.source.losses import DataLoss
 from rocketlake.spark.source.plan import QueueRange
-from rocketlake.spark.source.range_read import read_range
+from rocketlake.spark.source.range_read import read_ranges
 
 SCHEMA = arrow_schema(full_schema())
 Options = Callable[..., Any]
@@ -18,7 +18,7 @@ Options = Callable[..., Any]
 
 def offsets(cluster: Any, wanted: QueueRange, options: Any) -> list[int]:
     return [
-        n for batch in read_range(cluster, wanted, options, SCHEMA) for n in batch.column("queueOffset").to_pylist()
+        n for batch in read_ranges(cluster, [wanted], options, SCHEMA) for n in batch.column("queueOffset").to_pylist()
     ]
 
 
@@ -36,7 +36,7 @@ def test_batches_close_at_8192_rows(cluster: Any, make_options: Options) -> None
     cluster.append(queue, *[b"x"] * 20_000)
     cluster.pull_max = 1024
     options = make_options(startingOffsets="earliest", pullBatchSize=1024)
-    sizes = [batch.num_rows for batch in read_range(cluster, QueueRange(queue, 0, 20_000), options, SCHEMA)]
+    sizes = [batch.num_rows for batch in read_ranges(cluster, [QueueRange(queue, 0, 20_000)], options, SCHEMA)]
     assert sum(sizes) == 20_000
     assert max(sizes) == 8192
     assert len(sizes) <= 8
@@ -46,7 +46,7 @@ def test_batches_close_at_two_mebibytes(cluster: Any, make_options: Options) -> 
     queue = cluster.add_queue(0)
     cluster.append(queue, *[b"x" * 100_000] * 50)
     cluster.pull_max = 1
-    batches = list(read_range(cluster, QueueRange(queue, 0, 50), make_options(startingOffsets="earliest"), SCHEMA))
+    batches = list(read_ranges(cluster, [QueueRange(queue, 0, 50)], make_options(startingOffsets="earliest"), SCHEMA))
     assert [batch.num_rows for batch in batches] == [1, 20, 20, 9]
 
 
@@ -54,7 +54,7 @@ def test_messages_that_suddenly_grow_do_not_fill_the_memory(cluster: Any, make_o
     queue = cluster.add_queue(0)
     cluster.append(queue, *[b"x"] * 3000, *[b"x" * 1_000_000] * 40)
     options = make_options(startingOffsets="earliest")
-    batches = list(read_range(cluster, QueueRange(queue, 0, 3040), options, SCHEMA))
+    batches = list(read_ranges(cluster, [QueueRange(queue, 0, 3040)], options, SCHEMA))
     assert [n for batch in batches for n in batch.column("queueOffset").to_pylist()] == [*range(3040)]
     assert max(batch.nbytes for batch in batches) < 40_000_000
 
