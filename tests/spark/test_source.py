@@ -19,7 +19,7 @@ from rocketlake.testing.cluster import EmbeddedCluster
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster"), settings={"enablePropertyFilter": "true"}) as cluster:
         yield cluster
 
 
@@ -94,6 +94,25 @@ def test_a_batch_read_may_be_bounded_filtered_split_and_pruned(spark: SparkSessi
         .load()
     )
     assert sorted((row.queueOffset, row.body) for row in pruned.collect())[:2] == [(0, b"0"), (1, b"1")]
+
+
+def test_sql92_is_decided_by_the_broker_for_tables_and_streams(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    for tag in "AB":
+        cluster.send("by-sql", (b"%s%d" % (tag.encode(), n) for n in range(30)), tags=tag)
+    chosen = {"filter.sql92": "TAGS BETWEEN 1 AND 2 OR TAGS = 'B'"}
+    bodies = sorted(f"B{n}" for n in range(30))
+    assert batch(spark, cluster, "by-sql", **chosen).count() == 0  # a tag that is no number ends the expression
+    chosen = {"filter.sql92": "TAGS = 'B' AND UNIQ_KEY IS NOT NULL"}
+    assert sorted(row.body.decode() for row in batch(spark, cluster, "by-sql", **chosen).collect()) == bodies
+    query = Query(spark, cluster, "by-sql", tmp_path, startingOffsets="earliest", **chosen)
+    query.run()
+    assert query.bodies() == bodies
+    cluster.send("by-sql", [b"C"], tags="C")
+    cluster.send("by-sql", [b"B9999"], tags="B")
+    query.run()
+    assert query.bodies() == sorted([*bodies, "B9999"])
 
 
 def test_an_empty_topic_is_an_empty_table(spark: SparkSession, cluster: EmbeddedCluster) -> None:
@@ -229,7 +248,7 @@ def test_filters_give_the_same_rows_with_push_down_on_off_and_unset(
             assert sorted(map(tuple, found)) == sorted(expected), f"{condition}, push-down {switch!r}"
             if switch == "true":
                 assert reused.where(condition).count() == len(expected), f"{condition}, DataFrame used again"
-        once = batch(spark, cluster, "push-a,push-b", pushDown="true")
+        once = batch(spark, cluster, "push-a,push-b", pushDown="true", maxBytesPerPartition="1m")  # a task a queue
         tasks.append(once.where("topic = 'push-a'").rdd.getNumPartitions())
     spark.conf.unset(name)
     assert tasks == [1, 2, 2]
