@@ -14,9 +14,8 @@ from typing import Any
 from rocketlake.spark.pipeline.session import local_session
 
 
-def main(root: Path) -> None:
-    # A third attempt of a task is one too many kills for one seed; local[2] alone would try each only once.
-    spark = local_session("kills", root, master="local[2,2]")
+def main(root: Path, master: str) -> None:
+    spark = local_session("kills", root, master=master)
     spark.sparkContext.setLogLevel("OFF")
     java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     print(json.dumps({"pids": [java, os.getpid()]}), flush=True)
@@ -40,4 +39,4 @@ def run(spark: Any, job: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

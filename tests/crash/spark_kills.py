@@ -3,8 +3,9 @@
 Owns        the cluster and Spark processes of a run of seeds, what a seed decides, the comparison.
 Must not know   how the lake commits.
 
-Who dies, and where: the task's worker, the process that commits, both with Spark's JVM and driver, or the broker at a
-random moment. A query that failed is started again from its checkpoint, as an operator would.
+Who dies, and where: the task's worker or the process that commits; with it Spark's JVM and driver, or an executor of a
+cluster (spark_cluster.py); or the broker at a random moment. A query that failed is started again from its checkpoint,
+as an operator would.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rocketlake.client.sync import Producer
 from rocketlake.model.message import Message
 from rocketlake.spark.lake.tables.open_table import open_table
 from tests.crash.broker_process import BrokerProcess
+from tests.crash.spark_cluster import SparkCluster
 
 FORMATS = ("parquet", "delta", "iceberg")
 POINTS = (
@@ -59,15 +61,15 @@ class Plan:
     delay: float
 
     @classmethod
-    def of(cls, seed: int) -> Plan:
-        """Formats and victims come in turn, so that a few seeds see them all; the rest is drawn."""
+    def of(cls, seed: int, victim: str = "") -> Plan:
+        """Formats and victims (unless one is given) come in turn: a few seeds see them all; the rest is drawn."""
         draw = random.Random(seed)
         table_format = FORMATS[seed % 3]
         points = [point for point in POINTS if table_format == "parquet" or point not in PARQUET_ONLY]
         return cls(
             seed,
             table_format,
-            VICTIMS[seed // 3 % 3],
+            victim or VICTIMS[seed // 3 % 3],
             draw.choice(points),
             draw.randint(1, 4),
             draw.randint(400, 1500),
@@ -96,10 +98,12 @@ class Cluster:
 
 
 class Spark:
-    """The driver process; started again when it was killed."""
+    """The driver process; started again when it was killed. `clustered`: its executor is a process of its own."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, clustered: bool = False) -> None:
         self._root = root
+        self._clustered = clustered
+        self._cluster: SparkCluster | None = None
         self.crash = root / "crash"
         self._passes = root / "passes"
         self._pids = root / "pids"
@@ -121,10 +125,15 @@ class Spark:
             return "the driver was killed"
         return str(json.loads(line)["outcome"])
 
-    def arm(self, point: str, number: int, *, with_driver: bool) -> None:
-        """The next process that passes the point for this time dies, and the driver with it if it shall."""
+    def arm(self, point: str, number: int, victim: str) -> None:
+        """The next process that passes the point for this time dies, and the victim with it."""
         self._passes.unlink(missing_ok=True)
-        pids = self._known_pids if with_driver else []
+        pids: list[int] = []
+        if victim == "driver":
+            pids = self._known_pids
+        elif victim == "executor":
+            assert self._cluster is not None
+            pids = self._cluster.executors()
         self._pids.write_text("\n".join(map(str, pids)))
         self.crash.write_text(f"{point}@{number}")
 
@@ -134,16 +143,25 @@ class Spark:
     def _start(self) -> None:
         self._root.mkdir(exist_ok=True)
         self.crash.touch()
-        environment = {
-            **os.environ,
+        crash = {
             "ROCKETLAKE_CRASH": f"@{self.crash}",
             "ROCKETLAKE_CRASH_COUNT": str(self._passes),
             "ROCKETLAKE_CRASH_PIDS": str(self._pids),
         }
-        command = [sys.executable, str(Path(__file__).with_name("spark_driver.py")), str(self._root)]
+        # A third attempt of a task is one too many kills for one seed; local[2] alone would try each only once.
+        master = "local[2,2]"
+        if self._clustered:
+            self._cluster = self._cluster or SparkCluster(self._root / "cluster", crash)
+            master = self._cluster.url
+        command = [sys.executable, str(Path(__file__).with_name("spark_driver.py")), str(self._root), master]
         with (self._root / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **crash},
             )
         assert self._process.stdout is not None
         self._known_pids: list[int] = json.loads(self._process.stdout.readline())["pids"]
@@ -160,6 +178,8 @@ class Spark:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._end()
+        if self._cluster is not None:
+            self._cluster.stop()
 
     def _end(self) -> None:
         assert self._process is not None
@@ -168,10 +188,9 @@ class Spark:
         self._process = None
 
 
-def run_seed(seed: int, cluster: Cluster, spark: Spark, root: Path) -> str:
+def run_seed(plan: Plan, cluster: Cluster, spark: Spark, root: Path) -> str:
     """What happened, in one line. AssertionError if the table is not the topic."""
-    plan = Plan.of(seed)
-    topic = f"kills-{seed}"
+    topic = f"kills-{plan.seed}"
     folder = root / topic
     spark.start()
     with Producer("kills", namesrv=cluster.namesrv) as producer:
@@ -221,7 +240,7 @@ def _stream_until_done(
         killer = threading.Timer(plan.delay, lambda: (cluster.broker.kill(), cluster.broker.start()))
         killer.start()
     elif not calm:
-        spark.arm(plan.point, plan.crash_at, with_driver=plan.victim == "driver")
+        spark.arm(plan.point, plan.crash_at, plan.victim)
     outcomes = [spark.run(job)]
     while outcomes[-1] != "done":
         assert len(outcomes) < TRIES_MAX, f"{plan}: not done: {outcomes}"

@@ -1,4 +1,4 @@
-"""Workers, Spark's driver and the broker are killed at named points while a topic streams into a lake table.
+"""Workers, executors, Spark's driver and the broker are killed at named points while a topic streams into a lake table.
 
 Each seed is judged on its own: rows of the table = messages of the topic, each once. More than the few seeds of CI:
 `make spark-kills SEEDS=200` (20 to 40 seconds each).
@@ -12,19 +12,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.spark_kills import Cluster, Spark, run_seed
+from tests.crash.spark_kills import Cluster, Plan, Spark, run_seed
 
 SEEDS = int(os.environ.get("ROCKETLAKE_SPARK_KILLS", "3"))
+EXECUTOR_SEEDS = max(1, SEEDS // 10)
 FIRST = int(os.environ.get("ROCKETLAKE_SPARK_KILLS_FROM", "0"))
 
 
+World = tuple[Cluster, Spark, Path]
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Spark, Path]]:
-    root = tmp_path_factory.mktemp("spark-kills")
-    cluster, spark = Cluster(root), Spark(root / "spark")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.stop()
+
+
+def _world(cluster: Cluster, root: Path, *, clustered: bool) -> Iterator[World]:
+    spark = Spark(root / "spark", clustered=clustered)
     yield cluster, spark, root
     spark.stop()
-    cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    yield from _world(cluster, tmp_path_factory.mktemp("spark-kills"), clustered=False)
+
+
+@pytest.fixture(scope="module")
+def clustered_world(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    yield from _world(cluster, tmp_path_factory.mktemp("executor-kills"), clustered=True)
 
 
 # Steps of four: so few seeds as CI runs see each format, and each victim.
@@ -32,5 +50,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, S
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(FIRST, FIRST + SEEDS))
-def test_each_message_is_in_the_table_once(number: int, world: tuple[Cluster, Spark, Path]) -> None:
-    print(run_seed(number * 4, *world), flush=True)
+def test_each_message_is_in_the_table_once(number: int, world: World) -> None:
+    print(run_seed(Plan.of(number * 4), *world), flush=True)
+
+
+@pytest.mark.crash
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", range(FIRST, FIRST + EXECUTOR_SEEDS))
+def test_each_message_is_in_the_table_once_whatever_executor_dies(number: int, clustered_world: World) -> None:
+    print(run_seed(Plan.of(100_000 + number, "executor"), *clustered_world), flush=True)
