@@ -60,6 +60,7 @@ class Residency:
         """Who waits for each part that is asked for or being read."""
         self._asked: deque[ColdPart] = deque()
         self._reading = False
+        self._closed = False
         self._resting: asyncio.Task[None] | None = None
         self.rest: Callable[[], float] = lambda: 0.0
         """Seconds to let the disk rest before the next read: reading is never urgent, appending is."""
@@ -105,11 +106,12 @@ class Residency:
                 waiting = self._loading[part] = []
                 self._asked.append(part)
             waiting.append(load)
-        if self._asked and not self._reading:
+        if self._asked and not self._reading and not self._closed:
             self._read_next()
 
     def close(self) -> None:
-        """Read no more; who still waits is not called."""
+        """Read no more; who still waits, or asks later, is not called."""
+        self._closed = True
         self._asked.clear()
         if self._resting is not None:
             self._resting.cancel()
@@ -130,13 +132,19 @@ class Residency:
         self._worker.submit(lambda: self._read(batch), lambda errors, error: self._loaded(batch, errors, error))
 
     def _loaded(self, batch: list[ColdPart], errors: dict[ColdPart, OSError] | None, error: Exception | None) -> None:
+        ended: list[_Load] = []
         for part in batch:
             for load in self._loading.pop(part):
                 load.left -= 1
                 load.error = load.error or error or (errors or {}).get(part)
                 if not load.left:
-                    load.done(load.error)
+                    ended.append(load)
         self._reading = False
+        self._go_on()  # before the readers are called: a mistake there must not end all reading
+        for load in ended:
+            load.done(load.error)
+
+    def _go_on(self) -> None:
         seconds = self.rest()
         if not self._asked:
             return

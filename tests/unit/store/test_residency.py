@@ -218,6 +218,24 @@ async def test_a_store_that_stops_reads_no_more(old: Old) -> None:
     old.store.residency.close()
     old.reads.run_all()
     assert old.ended == [None]  # the one that was being read
+    old.load_block(2)
+    assert not old.reads.pending
+
+
+async def test_a_mistake_of_one_reader_ends_no_reading(old: Old) -> None:
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(12)))
+    old.cool("commitlog")
+    path = old.store.log.list.first.path
+
+    def fail(_error: Exception | None) -> None:
+        raise RuntimeError("a mistake")
+
+    old.store.load([(path, 0, BLOCK_BYTES)], fail)
+    old.load_block(2)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        old.reads.run_one()
+    old.reads.run_all()
+    assert old.ended == [None]
 
 
 async def test_while_a_part_is_read_nobody_asks_the_kernel_for_it(old: Old) -> None:
