@@ -96,7 +96,13 @@ class World:
 
     async def held(self, pulls: int = 1) -> None:
         """Wait until so many pulls wait for the disk."""
-        while len(self.reads.pending) < pulls:  # noqa: ASYNC110 (bounded by the test's timeout)
+        while self.broker.store.residency.waiting < pulls:  # noqa: ASYNC110 (bounded by the test's timeout)
+            await asyncio.sleep(0.001)
+
+    async def read_all(self) -> None:
+        """Let the disk answer everybody; it rests in between, since something was sent."""
+        while self.broker.store.residency.waiting:
+            self.reads.run_all()
             await asyncio.sleep(0.001)
 
 
@@ -168,7 +174,7 @@ async def test_only_so_many_pulls_may_wait(world: World) -> None:
     while not len(world.broker.hold):  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert (await world.pull(64)).code == ResponseCode.SYSTEM_BUSY
-    world.reads.run_all()
+    await world.read_all()
     assert [numbers(await pull)[0] for pull in waiting[:2]] == [0, 200]
     world.files.plan.clear()
     assert (await world.pull(64)).code == ResponseCode.SUCCESS

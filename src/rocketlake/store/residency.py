@@ -109,6 +109,11 @@ class Residency:
         if self._asked and not self._reading and not self._closed:
             self._read_next()
 
+    @property
+    def waiting(self) -> int:
+        """Parts that are asked for or being read."""
+        return len(self._loading)
+
     def close(self) -> None:
         """Read no more; who still waits, or asks later, is not called."""
         self._closed = True
