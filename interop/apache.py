@@ -5,6 +5,7 @@ Jars come from Maven Central through `mvn`; what cannot be had raises PeerMissin
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -29,16 +30,20 @@ class PeerMissing(Exception):
 
 def classpath(name: str) -> str:
     """The class path of `<name>.pom.xml`, resolved by Maven once and kept under target/."""
+    for tool in ("java", "javac", "mvn"):
+        if not shutil.which(tool):
+            raise PeerMissing(f"Apache RocketMQ ({name}): `{tool}` is not installed")
+    with _alone(name):
+        return _resolved(name)
+
+
+def _resolved(name: str) -> str:
     kept = TARGET / f"{name}.classpath"
     pom = HERE / f"{name}.pom.xml"
     if kept.exists() and kept.stat().st_mtime >= pom.stat().st_mtime:
         text = kept.read_text().strip()
         if all(Path(jar).exists() for jar in text.split(":")):
             return text
-    for tool in ("java", "javac", "mvn"):
-        if not shutil.which(tool):
-            raise PeerMissing(f"Apache RocketMQ ({name}): `{tool}` is not installed")
-    TARGET.mkdir(exist_ok=True)
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -53,14 +58,24 @@ def compiled_drivers(name: str) -> str:
     out = TARGET / f"{name}-drivers"
     sources = sorted((HERE / "drivers").glob("*.java"))
     newest = max(source.stat().st_mtime for source in sources)
-    if not out.exists() or out.stat().st_mtime < newest:
-        out.mkdir(parents=True, exist_ok=True)
-        command = ["javac", "-nowarn", "-cp", jars, "-d", str(out), *map(str, sources)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
-        if done.returncode:
-            raise RuntimeError(f"the Java drivers do not compile against {name}: {done.stderr}")
-        os.utime(out)
+    with _alone(f"{name}-drivers"):
+        if not out.exists() or out.stat().st_mtime < newest:
+            out.mkdir(parents=True, exist_ok=True)
+            command = ["javac", "-nowarn", "-cp", jars, "-d", str(out), *map(str, sources)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+            if done.returncode:
+                raise RuntimeError(f"the Java drivers do not compile against {name}: {done.stderr}")
+            os.utime(out)
     return f"{out}:{jars}"
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One process at a time: tests run in several, and all want the same peers."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with (TARGET / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def run_driver(
