@@ -34,6 +34,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             text=True,
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            preexec_fn=_hear_interrupts,
         )
         started.append(process)
         return process
@@ -43,6 +44,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def _hear_interrupts() -> None:
+    # What a shell runs in the background hears no Ctrl-C, nor do its children: these tests must not depend on it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_until(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
