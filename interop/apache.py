@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -95,15 +96,28 @@ def run_driver(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now, each with two free below it (the broker also opens its port - 2)."""
+    """Ports nobody listens on now, each with two free below it (the broker also opens its port - 2).
+
+    None of those the kernel gives to connections: a broker that was killed finds its own again, whatever runs beside it.
+    """
     found: list[int] = []
     while len(found) < count:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port > 2000 and all(abs(port - other) > 4 for other in found):
+        port = _DRAW.randrange(10_000, 30_000)
+        if all(abs(port - other) > 4 for other in found) and all(map(_is_free, range(port - 2, port + 1))):
             found.append(port)
     return found
+
+
+_DRAW = random.SystemRandom()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 class ApacheCluster:
