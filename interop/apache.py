@@ -98,7 +98,7 @@ def run_driver(
 def free_ports(count: int) -> list[int]:
     """Ports nobody listens on now, each with two free below it (the broker also opens its port - 2).
 
-    None of those the kernel gives to connections: a broker that was killed finds its own again, whatever runs beside it.
+    None of those the kernel gives to connections: a broker that was killed finds its own again.
     """
     found: list[int] = []
     while len(found) < count:
