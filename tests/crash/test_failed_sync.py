@@ -11,8 +11,8 @@ import pytest
 
 from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
 
-PWRITE = re.compile(r"^(\d+) pwrite64\(\d+<[^>]*/commitlog/(\d{20})>.*, (\d+), (\d+)(?:\)\s+= \d+| (<unfinished).*)$")
-PWRITE_END = re.compile(r"^(\d+) <\.\.\. pwrite64 resumed>.*= \d+$")
+PWRITE = re.compile(r"^(\d+) +pwrite64\(\d+<[^>]*/commitlog/(\d{20})>.*, (\d+), (\d+)(?:\)\s+= \d+| (<unfinished).*)$")
+PWRITE_END = re.compile(r"^(\d+) +<\.\.\. pwrite64 resumed>.*= \d+$")
 SYNCS = "fdatasync,fsync,msync,sync_file_range"
 
 
