@@ -9,6 +9,7 @@ Apache drops index files after a crash, and a live broker's newest file is behin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -72,21 +73,31 @@ class IndexFile:
 
 
 def index_files(folder: Path, slots: int) -> list[IndexFile]:
-    """All files, oldest first. Raises OSError, ValueError."""
-    names = (name for name in PosixFiles().list_dir(folder) if name.isascii() and name.isdigit())
-    return [IndexFile(folder / name, slots) for name in names]
+    """All files, oldest first, for the caller to close. Raises OSError, ValueError."""
+    with ExitStack() as opened:
+        names = (name for name in PosixFiles().list_dir(folder) if name.isascii() and name.isdigit())
+        files = [opened.enter_context(closing(IndexFile(folder / name, slots))) for name in names]
+        opened.pop_all()  # all of them can be read: they stay open
+    return files
 
 
 class KeyLookup:
-    """All index files of a store."""
+    """All index files of a store, open until `close`."""
 
     def __init__(self, folder: Path, slots: int, *, trust_slots: bool) -> None:
         """`trust_slots` if the broker has stopped in order: then all slots are written."""
         try:
-            self._files = [file for file in index_files(folder, slots) if file.entries]
+            files = index_files(folder, slots)
         except (OSError, ValueError):
-            self._files = []
+            files = []
+        self._opened = files
+        self._files = [file for file in files if file.entries]
         self._trust_slots = trust_slots
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._opened:
+            file.close()
 
     @property
     def is_usable(self) -> bool:

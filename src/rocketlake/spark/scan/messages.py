@@ -7,6 +7,7 @@ Must not know   how parts were chosen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,17 +70,16 @@ class PartRead:
             if isinstance(part, LogRange):
                 yield from self._from_log(part)
             elif isinstance(part, QueueSlice):
-                queue = self._queue(part.topic, part.queue_id)
-                found = read_slice(
-                    self._log,
-                    queue,
-                    part,
-                    fail_on_corrupt=self.options.fail_on_corrupt,
-                    tag_codes=self._tag_codes(part.topic),
-                )
-                for records in found:
-                    yield from self._rows(records, None)
-                queue.close()
+                with closing(self._queue(part.topic, part.queue_id)) as queue:
+                    found = read_slice(
+                        self._log,
+                        queue,
+                        part,
+                        fail_on_corrupt=self.options.fail_on_corrupt,
+                        tag_codes=self._tag_codes(part.topic),
+                    )
+                    for records in found:
+                        yield from self._rows(records, None)
             elif isinstance(part, Places):
                 for records in read_places(self._log, part, fail_on_corrupt=False):
                     yield from self._rows(records, None)
@@ -153,9 +153,8 @@ class PartRead:
             return False
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return False  # such a name never was a folder's, and this one must not lead out of the store
-        queue = self._queue(topic, queue_id)
-        data = queue.read(offset * ENTRY_SIZE, ENTRY_SIZE)
-        queue.close()
+        with closing(self._queue(topic, queue_id)) as queue:
+            data = queue.read(offset * ENTRY_SIZE, ENTRY_SIZE)
         if len(data) < ENTRY_SIZE:
             return False
         entry = np.frombuffer(data, dtype=QUEUE_ENTRIES)[0]

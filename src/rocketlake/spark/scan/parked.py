@@ -11,6 +11,7 @@ SCHEDULE_TOPIC_XXXX for each level, delivered up to the offset in delayOffset.js
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -64,13 +65,12 @@ _NUMBERS = {
 def parked_parts(options: ScanOptions) -> Iterator[ScanPart]:
     """A part for each queue of the table's topic."""
     paths = store_paths(options)
-    reader = StoreReader(paths.root, commit_log=paths.commit_log, with_gaps=True)
     topic = HALF_TOPIC if options.table == "half" else SCHEDULE_TOPIC
-    for queue_id in reader.queue_ids(topic):
-        start, end = reader.written_range(topic, queue_id)
-        if end > start:
-            yield QueueSlice(topic, queue_id, start, end)
-    reader.close()
+    with closing(StoreReader(paths.root, commit_log=paths.commit_log, with_gaps=True)) as reader:
+        for queue_id in reader.queue_ids(topic):
+            start, end = reader.written_range(topic, queue_id)
+            if end > start:
+                yield QueueSlice(topic, queue_id, start, end)
 
 
 def parked_batches(options: ScanOptions, part: QueueSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -106,14 +106,14 @@ def _number(text: str | None) -> int | None:
 
 def _due(options: ScanOptions, part: QueueSlice, offsets: np.ndarray[Any, Any]) -> pa.Array:
     """Delivery times, which stand where other queues have the tag's hash."""
-    files = OffsetFiles(store_paths(options).consume_queue / part.topic / str(part.queue_id), PosixFiles())
+    folder = store_paths(options).consume_queue / part.topic / str(part.queue_id)
     micros = []
-    for offset in offsets.tolist():
-        data = files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
-        micros.append(
-            int(np.frombuffer(data, dtype=QUEUE_ENTRIES)[0]["tag"]) * 1000 if len(data) == ENTRY_SIZE else None
-        )
-    files.close()
+    with closing(OffsetFiles(folder, PosixFiles())) as files:
+        for offset in offsets.tolist():
+            data = files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
+            micros.append(
+                int(np.frombuffer(data, dtype=QUEUE_ENTRIES)[0]["tag"]) * 1000 if len(data) == ENTRY_SIZE else None
+            )
     return pa.array(micros, pa.int64()).view(pa.timestamp("us", "UTC"))
 
 
@@ -132,9 +132,8 @@ class _HalfState:
         offsets = table.get(f"{HALF_TOPIC}@{HALF_GROUP}") if isinstance(table, dict) else None
         self._passed = int(offsets.get(str(queue_id), 0)) if isinstance(offsets, dict) else 0
         self._ended: set[int] = set()
-        reader = StoreReader(paths.root, commit_log=paths.commit_log, with_gaps=True)
-        start, end = reader.written_range(OP_TOPIC, queue_id)
-        reader.close()
+        with closing(StoreReader(paths.root, commit_log=paths.commit_log, with_gaps=True)) as reader:
+            start, end = reader.written_range(OP_TOPIC, queue_id)
         schema = arrow_schema(chosen_schema("tags,body", MESSAGE_COLUMNS))
         if end > start:
             for batch in PartRead(options, Wanted(), schema).batches(QueueSlice(OP_TOPIC, queue_id, start, end)):

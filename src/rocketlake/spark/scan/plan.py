@@ -10,6 +10,7 @@ is found by whichever way is judged again by `Wanted`, so a way may find too muc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 
@@ -101,12 +102,23 @@ class _Plan:
         topics = self._wanted.values("topic") or frozenset(self._reader.topics())
         if "" in keys or len(keys) * len(topics) > _KEYS_MAX:
             return None
-        lookup = KeyLookup(self._reader.paths.index, self._options.index_slots, trust_slots=self._is_stopped())
-        if not lookup.is_usable:
+        slots, is_stopped = self._options.index_slots, self._is_stopped()
+        with closing(KeyLookup(self._reader.paths.index, slots, trust_slots=is_stopped)) as lookup:
+            if not lookup.is_usable:
+                return None
+            found = lookup.places(f"{topic}#{key}" for topic in topics for key in keys)
+            gaps = self._gaps(lookup, is_stopped=is_stopped)
+        if gaps is None:
             return None
-        found = lookup.places(f"{topic}#{key}" for topic in topics for key in keys)
         if unique is not None:
             found |= _places_of(unique)  # a message without a key of its producer's has this id
+        parts = self._places(frozenset(p for p in found if not any(start <= p < end for start, end in gaps)))
+        for start, end in gaps:
+            parts += self._log(start, end)
+        return parts
+
+    def _gaps(self, lookup: KeyLookup, *, is_stopped: bool) -> list[tuple[int, int]] | None:
+        """Stretches of the log that the index says nothing about; None if it cannot be trusted at all."""
         gaps: list[tuple[int, int]] = []
         for before, start, end in lookup.gaps(self._start, self._end):
             head = self._map.head(start) if start != self._start else None
@@ -114,17 +126,14 @@ class _Plan:
                 return None  # the index names a place where no record is: it belongs to another log
             start += head.size if head is not None and before is not None else 0
             gaps += [(start, end)] if start < end else []
-        if not self._is_stopped():
+        if not is_stopped:
             # A topic whose queues are not written yet is not among those that were looked up.
             dispatched = self._dispatched_end()
             if dispatched is None:
                 return None
             gaps = [(start, min(end, dispatched)) for start, end in gaps if start < dispatched]
             gaps.append((dispatched, self._end))
-        parts = self._places(frozenset(p for p in found if not any(start <= p < end for start, end in gaps)))
-        for start, end in gaps:
-            parts += self._log(start, end)
-        return parts
+        return gaps
 
     # -- consume queues ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from rocketlake.codec import property_text
 from rocketlake.codec.record import decode_record
 from rocketlake.spark.pushdown import Comparison
 from rocketlake.spark.scan.messages import PartRead
-from rocketlake.spark.scan.options import parse_options
+from rocketlake.spark.scan.options import ScanOptions, parse_options
 from rocketlake.spark.scan.tables import COLUMNS_OF, batches_of, parts_of
-from rocketlake.spark.scan.wanted import wanted_of
+from rocketlake.spark.scan.wanted import Wanted, wanted_of
 from rocketlake.spark.schema import arrow_schema, chosen_schema
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
@@ -44,6 +45,7 @@ class Store:
     def __post_init__(self) -> None:
         self._store = MessageStore(self.root, CONFIG, files=PosixFiles(), clock=self.clock, workers=InlineWorker)
         asyncio.run(self._store.start())
+        self._is_stopped = False
 
     def put(self, topic: str, queue_id: int, body: bytes, **properties: str) -> int:
         """Store a message; its place in the log."""
@@ -57,8 +59,10 @@ class Store:
         self._store.queues.flush()
 
     def stop(self) -> None:
-        """An orderly stop."""
-        asyncio.run(self._store.stop())
+        """An orderly stop, once."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            asyncio.run(self._store.stop())
 
     @property
     def end(self) -> int:
@@ -78,27 +82,42 @@ class Scan:
         return sorted(row["commitLogOffset"] for row in self.rows)
 
 
-def scan(root: Path, *filters: Comparison, table: str = "messages", columns: str = "full", **options: Any) -> Scan:
-    """Read a table as Spark does, filters pushed."""
+@dataclass
+class Read:
+    """A planned read of a table."""
+
+    options: ScanOptions
+    wanted: Wanted
+    schema: pa.Schema
+    parts: list[Any]
+
+
+def planned(root: Path, *filters: Comparison, table: str = "messages", columns: str = "full", **options: Any) -> Read:
+    """Plan as Spark's driver does, filters pushed."""
     given = {name.replace("_", "."): str(value) for name, value in options.items()}
     given.setdefault("maxHashSlotNum", str(CONFIG.index_slots))
     parsed = parse_options({"path": str(root), "table": table} | given)
     schema = arrow_schema(chosen_schema(columns, COLUMNS_OF[table]))
     wanted = wanted_of(parsed).also(filters)
-    parts = parts_of(parsed, wanted)
+    return Read(parsed, wanted, schema, parts_of(parsed, wanted))
+
+
+def scan(root: Path, *filters: Comparison, table: str = "messages", **options: Any) -> Scan:
+    """Read a table as Spark does."""
+    plan = planned(root, *filters, table=table, **options)
     batches: list[pa.RecordBatch] = []
     scanned = 0
-    for part in parts:
+    for part in plan.parts:
         if table == "messages":
-            read = PartRead(parsed, wanted, schema)
+            read = PartRead(plan.options, plan.wanted, plan.schema)
             batches += read.batches(part)
             scanned += read.scanned
         else:
-            batches += batches_of(parsed, wanted, schema, part)
+            batches += batches_of(plan.options, plan.wanted, plan.schema, part)
     for batch in batches:
         batch.validate(full=True)
-        assert batch.schema.equals(schema)
-    return Scan(pa.Table.from_batches(batches, schema=schema).to_pylist(), parts, scanned)
+        assert batch.schema.equals(plan.schema)
+    return Scan(pa.Table.from_batches(batches, schema=plan.schema).to_pylist(), plan.parts, scanned)
 
 
 def truth(root: Path) -> list[dict[str, Any]]:
@@ -128,13 +147,27 @@ def truth(root: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "store")
+    yield store
+    store.stop()
 
 
 @pytest.fixture(name="scan")
 def _scan() -> Callable[..., Scan]:
     return scan
+
+
+def first_batch(root: Path, *filters: Comparison, table: str) -> pa.RecordBatch:
+    """As a query with a limit: the rest is not read."""
+    plan = planned(root, *filters, table=table)
+    with closing(batches_of(plan.options, plan.wanted, plan.schema, plan.parts[0])) as batches:
+        return next(batches)
+
+
+@pytest.fixture(name="first_batch")
+def _first_batch() -> Callable[..., pa.RecordBatch]:
+    return first_batch
 
 
 @pytest.fixture(name="truth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_all_rows_are_those_of_the_brokers_own_reader(
     if is_stopped:
         store.stop()
     same(scan(store.root).rows, truth(store.root))
+
+
+def test_a_read_leaves_no_file_open_also_when_it_is_not_read_to_its_end(
+    store: Any, scan: Callable[..., Any], first_batch: Callable[..., Any]
+) -> None:
+    fill(store, random.Random(1), 250)
+    store.stop()
+    scan(store.root, Comparison("keys", "=", ("k1",)))
+    for table, filters in (("messages", [Comparison("topic", "=", ("T",))]), ("consumequeue", []), ("index", [])):
+        assert first_batch(store.root, *filters, table=table).num_rows
+    links = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.exists()]
+    assert [link for link in links if link.startswith(str(store.root))] == []
 
 
 @pytest.mark.parametrize("split", [65_536, 100_000, 128 << 20])
