@@ -161,6 +161,15 @@ class MemoryCluster:
 
     async def keep_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         self._called("keep_offset")
+
+        # As Apache's ConsumerOffsetManager: of a group's first offsets of a topic that come at once the last stays.
+        def of_topic(kept: tuple[str, MessageQueue]) -> bool:
+            return (kept[0], kept[1].topic, kept[1].broker_name) == (group, queue.topic, queue.broker_name)
+
+        was_known = any(map(of_topic, self.kept))
+        await asyncio.sleep(0)
+        if not was_known:
+            self.kept = {kept: each for kept, each in self.kept.items() if not of_topic(kept)}
         self.kept[group, queue] = offset
 
     async def sleep(self, seconds: float) -> None:

@@ -170,14 +170,20 @@ async def kept_offsets(
 async def keep_offsets(
     brokers: Brokers, options: SourceOptions, group: str, offsets: Mapping[MessageQueue, int]
 ) -> None:
-    """Have these offsets kept for a group."""
-    await of_each(
-        brokers,
-        options,
-        offsets.keys(),
-        lambda queue: f"keeping the offset of group {group} in {describe(queue)}",
-        lambda queue: brokers.keep_offset(group, queue, offsets[queue]),
-    )
+    """Have these offsets kept for a group.
+
+    One queue of each topic at each broker goes ahead. Apache's broker makes a group's table of a topic without a lock
+    (ConsumerOffsetManager.commitOffset): of a group's first offsets, sent all at once, it keeps some and loses others.
+    """
+    first = set({(queue.topic, queue.broker_name): queue for queue in offsets}.values())
+    for queues in (first, [queue for queue in offsets if queue not in first]):
+        await of_each(
+            brokers,
+            options,
+            queues,
+            lambda queue: f"keeping the offset of group {group} in {describe(queue)}",
+            lambda queue: brokers.keep_offset(group, queue, offsets[queue]),
+        )
 
 
 async def of_each(
