@@ -31,20 +31,24 @@ class PeerMissing(Exception):
 
 def classpath(name: str) -> str:
     """The class path of `<name>.pom.xml`, resolved by Maven once and kept under target/."""
+    with _alone(name):
+        return _kept(name) or _fetched(name)
+
+
+def _kept(name: str) -> str:
+    """What was fetched before, "" if that is not whole."""
+    kept = TARGET / f"{name}.classpath"
+    if not kept.exists() or kept.stat().st_mtime < (HERE / f"{name}.pom.xml").stat().st_mtime:
+        return ""
+    text = kept.read_text().strip()
+    return text if all(Path(jar).exists() for jar in text.split(":")) else ""
+
+
+def _fetched(name: str) -> str:
     for tool in ("java", "javac", "mvn"):
         if not shutil.which(tool):
             raise PeerMissing(f"Apache RocketMQ ({name}): `{tool}` is not installed")
-    with _alone(name):
-        return _resolved(name)
-
-
-def _resolved(name: str) -> str:
-    kept = TARGET / f"{name}.classpath"
-    pom = HERE / f"{name}.pom.xml"
-    if kept.exists() and kept.stat().st_mtime >= pom.stat().st_mtime:
-        text = kept.read_text().strip()
-        if all(Path(jar).exists() for jar in text.split(":")):
-            return text
+    kept, pom = TARGET / f"{name}.classpath", HERE / f"{name}.pom.xml"
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={kept}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:

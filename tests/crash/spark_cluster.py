@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyspark
 
+from bench.process import family
 from interop.apache import free_ports, wait_for_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -53,7 +54,7 @@ class SparkCluster:
 
     def _executors_now(self) -> list[int]:
         found = []
-        for pid in _children(self._worker.pid):
+        for pid in family(self._worker.pid):
             try:
                 if EXECUTOR in Path(f"/proc/{pid}/cmdline").read_text():
                     found.append(pid)
@@ -66,9 +67,3 @@ class SparkCluster:
         for process in (self._worker, self._master):
             process.terminate()
             process.wait(30)
-
-
-def _children(pid: int) -> list[int]:
-    return [
-        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
-    ]

@@ -145,7 +145,7 @@ class Broker:
         self.sequenced = SequencedPuts(self.intake, self.sequences, self.saver, lambda: self.store.max_physical_offset)
         self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
         self.hold = PullHold(clock, self._turns, config.held_pulls_max)
-        self.store.residency.rest = ColdRest(self._turns, lambda: self.store.max_physical_offset)
+        self.store.residency.rest = ColdRest(self._turns, lambda: self.stats.put_times)
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)

@@ -23,14 +23,15 @@ _SECONDS_MAX = 0.02
 class ColdRest:
     """Called before each read."""
 
-    def __init__(self, turns: Turns, log_end: Callable[[], int]) -> None:
+    def __init__(self, turns: Turns, stored: Callable[[], int]) -> None:
+        """`stored` counts messages since the start."""
         self._turns = turns
-        self._log_end = log_end
+        self._stored = stored
         self._busy = 0.0
-        self._end = 0
+        self._seen = 0
 
     def __call__(self) -> float:
         """Seconds to rest now."""
         work, self._busy = self._turns.busy_seconds - self._busy, self._turns.busy_seconds
-        appended, self._end = self._log_end() - self._end, self._log_end()
-        return min(work * _REST, _SECONDS_MAX) if appended else 0.0
+        before, self._seen = self._seen, self._stored()
+        return min(work * _REST, _SECONDS_MAX) if self._seen > before else 0.0

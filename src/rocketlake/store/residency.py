@@ -14,9 +14,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
@@ -167,23 +169,26 @@ class Residency:
     def _read(self, batch: list[ColdPart]) -> dict[ColdPart, OSError]:
         """On the worker; why the parts that could not be read could not."""
         errors: dict[ColdPart, OSError] = {}
-        # Files of its own: the loop may close the store's while they are read here.
-        for path, parts in groupby(sorted(batch), key=itemgetter(0)):
-            stretches = _joined(parts)
+        for path, group in groupby(sorted(batch), key=itemgetter(0)):
+            parts = [*group]
             try:
-                file = self._files.open(path, read_only=True)
+                self._read_file(path, parts, errors)
             except FileNotFoundError:
-                continue  # expired meanwhile; who reads on will see
-            try:
-                for start, end, members in stretches:
-                    try:
-                        for at in range(start, end, _READ_BYTES):
-                            file.pread(min(_READ_BYTES, end - at), at)
-                    except OSError as error:
-                        errors |= dict.fromkeys(members, error)
-            finally:
-                file.close()
+                pass  # expired meanwhile; who reads on will see
+            except OSError as error:
+                errors |= dict.fromkeys(parts, error)
         return errors
+
+    def _read_file(self, path: Path, parts: list[ColdPart], errors: dict[ColdPart, OSError]) -> None:
+        """OSError if it cannot be opened."""
+        # A file of its own: the loop may close the store's while it is read here.
+        with closing(self._files.open(path, read_only=True)) as file:
+            for start, end, members in _joined(parts):
+                try:
+                    for at in range(start, end, _READ_BYTES):
+                        file.pread(min(_READ_BYTES, end - at), at)
+                except OSError as error:
+                    errors |= dict.fromkeys(members, error)
 
 
 def _joined(parts: Iterable[ColdPart]) -> list[tuple[int, int, list[ColdPart]]]:

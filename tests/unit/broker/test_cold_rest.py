@@ -13,8 +13,8 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.turns = Turns(self.clock, 0.00025)
-        self.log_end = 0
-        self.rest = ColdRest(self.turns, lambda: self.log_end)
+        self.stored = 0
+        self.rest = ColdRest(self.turns, lambda: self.stored)
 
     async def work(self, ms: float) -> None:
         """A turn that takes so long."""
@@ -26,19 +26,19 @@ async def test_while_messages_come_in_it_rests_three_times_as_long_as_the_work_t
     world = World()
     await world.work(1)
     await world.work(2)
-    world.log_end = 1000
+    world.stored = 10
     assert world.rest() == pytest.approx(0.009)
-    world.log_end = 2000
+    world.stored = 20
     assert world.rest() == 0
     await world.work(1)
-    world.log_end = 3000
+    world.stored = 30
     assert world.rest() == pytest.approx(0.003)
 
 
 async def test_a_rest_is_bounded() -> None:
     world = World()
     await world.work(5000)
-    world.log_end = 1000
+    world.stored = 10
     assert world.rest() == 0.02
 
 
@@ -46,5 +46,5 @@ async def test_without_sends_it_never_rests() -> None:
     world = World()
     await world.work(5)
     assert world.rest() == 0
-    world.log_end = 1000
+    world.stored = 10
     assert world.rest() == 0  # that work was done before anything came in

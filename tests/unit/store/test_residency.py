@@ -196,6 +196,20 @@ async def test_one_part_that_cannot_be_read_fails_nobody_else(old: Old) -> None:
     assert (first, other) == (None, None)
 
 
+async def test_a_file_that_cannot_be_opened_fails_only_who_reads_it(old: Old) -> None:
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(20)))
+    old.cool("commitlog")
+    old.load_block(0)
+    broken, sound = old.store.log.list.first.path, old.store.log.list.last.path
+    old.store.load([(broken, 5 * BLOCK_BYTES, BLOCK_BYTES)], old.ended.append)
+    old.store.load([(sound, 0, BLOCK_BYTES)], old.ended.append)
+    old.reads.run_one()
+    old.world.files.plan.add(Fault("open", broken.name, times=1))
+    old.reads.run_one()
+    _first, failed, other = old.ended
+    assert (isinstance(failed, OSError), other) == (True, None)
+
+
 async def test_the_disk_rests_between_reads_if_it_is_told_to(old: Old) -> None:
     put_ok(old.store, *(bytes([number]) * LARGE for number in range(12)))
     old.cool("commitlog")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rocketlake.spark.source.options import SourceOptions
     from rocketlake.spark.source.record_size import RecordSizes
 
-__all__ = ["TOGETHER_MAX", "QueueRange", "RangesPartition", "put_together", "ranges_between", "split", "split_to_tasks"]
+__all__ = ["QueueRange", "RangesPartition", "put_together", "ranges_between", "split", "split_to_tasks"]
 
-TOGETHER_MAX = 1000
+_TOGETHER_MAX = 1000
 """Messages of several queues that one task reads at most: a task costs Spark 20 ms and more, they cost 5."""
 
 
@@ -72,7 +72,7 @@ def ranges_between(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue,
 def split_to_tasks(ranges: Sequence[QueueRange], options: SourceOptions, sizes: RecordSizes) -> list[RangesPartition]:
     """Spark's tasks: ranges cut by minPartitions, maxRecordsPerPartition and maxBytesPerPartition, small ones together.
 
-    Nothing is put together where minPartitions or maxBytesPerPartition is given.
+    Nothing is put together where minPartitions (above 1) or maxBytesPerPartition is given.
     """
     longest = {each.queue: options.max_records_per_partition or each.size for each in ranges}
     if options.max_bytes_per_partition is not None:
@@ -82,7 +82,7 @@ def split_to_tasks(ranges: Sequence[QueueRange], options: SourceOptions, sizes: 
     parts = split(ranges, min_partitions=options.min_partitions, longest=longest)
     most = 0
     if options.min_partitions == 1 and options.max_bytes_per_partition is None:
-        most = min(TOGETHER_MAX, options.max_records_per_partition or TOGETHER_MAX)
+        most = min(_TOGETHER_MAX, options.max_records_per_partition or _TOGETHER_MAX)
     return [RangesPartition(together) for together in put_together(parts, most)]
 
 
