@@ -17,6 +17,8 @@ cdef class KnownRecords:
     cdef long long _safe_end
     cdef object _view
     cdef const unsigned char[::1] _bytes
+    cdef const unsigned char[::1] _topic
+    cdef dict _topic_queues
 
     @cython.locals(position=cython.longlong, length=cython.longlong, size=cython.longlong)
     cpdef long long skip(self, view, long long base_offset, bint check_crc) except -1
@@ -29,6 +31,12 @@ cdef class KnownRecords:
         is_checked=cython.bint,
     )
     cdef long long _known_size(self, long long start, long long left, long long own_offset, bint check_crc) except -1
+
+    @cython.locals(name=bytes)
+    cdef dict _queues_of(self, long long begin, long long size)
+
+    @cython.locals(index=cython.longlong)
+    cdef bint _is_same_topic(self, long long begin, long long size) except -1
 
     cdef long long _crc(self, long long begin, long long size) except -1
 

@@ -47,7 +47,17 @@ class QueueEnd:
 class KnownRecords:
     """What queues and index have."""
 
-    __slots__ = ("_below", "_bytes", "_index_below", "_safe_end", "_view", "last_store_ms", "queues")
+    __slots__ = (
+        "_below",
+        "_bytes",
+        "_index_below",
+        "_safe_end",
+        "_topic",
+        "_topic_queues",
+        "_view",
+        "last_store_ms",
+        "queues",
+    )
 
     def __init__(self, below: int, index_below: int, safe_end: int) -> None:
         """Records that start below `below` are known whatever they are; the index has those below `index_below`.
@@ -62,6 +72,8 @@ class KnownRecords:
         self._below = below
         self._index_below = index_below
         self._safe_end = safe_end
+        self._topic = _NOTHING
+        self._topic_queues: dict[int, QueueEnd] | None = None
         self._view = _NOTHING
         self._bytes = _NOTHING  # the same; the compiled form reads it without Python objects
 
@@ -111,7 +123,7 @@ class KnownRecords:
         kind = sys_flag & _TRANSACTION_MASK
         if own_offset >= self._below:
             if kind != _TRANSACTION_PREPARED and kind != _TRANSACTION_ROLLBACK:
-                queues = self.queues.get(bytes(self._view[topic : topic + topic_size]))
+                queues = self._queues_of(topic, topic_size)
                 queue = queues.get(queue_id) if queues is not None else None
                 if queue is None or own_offset + size > queue.end_physical:
                     return 0
@@ -126,6 +138,21 @@ class KnownRecords:
             queue.is_seen = True
         self.last_store_ms = self._long(start + _STORED_AT + born_more)
         return size
+
+    def _queues_of(self, begin: int, size: int) -> dict[int, QueueEnd] | None:
+        """The queues of the topic whose name lies there; mostly that of the record before."""
+        if self._topic_queues is not None and size == len(self._topic) and self._is_same_topic(begin, size):
+            return self._topic_queues
+        name = bytes(self._view[begin : begin + size])
+        self._topic = memoryview(name)
+        self._topic_queues = self.queues.get(name)
+        return self._topic_queues
+
+    def _is_same_topic(self, begin: int, size: int) -> bool:
+        index = 0
+        while index < size and self._bytes[begin + index] == self._topic[index]:
+            index += 1
+        return index == size
 
     def _crc(self, begin: int, size: int) -> int:
         return crc32(self._view[begin : begin + size])
