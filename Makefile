@@ -28,6 +28,8 @@ $(VENV)/.installed: pyproject.toml setup.py build_ext.py
 $(VENV)/.built: $(VENV)/.installed $(COMPILED_SOURCES)
 	@echo "==> compiling the hot paths"
 	@$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	@# As pip does for packages that are no working copy: with PYTHONDONTWRITEBYTECODE each start would compile what it imports.
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 install: $(VENV)/.built          ## make .venv, install, compile
