@@ -94,6 +94,10 @@ class World:
             self.broker.address, Command.request(Code.SEND_MESSAGE_V2, header, b"quick"), 20_000
         )
 
+    @property
+    def turn_seconds(self) -> float:
+        return self.broker._turns.seconds
+
     async def held(self, pulls: int = 1) -> None:
         """Wait until so many pulls wait for the disk."""
         while self.broker.store.residency.waiting < pulls:  # noqa: ASYNC110 (bounded by the test's timeout)
@@ -123,8 +127,10 @@ def numbers(answer: Command) -> list[int]:
 
 async def test_sends_and_other_pulls_go_on_while_a_pull_waits_for_the_disk(world: World) -> None:
     world.cool()
+    long_turn = world.turn_seconds
     cold = asyncio.create_task(world.pull(0))
     await world.held()
+    assert world.turn_seconds < long_turn
     world.files.plan.clear()
     for _ in range(20):
         assert (await world.send()).code == ResponseCode.SUCCESS

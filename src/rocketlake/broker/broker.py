@@ -143,9 +143,12 @@ class Broker:
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
         self.sequenced = SequencedPuts(self.intake, self.sequences, self.saver, lambda: self.store.max_physical_offset)
-        self._turns = Turns(clock, (limits or NetLimits()).turn_seconds)
+        limits = limits or NetLimits()
+        self._turns = Turns(clock, limits.turn_seconds, limits.brief_turn_seconds)
         self.hold = PullHold(clock, self._turns, config.held_pulls_max)
-        self.store.residency.rest = ColdRest(self._turns, lambda: self.stats.put_times)
+        cold_rest = ColdRest(self._turns, lambda: self.stats.put_times, clock)
+        self.store.residency.rest = cold_rest
+        self._turns.is_brief = lambda: self.store.residency.waiting > 0 or cold_rest.is_recent
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)

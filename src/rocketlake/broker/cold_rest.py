@@ -9,22 +9,27 @@ appended, that work gets a part of the loop's time, however fast the disk is; ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+from rocketlake.base.clock import Clock
 from rocketlake.net.turns import Turns
 
 __all__ = ["ColdRest"]
 
-_REST = 3.0
-"""Times as long as the work it made: it gets a quarter."""
-_SECONDS_MAX = 0.02
+_REST = 5.0
+"""Times as long as the work it made: it gets a sixth."""
+_SECONDS_MAX = 0.03
+_RECENT_SECONDS = 0.1
 
 
 class ColdRest:
-    """Called before each read."""
+    """Called after each read."""
 
-    def __init__(self, turns: Turns, stored: Callable[[], int]) -> None:
+    def __init__(self, turns: Turns, stored: Callable[[], int], clock: Clock) -> None:
         """`stored` counts messages since the start."""
+        self._clock = clock
+        self._read_at = -math.inf
         self._turns = turns
         self._stored = stored
         self._busy = 0.0
@@ -32,6 +37,12 @@ class ColdRest:
 
     def __call__(self) -> float:
         """Seconds to rest now."""
+        self._read_at = self._clock.monotonic()
         work, self._busy = self._turns.busy_seconds - self._busy, self._turns.busy_seconds
         before, self._seen = self._seen, self._stored()
         return min(work * _REST, _SECONDS_MAX) if self._seen > before else 0.0
+
+    @property
+    def is_recent(self) -> bool:
+        """Was something read just now? Whoever waited for it is still busy with it."""
+        return self._clock.monotonic() - self._read_at < _RECENT_SECONDS

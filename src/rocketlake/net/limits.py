@@ -26,8 +26,12 @@ class NetLimits:
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
-    turn_seconds: float = 0.00025
-    """How long those who have much to do may keep the loop, all together, before it looks at its sockets again."""
+    turn_seconds: float = 0.002
+    """How long those who have much to do may keep the loop, all together, before it looks at its sockets again.
+
+    Long enough for the consumers of what one look at the sockets brings: else sends would always be ahead of them."""
+    brief_turn_seconds: float = 0.00025
+    """The same while old records are read from disk: a consumer that is far behind has work without end."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
     unsent_bytes: int = 64 * 1024 * 1024

@@ -23,8 +23,12 @@ Work = Callable[[float], object]
 class Turns:
     """The line. All that share a loop and serve the same peers share one."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, clock: Clock, seconds: float, brief_seconds: float = 0.0) -> None:
+        """A turn takes `seconds`, or `brief_seconds` while `is_brief` says so."""
+        self.is_brief: Callable[[], bool] = lambda: False
+        """Is the work of a kind that never ends by itself, and must not make others wait?"""
+        self._seconds = seconds
+        self._brief_seconds = brief_seconds
         self.busy_seconds = 0.0
         """How long all turns so far took together."""
         self._clock = clock
@@ -35,6 +39,11 @@ class Turns:
     def is_taken(self) -> bool:
         """Does anybody wait? Then who comes now stands in line too."""
         return self._planned
+
+    @property
+    def seconds(self) -> float:
+        """How long a turn may take now."""
+        return self._brief_seconds if self.is_brief() else self._seconds
 
     def wait(self, work: Work) -> None:
         """Call `work` when its turn comes, with the time until which it may go on.

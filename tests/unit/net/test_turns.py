@@ -30,7 +30,9 @@ class Task:
 class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.turns = Turns(self.clock, 1.5)
+        self.turns = Turns(self.clock, 1.5, 0.5)
+        self.turns.is_brief = lambda: self.is_brief
+        self.is_brief = False
         self.done: list[str] = []
 
     def begin(self, **steps: int) -> None:
@@ -58,6 +60,16 @@ async def test_all_who_wait_share_one_turn() -> None:
     world = World()
     world.begin(a=1, b=1, c=1)
     assert [await world.turn() for _ in range(3)] == ["ab", "c", ""]
+
+
+async def test_turns_are_brief_while_the_work_has_no_end() -> None:
+    world = World()
+    world.begin(a=9)
+    turns = [await world.turn()]
+    world.is_brief = True
+    turns += [await world.turn() for _ in range(2)]
+    world.is_brief = False
+    assert [*turns, await world.turn()] == ["aa", "a", "a", "aa"]
 
 
 async def test_who_has_more_to_do_goes_to_the_end_of_the_line() -> None:
