@@ -1,6 +1,6 @@
 """How long the disk rests between reads of old records, so that a consumer that is far behind does not slow sends.
 
-Owns        the share of the broker's time that such consumers get while messages come in.
+Owns        the share of the broker's time that such consumers get while messages come in; whether one reads just now.
 Must not know   what is read, who reads.
 
 What is read from disk is work for the loop: pulls that waited, and those that now find records. While messages are
@@ -21,10 +21,11 @@ _REST = 5.0
 """Times as long as the work it made: it gets a sixth."""
 _SECONDS_MAX = 0.03
 _RECENT_SECONDS = 0.1
+"""Longer than a rest: between two reads the readers are still there."""
 
 
 class ColdRest:
-    """Called after each read."""
+    """Called after each read of old records; tells how long the disk rests then."""
 
     def __init__(self, turns: Turns, stored: Callable[[], int], clock: Clock) -> None:
         """`stored` counts messages since the start."""

@@ -175,8 +175,9 @@ async def keep_offsets(
     One queue of each topic at each broker goes ahead. Apache's broker makes a group's table of a topic without a lock
     (ConsumerOffsetManager.commitOffset): of a group's first offsets, sent all at once, it keeps some and loses others.
     """
-    first = set({(queue.topic, queue.broker_name): queue for queue in offsets}.values())
-    for queues in (first, [queue for queue in offsets if queue not in first]):
+    ahead = {(queue.topic, queue.broker_name): queue for queue in offsets}
+    others = [queue for queue in offsets if ahead[queue.topic, queue.broker_name] != queue]
+    for queues in (ahead.values(), others):
         await of_each(
             brokers,
             options,
