@@ -30,12 +30,16 @@ from tests.parity.worlds import BORN_MS, World, run
 if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
+from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.pull_runs import PullRuns
 
 if TYPE_CHECKING:
     from rocketlake.broker.plain_pull import PlainPull
+    from rocketlake.net.link import Link
 
 _MESSAGES = 130
+_END = str(_MESSAGES // 2)
+"""Where queue 0 and 1 end."""
 _TAGS = ("red", "blue", "")
 
 
@@ -80,6 +84,7 @@ def state(world: World) -> dict[str, object]:
         "version": offsets.data_version,
         "groups": list(world.broker.groups.all()),
         "held": len(world.broker.hold),
+        "held by link": [link.held for link in world.broker._servers[0].links],
     }
 
 
@@ -134,7 +139,7 @@ def pulls(draw: st.DrawFn, opaque: int) -> bytes:
     flags = draw(st.sampled_from([0, PULL_SUSPEND, PULL_COMMIT_OFFSET, PULL_COMMIT_OFFSET | PULL_SUSPEND]))
     fields: dict[str, Any] = {
         "queueId": draw(st.sampled_from(["0", "1"])),
-        "queueOffset": str(draw(st.integers(0, _MESSAGES // 2 + 1))),
+        "queueOffset": str(draw(st.integers(0, _MESSAGES // 2 + 1) | st.just(_MESSAGES // 2))),
         "maxMsgNums": draw(st.sampled_from(["1", "2", "32", "5000"])),
         "commitOffset": str(draw(st.integers(0, 40))),
     }
@@ -247,6 +252,14 @@ def leave(world: World) -> None:
             world.broker.consumers.unregister("all", link)
 
 
+def wake(world: World) -> None:
+    world.broker.hold.wake("T", 1)
+
+
+def pass_by(world: World) -> None:
+    """Nothing happens."""
+
+
 ACTS = [
     reset, arrive, forbid, allow, fewer_queues, no_lite_pulls, no_reading, new_subscription, group_off, group_on,
     broadcasting, shut_topic, other_flags, no_topic, topic_made_anew, leave,
@@ -292,17 +305,24 @@ def test_plain_pulls_are_taken_as_runs(codec: Codec, monkeypatch: pytest.MonkeyP
 
         world = World(by_runs=True, sync=False)
         await prepare(world)
-        found: list[bool] = []
-        answer = PullRuns._answer
+        taken: list[bool] = []
+        serve = PullRuns._serve
 
-        def watch(self: PullRuns, asked: PlainPull) -> Any:
-            outcome = answer(self, asked)
-            found.append(outcome is not None)
-            return outcome
+        def watch(self: PullRuns, link: Link, asked: PlainPull, ready: bytes, position: int) -> bool:
+            taken.append(serve(self, link, asked, ready, position))
+            return taken[-1]
 
-        monkeypatch.setattr(PullRuns, "_answer", watch)
-        await world.send(chunk + pull(99, queueOffset="1000", codec=codec) + chunk)
-        assert found == [True] * 40 + [False, False] + [True] * 40  # tried once more, as the head of a run
+        monkeypatch.setattr(PullRuns, "_serve", watch)
+        waits = pull(98, queueOffset=_END, sysFlag=str(PULL_SUSPEND), codec=codec)
+        await world.send(chunk + waits + pull(99, queueOffset="1000", codec=codec) + chunk)
+        assert taken == [True] * 41 + [False, False] + [True] * 40  # tried once more, as the head of a run
+        assert len(world.broker.hold) == 1
+        monkeypatch.setattr(Pull, "_serve", None)  # what was held is answered without the ordinary path
+        arrive(world)
+        await world.clock.settle()
+        assert world.peer.frames[-1].opaque == 98
+        assert world.peer.frames[-1].code == ResponseCode.SUCCESS
+        monkeypatch.undo()
         await world.stop()
 
     run(work)
@@ -324,6 +344,90 @@ def test_each_change_is_seen_by_the_next_pull(act: Act) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("then", [arrive, wake, pass_by])
+@pytest.mark.parametrize("act", ACTS)
+def test_each_change_is_seen_by_pulls_that_are_held(act: Act, then: Act) -> None:
+    """They are woken by a message after the change, for no reason, or not before their time is up."""
+
+    async def work() -> None:
+        flag = PULL_SUSPEND | PULL_COMMIT_OFFSET
+        held = [
+            pull(1, sysFlag=str(flag), queueOffset=_END, commitOffset="7"),
+            pull(2, sysFlag=str(flag | PULL_SUBSCRIPTION), queueOffset=_END, subscription="blue"),
+            pull(3, sysFlag=str(flag), queueOffset=_END, consumerGroup="reds", maxMsgNums="1"),
+        ]
+        await both([b"".join(held), act, then, b"".join(held)])
+
+    run(work)
+
+
+def test_what_a_held_pull_brought_along_is_kept_once() -> None:
+    """What the group committed while the pull waited must not be undone by its answer."""
+
+    async def work() -> None:
+        update = UpdateOffsetHeader(consumer_group="all", topic="T", queue_id=1, commit_offset=9)
+        commit = b"".join(map(bytes, encode_command(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, update))))
+        held = pull(1, sysFlag=str(PULL_SUSPEND | PULL_COMMIT_OFFSET), queueOffset=_END, commitOffset="7")
+
+        def committed(world: World) -> None:
+            assert world.broker.offsets.query("all", "T", 1) == 9
+
+        await both([held, commit, arrive, committed])
+
+    run(work)
+
+
+def test_a_peer_that_does_not_read_is_told_alike() -> None:
+    """Held pulls that wake then are answered that there is nothing, for their records would wait in memory."""
+
+    async def work() -> None:
+        held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in (1, 2))
+
+        def stop_reading(world: World) -> None:
+            world.peer.transport.pause_reading()
+
+        def go_on_reading(world: World) -> None:
+            world.peer.transport.resume_reading()
+
+        def is_behind(world: World) -> None:
+            (link,) = world.broker._servers[0].links
+            assert not link.writable
+            assert link.held == 2
+
+        steps: list[bytes | Act] = [held, stop_reading, pull(3), pull(4), is_behind, arrive, pull(5), go_on_reading]
+        fast = await both(steps, limits=NetLimits(write_high_bytes=2000))
+        codes = {answer.opaque: answer.code for answer in fast.peer.frames}
+        assert codes[1] == codes[2] == ResponseCode.PULL_NOT_FOUND
+
+    run(work)
+
+
+def test_a_pull_that_finds_no_room_to_wait_is_refused_alike() -> None:
+    async def work() -> None:
+        held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in range(5))
+
+        def little_room(world: World) -> None:
+            world.broker.hold._held_max = 3
+
+        fast = await both([little_room, held, arrive])
+        assert [answer.code for answer in fast.peer.frames[:2]] == [ResponseCode.SYSTEM_BUSY] * 2
+
+    run(work)
+
+
+def test_a_held_pull_whose_link_is_gone_leaves_nothing() -> None:
+    async def work() -> None:
+        held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in range(5))
+
+        def gone(world: World) -> None:
+            world.peer.transport.close()
+
+        fast = await both([held, gone, arrive])
+        assert len(fast.broker.hold) == 0
+
+    run(work)
+
+
 @pytest.mark.parametrize("name", _NAMES)
 @pytest.mark.parametrize("codec", Codec)
 def test_each_odd_field(name: str, codec: Codec) -> None:
@@ -337,7 +441,7 @@ def test_each_odd_field(name: str, codec: Codec) -> None:
 
 def test_a_link_that_may_hold_no_more_is_refused_alike() -> None:
     async def work() -> None:
-        waits = pull(1, queueOffset=str(_MESSAGES // 2), sysFlag=str(PULL_SUSPEND))
+        waits = pull(1, queueOffset=_END, sysFlag=str(PULL_SUSPEND))
         fast = await both([waits + pull(2) + waits + pull(3)], limits=NetLimits(held=1))
         assert {answer.opaque: answer.code for answer in fast.peer.frames}[3] == ResponseCode.SYSTEM_BUSY
 

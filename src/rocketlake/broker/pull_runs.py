@@ -1,26 +1,33 @@
-"""Runs of plain pulls: what consumers over a backlog send nearly always, answered as they are received.
+"""Runs of plain pulls: what consumers send nearly always, answered or held as they are received.
 
-Owns        when pulls may be taken from a chunk.
-Must not know   bytes of frames (plain_pull.pyx), the checks of a pull, how records are found.
+Owns        when pulls may be taken from a chunk; how a plain pull that was held is answered.
+Must not know   bytes of frames (plain_pull.pyx), the checks of a pull, how records are found, how waiting works.
 
-A run is plain pulls in a row, in one received chunk, that find records in memory. Every other one is left to
-processors/pull.py, which also does the checks, the reading and the counting of those in a run.
+A run is plain pulls in a row, in one received chunk, that find records in memory, or come to the end of their queue and
+wait there. Every other one is left to processors/pull.py, which also does the checks and the counting for those in a
+run. A plain pull that was held is answered here if it finds records in memory then; otherwise it is left to it, too.
 Walk through it: docs/internals/hot_path.md.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker import plain_pull
 from rocketlake.broker.processors.pull import BYTES_MAX, MESSAGES_MAX, Admission, Pull, reply_of
 from rocketlake.net.link import Link
+from rocketlake.net.request import Request
 from rocketlake.protocol.command import Buffer, Codec, Command
+from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
+from rocketlake.protocol.headers.pull import PULL_SUSPEND
 from rocketlake.protocol.limits import WireLimits
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store import plain_fetch
+from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
@@ -41,6 +48,7 @@ class PullRuns:
     def __init__(self, pull: Pull, store: MessageStore, wire: WireLimits, clock: Clock) -> None:
         self._clock = clock
         self._pull = pull
+        self._wire = wire
         self._find_queue = store.queues.find
         self._fetch = plain_fetch.PlainFetch(store.fetch)
         self._cut = plain_pull.PlainPullCutter(wire.frame_bytes, wire.header_bytes).cut
@@ -50,7 +58,7 @@ class PullRuns:
         self._admission: Admission | None = None
 
     def serve(self, link: Link, ready: bytes, position: int, turn_end: float) -> int:
-        """Answer the plain pulls of `ready` from `position` on; returns where they end.
+        """Answer or hold the plain pulls of `ready` from `position` on; returns where they end.
 
         Flow control: no pull is too old, as those that waited in line would not be in the ordinary path.
         """
@@ -61,26 +69,74 @@ class PullRuns:
         self._kind = self._admission = None
         self._fetch.begin()
         try:
-            while pull is not None and (answer := self._answer(pull)) is not None:
-                link.write_answers(answer)
+            while pull is not None and self._serve(link, pull, ready, position):
                 position = pull.end
-                pull = cut(ready, position) if clock() < turn_end and link.writable else None
+                if clock() >= turn_end or not link.writable or link.room_to_hold <= 0:
+                    break
+                pull = cut(ready, position)
         except (RocketLakeError, OSError):
             pass  # the ordinary path says it to the consumer
         finally:
             self._fetch.end()
         return position
 
-    def _answer(self, pull: plain_pull.PlainPull) -> list[Buffer] | None:
-        """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
+    def _serve(self, link: Link, pull: plain_pull.PlainPull, ready: bytes, position: int) -> bool:
+        """Answer or hold the pull at `position`; False, nothing done, if it is for the ordinary path."""
         queue = self._find_queue(pull.topic, pull.queue_id)
-        if queue is None or pull.queue_offset >= queue.max_offset:
-            return None  # the usual pull of a consumer that keeps up: not even looked at twice
+        if queue is None:
+            return False
+        end = queue.max_offset
+        at_end = pull.queue_offset == end
+        if end == 0 or pull.queue_offset > end or (at_end and not pull.sys_flag & PULL_SUSPEND):
+            return False
         admission = self._admit(pull)
-        if admission is None or self._pull.must_wait(pull):
+        if admission is None or not self._is_plain(pull, admission):
+            return False
+        if at_end:
+            # Of the chunk only these bytes are kept: it may hold hundreds of others.
+            frame = ready[position : pull.end]
+            return self._pull.hold_plain(pull, link, admission, partial(self._resume, link, pull, admission, frame))
+        answer = self._find(queue, pull, admission)
+        if answer is None:
+            return False
+        self._pull.note_brought(pull)
+        link.write_answers(answer)
+        return True
+
+    def _resume(self, link: Link, pull: plain_pull.PlainPull, admission: Admission, frame: bytes) -> None:
+        """Answer a pull that was held: by records in memory, or in the ordinary way."""
+        answer = None
+        if link.writable:
+            self._fetch.begin()
+            try:
+                answer = self._find_again(pull, admission)
+            except (RocketLakeError, OSError):
+                pass
+            finally:
+                self._fetch.end()
+        if answer is not None:
+            link.answer_held(answer)
+            return
+        request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
+        request.counted = True
+        self._pull.serve_again(request)
+
+    def _find_again(self, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
+        queue = self._find_queue(pull.topic, pull.queue_id)
+        if queue is None or not (self._pull.is_in_force(admission) and self._is_plain(pull, admission)):
             return None
-        if not 0 <= pull.queue_id < admission.topic.read_queues or pull.max_msg_nums < 1:
-            return None  # what the checks say of each single pull
+        return self._find(queue, pull, admission)
+
+    def _is_plain(self, pull: plain_pull.PlainPull, admission: Admission) -> bool:
+        """Is there nothing to say to this pull but what it finds? Besides its kind, which was admitted."""
+        return (
+            0 <= pull.queue_id < admission.topic.read_queues
+            and pull.max_msg_nums >= 1
+            and not self._pull.must_wait(pull)
+        )
+
+    def _find(self, queue: ConsumeQueue, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
+        """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
         fetch = self._fetch
         bytes_max = BYTES_MAX if pull.max_msg_bytes is None else pull.max_msg_bytes
         messages_max = min(pull.max_msg_nums, MESSAGES_MAX)

@@ -9,6 +9,7 @@ runs once more from the start (the group may be gone by then) and is answered, w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,6 +28,7 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.headers.pull import (
@@ -186,11 +188,27 @@ class Pull:
 
     def note_found(self, pull: plain_pull.PlainPull, next_offset: int, count: int, size: int) -> None:
         """A plain pull found messages, which are sent now."""
-        group, topic, queue_id = pull.consumer_group, pull.topic, pull.queue_id
-        self._offsets.commit_pull(group, topic, queue_id, next_offset)
-        if pull.sys_flag & PULL_COMMIT_OFFSET and pull.commit_offset >= 0:
-            self._offsets.commit(group, topic, queue_id, pull.commit_offset)
-        self._stats.count_get(group, topic, count, size)
+        self._offsets.commit_pull(pull.consumer_group, pull.topic, pull.queue_id, next_offset)
+        self._stats.count_get(pull.consumer_group, pull.topic, count, size)
+
+    def note_brought(self, pull: plain_pull.PlainPull) -> None:
+        """Keep the offset that a plain pull brings along. Once, when it comes: later it may be an old one."""
+        self._commit(pull)
+
+    def hold_plain(
+        self, pull: plain_pull.PlainPull, link: Link, admission: Admission, resume: Callable[[], None]
+    ) -> bool:
+        """A plain pull is at the end of its queue and may wait: hold it. False, nothing done, if there is no room."""
+        if self._hold.is_full:
+            return False
+        self._note_offsets(pull, pull.queue_offset, first_pass=True)
+        link.held += 1
+        self._hold_pull(pull, link, admission.match, resume)
+        return True
+
+    def serve_again(self, request: Request) -> None:
+        """Answer a pull that was held by `hold_plain`."""
+        self._serve_again(request, request.header(PullHeader))
 
     # -- the checks ------------------------------------------------------------------------------------------------
 
@@ -350,20 +368,16 @@ class Pull:
     def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
         if self._hold.is_full:
             return _busy()
+        match = self._wake_test(header, subscription)
+        self._hold_pull(header, request.link, match, lambda: self._serve_again(request, header))
+        return HELD
+
+    def _hold_pull(self, header: _Asked, link: Link, match: TagTest | None, resume: Callable[[], None]) -> None:
         hold_ms = self._config.now.short_polling_ms
         if self._config.now.long_polling_enabled:
             hold_ms = min(max(header.suspend_timeout_millis, 0), _HOLD_MS_MAX)
-        self._hold.hold(
-            HeldPull(
-                (header.topic, header.queue_id),
-                header.queue_offset,
-                self._wake_test(header, subscription),
-                request.link,
-                lambda: self._serve_again(request, header),
-            ),
-            hold_ms,
-        )
-        return HELD
+        held = HeldPull((header.topic, header.queue_id), header.queue_offset, match, link, resume)
+        self._hold.hold(held, hold_ms)
 
     def _wake_test(self, header: PullHeader, subscription: Subscription) -> TagTest | None:
         if subscription.is_tag_type:
