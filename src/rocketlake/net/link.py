@@ -364,7 +364,7 @@ class Link(asyncio.Protocol):
         self._write(buffers)
 
     def _write(self, buffers: list[Buffer]) -> None:
-        """Adds to the output; it leaves with the chunk, or at the end of this turn of the loop."""
+        """Adds to the output; it leaves with the chunk, with the turn, or at the end of this turn of the loop."""
         if self._closing or self._loop is None:
             return
         self._out += buffers
@@ -378,7 +378,7 @@ class Link(asyncio.Protocol):
                 self._flush()  # so that `writable` is true to the facts within one turn of the loop
             elif not self._flush_planned:
                 self._flush_planned = True
-                self._loop.call_soon(self._flush_now)
+                self._turns.at_end(self._flush_now)
 
     def _flush_now(self) -> None:
         self._flush_planned = False

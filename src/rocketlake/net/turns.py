@@ -1,6 +1,6 @@
 """Work that takes longer than others can wait goes on in turns.
 
-Owns        who has more to do than fits in one turn, in the order they came.
+Owns        who has more to do than fits in one turn, in the order they came; what is put off until a turn ends.
 Must not know   what the work is.
 
 Links with many requests and pulls that wake together stand in one line, so that whatever a socket brings waits for one
@@ -34,6 +34,8 @@ class Turns:
         self._clock = clock
         self._line: deque[Work] = deque()
         self._planned = False
+        self._is_on = False
+        self._endings: list[Callable[[], object]] = []
 
     @property
     def is_taken(self) -> bool:
@@ -53,6 +55,13 @@ class Turns:
         self._line.append(work)
         self._plan()
 
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Call `call` when this turn ends, before the loop looks at its sockets; soon, if no turn is on."""
+        if self._is_on:
+            self._endings.append(call)
+        else:
+            asyncio.get_running_loop().call_soon(call)
+
     def _plan(self) -> None:
         if not self._planned:
             self._planned = True
@@ -62,13 +71,17 @@ class Turns:
         """One turn; then the loop looks at its sockets."""
         begin = self._clock.monotonic()
         end = begin + self.seconds
+        self._is_on = True
         try:
             while self._line:
                 self._line.popleft()(end)
                 if self._clock.monotonic() > end:
                     break
         finally:
-            self._planned = False
+            self._is_on = self._planned = False
+            endings, self._endings = self._endings, []
+            for call in endings:
+                call()
             self.busy_seconds += self._clock.monotonic() - begin
             if self._line:
                 self._plan()
