@@ -20,26 +20,35 @@ from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import property_names as names
+from rocketlake.model import sys_flag
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import Message, StoredMessage
-from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.model.message_id import offset_message_id, parse_offset_message_id
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
-from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, SubscriptionEntry
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, ProducerEntry, SubscriptionEntry
 from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 
 HOUR_MS = 3_600_000
 _FOR_EVER_MS = 1e9
+_ENDS = {
+    "commit": sys_flag.TRANSACTION_COMMIT,
+    "rollback": sys_flag.TRANSACTION_ROLLBACK,
+    "unknown": sys_flag.TRANSACTION_NONE,
+}
 _HOST = "10.0.0.100"
 _STORE = StoreConfig(
     commit_log_file_bytes=256 * 1024,
@@ -66,6 +75,8 @@ class BrokerWorld:
         self._waiting: set[asyncio.Task[None]] = set()
         self._heard: list[str] = []
         self._offsets = {"nowhere": 10_000_000}
+        self._halves: dict[str, tuple[int, int]] = {"nowhere": (10_000_000, 0)}
+        """(physical offset, half queue offset) of half messages by name; one that is checked gets that of its copy."""
         self._broker: Broker
         self._loop.run_until_complete(self._start())
 
@@ -166,6 +177,43 @@ class BrokerWorld:
         batch = encode_batch([Message(topic, body.encode()) for body in bodies.split(",")])
         answer = await self._ask(Command.request(RequestCode.SEND_BATCH_MESSAGE, header, batch))
         return self._stored(answer, "")
+
+    async def producer(self, group: str, client: str = "c1") -> list[str]:
+        """A producer's heartbeat."""
+        body = Heartbeat(client_id=client, producers=[ProducerEntry(group_name=group)])
+        return _failure(await self._ask(Command.request(RequestCode.HEART_BEAT, body=body.encode()), client))
+
+    async def half(
+        self, topic: str, name: str, queue: str = "0", group: str = "p", born_ago: str = "0", properties: str = ""
+    ) -> list[str]:
+        """Send the half message `name` (it is its body too), remember its place for `end`."""
+        pairs = {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: group}
+        pairs |= dict(pair.split(":") for pair in properties.split(",") if pair)
+        header = self._header(topic, queue, "0", "TBW102", "4", pairs)
+        header.born_timestamp -= int(born_ago)
+        answer = await self._ask(Command.request(RequestCode.SEND_MESSAGE_V2, header, name.encode()))
+        stored = self._stored(answer, name)
+        if answer.code == ResponseCode.SUCCESS:
+            self._halves[name] = (self._offsets[name], int((answer.fields or {})["queueOffset"]))
+        return stored
+
+    async def end(self, how: str, name: str, group: str = "p", offset: str = "", check: str = "no") -> list[str]:
+        """End the transaction of a half message; `check=yes`: because the broker asked."""
+        physical_offset, half_offset = self._halves[name]
+        header = EndTransactionHeader(
+            producer_group=group,
+            tran_state_table_offset=int(offset or half_offset),
+            commit_log_offset=physical_offset,
+            commit_or_rollback=_ENDS[how],
+            from_transaction_check=check == "yes",
+        )
+        answer = await self._ask(Command.request(RequestCode.END_TRANSACTION, header))
+        return _failure(answer) or ["ended"]
+
+    async def resume(self, name: str) -> list[str]:
+        """An administrator has a half message checked again."""
+        header = ResumeCheckHeader(msg_id=offset_message_id(_HOST, 10911, self._offsets[name]))
+        return _failure(await self._ask(Command.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))) or ["resumed"]
 
     async def send_back(self, name: str, group: str, level: str = "0", limit: str = "") -> list[str]:
         """A consumer could not handle the message that was sent, or pulled, under this name."""
@@ -281,7 +329,8 @@ class BrokerWorld:
     async def _start(self) -> None:
         config = BrokerConfig(
             broker_name="b", cluster_name="C", listen_host=_HOST, listen_port=10911,
-            fast_listen_port=0, store_root=Path("/store"), **self._settings,
+            fast_listen_port=0, store_root=Path("/store"),
+            admin_access=AdminAccess.ANY, **self._settings,
         )  # fmt: skip
         self._broker = Broker(
             config,
@@ -303,7 +352,9 @@ class BrokerWorld:
     async def _ask(self, command: Command, client: str = "c1") -> Command:
         net = self._clients.get(client)
         if net is None:
-            net = self._clients[client] = NetClient(clock=self._clock, network=self._net.host(f"10.0.0.{client[1:]}"))
+            network = self._net.host(f"10.0.0.{client[1:]}")
+            handlers = {RequestCode.CHECK_TRANSACTION_STATE: lambda request: self._hear_check(client, request)}
+            net = self._clients[client] = NetClient(None, self._clock, handlers, network=network)
         return await net.invoke(f"{_HOST}:10911", command, _FOR_EVER_MS)
 
     def _header(
@@ -339,6 +390,15 @@ class BrokerWorld:
             self._heard.append(f"lost {name} {type(error).__name__}")
             return
         self._heard.append(self._describe(name, answer, self._clock.now_ms() - began))
+
+    def _hear_check(self, client: str, request: Request) -> Reply:
+        header = request.header(CheckTransactionHeader)
+        (message,) = decode_records(request.body)
+        name = message.body.decode()
+        self._halves[name] = (header.commit_log_offset, header.tran_state_table_offset)
+        times = message.properties[names.TRANSACTION_CHECK_TIMES]
+        self._heard.append(f"asked {client} about {name} to={message.topic}/{message.queue_id} times={times}")
+        return Reply()
 
     def _describe(self, name: str, answer: Command, waited_ms: int) -> str:
         fields = answer.fields or {}

@@ -1,4 +1,4 @@
-"""Dialogues with a whole broker: sending, held pulls, retries and dead letters, delay levels."""
+"""Dialogues with a whole broker: sending, held pulls, retries and dead letters, delay levels, transactions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[BrokerWorld]:
     world.close()
 
 
-@pytest.mark.parametrize("path", scenarios("sends", "holds", "retry", "delay"), ids=name)
+@pytest.mark.parametrize("path", scenarios("sends", "holds", "retry", "delay", "transactions"), ids=name)
 def test_broker(path: Path, play: Callable[[Path, Any], None], world: BrokerWorld) -> None:
     play(path, world)
 

@@ -18,6 +18,8 @@ FILES = sorted((Path(__file__).parent / "membership").glob("*.txt"))
 
 
 class NamedLink:
+    writable = True
+
     def __init__(self, name: str) -> None:
         self.address = name
 

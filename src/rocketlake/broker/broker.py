@@ -42,6 +42,7 @@ from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
+from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.broker.push import Push
@@ -53,6 +54,11 @@ from rocketlake.broker.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.builtin import builtin_topics
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.broker.transaction.check import TransactionCheck
+from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.ops import TransactionOps
+from rocketlake.broker.transaction.progress import TransactionProgress
+from rocketlake.codec.host import encode_host
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.topic import DELAY_TOPIC, TopicConfig
@@ -150,6 +156,19 @@ class Broker:
         self.store.residency.rest = cold_rest
         self._turns.is_brief = lambda: self.store.residency.waiting > 0 or cold_rest.is_recent
         self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
+        self._transaction_progress = TransactionProgress(self.store, self.offsets)
+        self._transaction_ops = TransactionOps(
+            self.store, self.config, clock, lambda: encode_host(*self._store_address())
+        )
+        self.transaction_check = TransactionCheck(
+            self.config,
+            self.store,
+            self.topics,
+            self._transaction_ops,
+            self._transaction_progress,
+            CheckBack(self.producers, self.push, lambda: self.config.now.broker_name, clock),
+            clock,
+        )
         self._sweep = ClientSweep(self.consumers, self.producers, self.queue_locks, clock)
         self._net = NetClient(limits, clock, network=network)
         self._outbound = Outbound(self._net, self._identity)
@@ -220,6 +239,7 @@ class Broker:
                 self._store_address,
             ),
             send_back=SendBack(config, store, intake, auto_create, groups, stats, self._store_address),
+            transaction=Transaction(config, store, intake, self._transaction_ops, clock),
             pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
             query=Query(store, topics),
             offset=Offset(store, topics, groups, offsets),
@@ -288,6 +308,8 @@ class Broker:
             await self._sweep.start()
             await self.hold.start()
             await self.schedule.start()
+            await self._transaction_ops.start()
+            await self.transaction_check.start()
             for server in self._servers:
                 await server.start()
             await self.registration.start()
@@ -303,6 +325,8 @@ class Broker:
         for server in self._servers:
             await server.stop()
         await self._net.close()
+        await self.transaction_check.stop()
+        await self._transaction_ops.stop()
         await self.schedule.stop()
         await self._sweep.stop()
         await self._assignment.stop()
@@ -311,7 +335,8 @@ class Broker:
         try:
             await self.store.stop()
         finally:
-            # After the store: a delayed message counts as delivered once its copy is on disk.
+            # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
+            self._transaction_progress.settle()
             await self.saver.stop()
 
     def _recover_sequences(self) -> None:

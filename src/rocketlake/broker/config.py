@@ -130,6 +130,26 @@ class BrokerConfig:
         AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0004"
     )
 
+    # Behaviour: transactions
+    reject_transactions: bool = setting(
+        False, java="rejectTransactionMessage", why="refuse half messages of transactions"
+    )
+    transaction_timeout_ms: int = setting(
+        6000, java="transactionTimeOut", low=0, why="how old an undecided half message is when its producer is asked"
+    )
+    transaction_checks_max: int = setting(
+        15, java="transactionCheckMax", low=1, why="questions before a half message is given up"
+    )
+    transaction_check_interval_ms: int = setting(
+        30_000, java="transactionCheckInterval", low=10, why="pause between searches for undecided half messages"
+    )
+    transaction_op_bytes_max: int = setting(
+        4096, java="transactionOpMsgMaxSize", low=1, high=1 << 20, why="ends of transactions put into one op message"
+    )
+    transaction_op_interval_ms: int = setting(
+        3000, java="transactionOpBatchInterval", low=1, why="longest wait of an end for its op message"
+    )
+
     # Speed
     held_pulls_max: int = setting(
         100_000, java="pullThreadPoolQueueCapacity", low=1, why="pulls that may wait at once, of all clients"
@@ -181,6 +201,12 @@ UPDATABLE = frozenset(
         "short_polling_ms",
         "lite_pull_enabled",
         "property_filter_enabled",
+        "reject_transactions",
+        "transaction_timeout_ms",
+        "transaction_checks_max",
+        "transaction_check_interval_ms",
+        "transaction_op_bytes_max",
+        "transaction_op_interval_ms",
         "fast_failure",
         "send_age_max_ms",
         "pull_age_max_ms",

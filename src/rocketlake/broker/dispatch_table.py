@@ -26,6 +26,7 @@ from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
+from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_access import AdminAccess, guard
 from rocketlake.net.request import Handler
@@ -60,6 +61,7 @@ class Processors:
 
     send: Send
     send_back: SendBack
+    transaction: Transaction
     pull: Pull
     query: Query
     offset: Offset
@@ -80,6 +82,7 @@ def rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.CONSUMER_SEND_MSG_BACK,              serve.send_back.send_back,  Lane.SEND,      Use.SUBSCRIBE)
+    yield Row(Code.END_TRANSACTION,                     serve.transaction.end,      Lane.QUICK,     Use.PUBLISH)
 
     yield Row(Code.PULL_MESSAGE,                        pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
     yield Row(Code.LITE_PULL_MESSAGE,                   pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
@@ -143,6 +146,7 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
+    yield Row(Code.RESUME_CHECK_HALF_MESSAGE,           serve.transaction.resume,   Lane.ADMIN,     Use.CHANGE)
     # fmt: on
 
 

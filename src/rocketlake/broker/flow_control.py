@@ -28,7 +28,7 @@ class Lane(Enum):
     PULL = "pull"
     HEARTBEAT = "heartbeat"
     QUICK = "quick"
-    """Answered from memory; never refused."""
+    """Answered from memory, or the end of what was admitted before (a transaction); never refused."""
     ADMIN = "admin"
 
 

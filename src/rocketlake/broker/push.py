@@ -17,6 +17,7 @@ from rocketlake.net.client import InvokeTimeout
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.client import NotifyConsumersChangedHeader
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -41,6 +42,10 @@ class Push(Service):
         for link in links:
             header = NotifyConsumersChangedHeader(consumer_group=group)
             link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+
+    def check_transaction(self, link: Link, header: CheckTransactionHeader, record: bytearray) -> None:
+        """Ask a producer what became of the transaction of a half message."""
+        link.send(Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, record))
 
     def pass_on(self, request: Request, link: Link, command: Command) -> Held:
         """Ask a client in an admin's place; its answer becomes the answer to `request`."""

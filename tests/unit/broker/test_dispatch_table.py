@@ -36,6 +36,7 @@ WHAT_CLIENTS_CALL = {
     Code.LOCK_BATCH_MQ,
     Code.UNLOCK_BATCH_MQ,
     Code.UPDATE_AND_CREATE_TOPIC,
+    Code.END_TRANSACTION,
 }
 
 
@@ -66,6 +67,7 @@ async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) 
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.CLONE_GROUP_OFFSET,
         Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+        Code.RESUME_CHECK_HALF_MESSAGE,
     }
 
 

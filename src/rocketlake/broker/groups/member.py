@@ -23,6 +23,10 @@ class Link(Protocol):
     address: str
     """The other side, as "ip:port"."""
 
+    @property
+    def writable(self) -> bool:
+        """False while the other side is behind with reading, and on a closed link."""
+
     def send(self, command: Command) -> None:
         """Send a one-way request; nothing happens on a closed link."""
 

@@ -15,6 +15,9 @@ from rocketlake.broker.groups.member import SILENT_SECONDS_MAX, Link, Member
 
 __all__ = ["ProducerTable"]
 
+_TRIES = 3
+"""Members looked at to find one that reads, as in RocketMQ's ProducerManager."""
+
 
 class ProducerTable:
     """Connected producers of all groups."""
@@ -61,12 +64,14 @@ class ProducerTable:
         return list(self._groups.get(group, {}).values())
 
     def any(self, group: str) -> Member | None:
-        """One connected member, another one at each call."""
-        members = self._groups.get(group)
-        if not members:
-            return None
-        self._turn += 1
-        return list(members.values())[self._turn % len(members)]
+        """One connected member that keeps up with reading, another one at each call."""
+        members = list(self._groups.get(group, {}).values())
+        for _ in members[:_TRIES]:
+            self._turn += 1
+            member = members[self._turn % len(members)]
+            if member.link.writable:
+                return member
+        return None
 
     def groups(self) -> Iterator[tuple[str, list[Member]]]:
         """(group, members) of every group."""

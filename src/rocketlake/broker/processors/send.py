@@ -3,8 +3,9 @@
 Owns        the checks of a send in RocketMQ's order, the properties the broker adds, the answer.
 Must not know   how a message is stored or delayed, who reads it.
 
-Departures from RocketMQ 5.3: transactional (half) messages are refused, they come with an issue of their own. A message
-of a batch keeps its own UNIQ_KEY; Apache adds that of the batch behind it, so that all of them look like one message.
+Departures from RocketMQ 5.3: a message of a batch keeps its own UNIQ_KEY; Apache adds that of the batch behind it, so
+that all of them look like one message. A batch cannot be a half message, and a half message cannot be delayed; Apache
+takes both and loses what was asked for.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
+from rocketlake.broker.put_answer import CODE_OF, put_failure
 from rocketlake.broker.queue_locks import QueueLocks
 from rocketlake.broker.sequenced_puts import SequencedPuts, refuse_inner_marks
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.model import property_names as names
@@ -51,16 +54,6 @@ from rocketlake.protocol.versions import MAX_RECONSUME_SINCE
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
 __all__ = ["Send"]
-
-_CODE_OF = {
-    PutStatus.OK: ResponseCode.SUCCESS,
-    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_TOO_LONG: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.DISK_FULL: ResponseCode.SERVICE_NOT_AVAILABLE,
-}
 
 _NO_ID = "0" * 32
 """Where nothing was stored: a field must not be empty."""
@@ -146,6 +139,15 @@ class Send:
                 hint="brokerPermission has no write bit",
             )
 
+    def _check_transactions(self) -> None:
+        config = self._config.now
+        if config.reject_transactions:
+            raise RemoteError(
+                f"the broker[{config.broker_name}] sending transaction message is forbidden",
+                code=ResponseCode.NO_PERMISSION,
+                hint="rejectTransactionMessage is true",
+            )
+
     def _create(self, header: SendHeader) -> TopicConfig:
         name = header.topic
         flag = 0
@@ -184,11 +186,10 @@ class Send:
     ) -> Reply | Held:
         message, properties = self._read_message(request, header, topic)
         queue_id = message.queue_id
-        if is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0):
+        is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
+        if is_back:
             # A consumer brings it back; what is left of its transaction's marks means nothing any more.
             message.sys_flag &= ~sys_flag.TRANSACTION_MASK
-        else:
-            _refuse_half(message, properties)
         if dead_letters is not None:
             message.topic, message.queue_id = dead_letters.name, 0
             properties[names.DELAY] = "-1"
@@ -199,6 +200,9 @@ class Send:
             unique_key = properties[names.UNIQUE_KEY] = self._unique_keys.make()
         self._add_properties(properties)
         properties.pop(names.PRODUCER_SEQUENCE, None)  # a copy; single messages take no part in the check
+        if not is_back and is_half(message, properties):
+            self._check_transactions()
+            park_half(message, properties, header.producer_group)
         result = self._intake.put(message, properties)
         return self._answer_when_durable(request, result, properties, queue_id, unique_key)
 
@@ -210,7 +214,8 @@ class Send:
             raise RemoteError(
                 f"batch request does not support retry group {header.topic}", code=ResponseCode.MESSAGE_ILLEGAL
             )
-        _refuse_half(message, properties)
+        if is_half(message, properties):
+            raise RemoteError("a batch cannot be part of a transaction", code=ResponseCode.MESSAGE_ILLEGAL)
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._add_properties(properties)
         if names.PRODUCER_SEQUENCE not in properties:
@@ -278,7 +283,7 @@ class Send:
     ) -> Reply:
         """The answer to a send that ended with this status; `known` messages of it were stored before."""
         if not status.is_stored:
-            return _failure(status, result)
+            return put_failure(status, result)
         config = self._config.now
         if result.offsets:
             message_ids = self._message_ids(result.offsets)
@@ -295,7 +300,7 @@ class Send:
         )
         if status is PutStatus.OK:
             return Reply(ResponseCode.SUCCESS, header)
-        return Reply(_CODE_OF[status], header, remark=status.name)
+        return Reply(CODE_OF[status], header, remark=status.name)
 
     def _message_id(self, offset: int) -> str:
         host, port = self._address
@@ -336,17 +341,3 @@ def _choose_queue(queue_id: int, topic: TopicConfig) -> int:
     if topic.write_queues == 0:
         raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
     return random.randrange(topic.write_queues)
-
-
-def _refuse_half(message: PutMessage, properties: dict[str, str]) -> None:
-    kind = sys_flag.transaction_type(message.sys_flag)
-    is_half = properties.get(names.TRANSACTION_PREPARED, "").lower() == "true"
-    if is_half or kind in (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK):
-        raise RemoteError(
-            "transactional messages are not supported by this broker yet", code=ResponseCode.NO_PERMISSION
-        )
-
-
-def _failure(status: PutStatus, result: PutResult) -> Reply:
-    remark = f"{status.name}: {result.reason}" if result.reason else status.name
-    return Reply(_CODE_OF.get(status, ResponseCode.SYSTEM_ERROR), remark=remark)

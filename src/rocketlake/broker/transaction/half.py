@@ -1,0 +1,169 @@
+"""What a half message looks like, and what becomes of it.
+
+Owns        the rewrite of a message into the half topic and out of it again, reading half messages.
+Must not know   who asks for it, when a producer is asked.
+
+Rule (RocketMQ's TransactionalMessageBridge, EndTransactionProcessor): a half message waits in queue 0 of
+RMQ_SYS_TRANS_HALF_TOPIC, its target in REAL_TOPIC and REAL_QID, without transaction bits. The committed copy has the
+commit bits and the half message's place in the log, and keeps all properties, TRAN_MSG too.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.delay.parking import delay_level, real_target
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model import property_names as names
+from rocketlake.model import sys_flag
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.names import is_sendable_topic
+from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage
+
+__all__ = [
+    "HALF_QUEUE",
+    "committed_copy",
+    "given_up_copy",
+    "immune_ms",
+    "is_half",
+    "park_half",
+    "prepared_offset",
+    "producer_group",
+    "put_back_copy",
+    "read_half",
+    "times_checked",
+]
+
+HALF_QUEUE = 0
+"""The only queue of the half topic and of the op topic."""
+
+
+def is_half(message: PutMessage, properties: dict[str, str]) -> bool:
+    """Does the sender mean it as a half message? RemoteError for a message that says it was rolled back."""
+    if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
+        return True
+    kind = sys_flag.transaction_type(message.sys_flag)
+    if kind == sys_flag.TRANSACTION_ROLLBACK:
+        raise RemoteError("a message with the mark of a rollback", code=ResponseCode.MESSAGE_ILLEGAL)
+    return kind == sys_flag.TRANSACTION_PREPARED
+
+
+def park_half(message: PutMessage, properties: dict[str, str], group: str) -> None:
+    """Turn a message of the producer `group` into a half message, in place. RemoteError if it asks for a delay."""
+    if delay_level(properties) > 0:
+        raise RemoteError(
+            "a message of a transaction cannot be delayed",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="leave the property DELAY away",
+        )
+    # What is left of another transaction, when a consumer passes a message on with all its properties.
+    for name in (names.TRANSACTION_CHECK_TIMES, names.TRANSACTION_PREPARED_QUEUE_OFFSET):
+        properties.pop(name, None)
+    properties[names.TRANSACTION_PREPARED] = "true"
+    properties.setdefault(names.PRODUCER_GROUP, group)
+    unique_key = properties.get(names.UNIQUE_KEY)
+    if unique_key:
+        properties[names.TRANSACTION_ID] = unique_key
+    properties[names.REAL_TOPIC] = message.topic
+    properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+    message.sys_flag &= ~sys_flag.TRANSACTION_MASK
+    message.topic = HALF_TOPIC
+    message.queue_id = HALF_QUEUE
+
+
+def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = False) -> StoredMessage | None:
+    """The half message at a place in the log; None if there is none, or it has no target it may go to.
+
+    `given_up`: one that was asked about too often will do, too. The place may come from outside.
+    """
+    record = store.read_record(physical_offset)
+    if record is None:
+        return None
+    try:
+        half = decode_record(record, check_crc=False, decompress=False)
+    except RecordError:
+        return None
+    if half.topic != HALF_TOPIC and not (given_up and half.topic == TRANSACTION_CHECK_MAX_TOPIC):
+        return None
+    target = real_target(half.properties)
+    return half if target is not None and is_sendable_topic(target[0]) else None
+
+
+def committed_copy(half: StoredMessage) -> tuple[PutMessage, dict[str, str]]:
+    """The message that consumers get, and its properties."""
+    topic, queue_id = real_target(half.properties) or ("", 0)
+    message = _copy(half, topic, queue_id)
+    message.sys_flag = half.sys_flag & ~sys_flag.TRANSACTION_MASK | sys_flag.TRANSACTION_COMMIT
+    message.prepared_transaction_offset = half.physical_offset
+    return message, dict(half.properties)
+
+
+def put_back_copy(half: StoredMessage, *, checked: int | None, prepared: int | None = None) -> PutMessage:
+    """The half message once more, for the end of the half topic: the progress must get past its old place.
+
+    `checked`: how often its producer was asked; None: as before. `prepared`: the queue offset its producer knows it by.
+    """
+    properties = dict(half.properties)
+    if checked is not None:
+        properties[names.TRANSACTION_CHECK_TIMES] = str(checked)
+    if prepared is None:
+        properties.pop(names.TRANSACTION_PREPARED_QUEUE_OFFSET, None)
+    else:
+        properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(prepared)
+    message = _copy(half, HALF_TOPIC, HALF_QUEUE)
+    message.properties = property_text.encode(properties)
+    return message
+
+
+def given_up_copy(half: StoredMessage) -> PutMessage:
+    """The half message for the topic of those that nobody could decide."""
+    message = _copy(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
+    message.properties = property_text.encode(half.properties)
+    return message
+
+
+def producer_group(half: StoredMessage) -> str:
+    """The group whose producers know what became of it."""
+    return half.properties.get(names.PRODUCER_GROUP, "")
+
+
+def times_checked(half: StoredMessage) -> int:
+    """How often its producer was asked about it."""
+    return _number(half.properties.get(names.TRANSACTION_CHECK_TIMES), 0)
+
+
+def prepared_offset(half: StoredMessage) -> int:
+    """The queue offset by which its producer knows it: its own, unless it was put back unasked."""
+    return _number(half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET), half.queue_offset)
+
+
+def immune_ms(half: StoredMessage) -> int | None:
+    """How long its producer wants not to be asked, None if it did not say; what is no number counts as -1."""
+    text = half.properties.get(names.CHECK_IMMUNITY_TIME)
+    return None if not text else _number(text, -1) * 1000
+
+
+def _number(text: str | None, default: int) -> int:
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        return default
+
+
+def _copy(half: StoredMessage, topic: str, queue_id: int) -> PutMessage:
+    return PutMessage(
+        topic,
+        queue_id,
+        half.body,
+        flag=half.flag,
+        sys_flag=half.sys_flag,
+        born_ms=half.born_ms,
+        born_host=encode_host(*half.born_host),
+        store_host=encode_host(*half.store_host),
+        reconsume_times=half.reconsume_times,
+    )

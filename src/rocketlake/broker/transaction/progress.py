@@ -1,0 +1,60 @@
+"""How far the half topic and the op topic are worked off.
+
+Owns        the next queue offset of both, which of them may be saved already.
+Must not know   messages, files.
+
+They are offsets of the group CID_RMQ_SYS_TRANS, as in RocketMQ, so either broker goes on where the other stopped.
+
+Invariant: the table never says that a half message is done with while what became of it (the committed message, the
+copy that was put back) is not on disk yet. A crash may have producers asked twice, it never loses a half message.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.transaction.half import HALF_QUEUE
+from rocketlake.model.topic import HALF_TOPIC, OP_TOPIC
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["TransactionProgress"]
+
+_GROUP = "CID_RMQ_SYS_TRANS"
+
+
+class TransactionProgress:
+    """Next queue offsets."""
+
+    def __init__(self, store: MessageStore, offsets: OffsetTable) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._unsafe: list[tuple[int, int, int]] = []
+        """(end of the log when it was reached, half offset, op offset), oldest first."""
+
+    def position(self) -> tuple[int, int]:
+        """(half offset, op offset) to go on at, inside what the queues really hold."""
+        if self._unsafe:
+            _, half_offset, op_offset = self._unsafe[-1]
+        else:
+            half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
+            op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
+        return self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
+
+    def move(self, half_offset: int, op_offset: int) -> None:
+        """What lies before these is done with; saved when the log is on disk as far as it reaches now."""
+        if (half_offset, op_offset) != self.position():
+            self._unsafe.append((self._store.max_physical_offset, half_offset, op_offset))
+        self.settle()
+
+    def settle(self) -> bool:
+        """Give the table of offsets what is safe by now; True if nothing is left."""
+        flushed = self._store.flushed_offset
+        while self._unsafe and self._unsafe[0][0] <= flushed:
+            _, half_offset, op_offset = self._unsafe.pop(0)
+            self._offsets.commit(_GROUP, HALF_TOPIC, HALF_QUEUE, half_offset)
+            self._offsets.commit(_GROUP, OP_TOPIC, HALF_QUEUE, op_offset)
+        return not self._unsafe
+
+    def _inside(self, topic: str, offset: int) -> int:
+        low = max(0, self._store.min_offset(topic, HALF_QUEUE))
+        high = self._store.max_offset(topic, HALF_QUEUE)
+        return min(max(offset, low), max(high, low))
