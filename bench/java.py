@@ -1,6 +1,6 @@
 """Owns the Java programs of a load.
 
-Apache's own benchmark producer prints every ten seconds; our drivers (interop/java/drivers) twice a second. All use the
+Apache's own benchmark producers print every ten seconds; our drivers (interop/java/drivers) twice a second. All use the
 binary header codec.
 """
 
@@ -17,11 +17,16 @@ HEAP = "512m"
 REPORT = re.compile(r"Send TPS: (\d+) Max RT: (\d+) Average RT:\s*([\d.]+) Send Failed: (\d+) Response Failed: (\d+)")
 
 
-class JavaProgram(Program):
-    """A Java program of the bench peers, heap as given, speaking the binary header."""
+CHECKED = re.compile(r"transaction checkCount: (\d+)")
 
-    def __init__(self, main: str, *arguments: object) -> None:
+
+class JavaProgram(Program):
+    """A Java program of the bench peers, heap as given, speaking the binary header; `namesrv` if it has no option."""
+
+    def __init__(self, main: str, *arguments: object, namesrv: str = "") -> None:
         command = ["java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-Drocketmq.serialize.type=ROCKETMQ"]
+        if namesrv:
+            command.append(f"-Drocketmq.namesrv.addr={namesrv}")
         super().__init__(main, [*command, "-cp", compiled_drivers(PEER), main, *map(str, arguments)])
 
 
@@ -36,14 +41,8 @@ class Report:
     failed: int
 
 
-class BenchmarkProducer(JavaProgram):
-    """`org.apache.rocketmq.example.benchmark.Producer`: `threads` threads, each with one send outstanding."""
-
-    def __init__(self, namesrv: str, *, threads: int, body_bytes: int, topic: str = "BenchmarkTest") -> None:
-        super().__init__(
-            "org.apache.rocketmq.example.benchmark.Producer",
-            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes),
-        )
+class Reporting(JavaProgram):
+    """One of Apache's benchmark producers."""
 
     def reports(self) -> list[Report]:
         found = []
@@ -52,6 +51,33 @@ class BenchmarkProducer(JavaProgram):
                 tps, max_ms, average, failed, refused = match.groups()
                 found.append(Report(at, int(tps), int(max_ms), float(average), int(failed) + int(refused)))
         return found
+
+
+class BenchmarkProducer(Reporting):
+    """`org.apache.rocketmq.example.benchmark.Producer`: `threads` threads, each with one send outstanding."""
+
+    def __init__(self, namesrv: str, *, threads: int, body_bytes: int, topic: str = "BenchmarkTest") -> None:
+        super().__init__(
+            "org.apache.rocketmq.example.benchmark.Producer",
+            *("-n", namesrv, "-t", topic, "-w", threads, "-s", body_bytes),
+        )
+
+
+class BenchmarkTransactions(Reporting):
+    """`org.apache.rocketmq.example.benchmark.TransactionProducer`: each of its threads commits at once what it sent.
+
+    It takes its numbers by position; its topic is always BenchmarkTest.
+    """
+
+    def __init__(self, namesrv: str, *, threads: int, body_bytes: int) -> None:
+        super().__init__(
+            "org.apache.rocketmq.example.benchmark.TransactionProducer", threads, body_bytes, namesrv=namesrv
+        )
+
+    def checked(self) -> int:
+        """How many transactions it was asked about, by its latest report."""
+        found = [int(match[1]) for _at, line in list(self.lines) if (match := CHECKED.search(line))]
+        return found[-1] if found else 0
 
 
 class BatchSend(JavaProgram):

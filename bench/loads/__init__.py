@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from bench.loads import backlog, batch, cold_read, connections, live, open_loop, producer, python_client, queues, starts
+from bench.loads import (
+    backlog,
+    batch,
+    cold_read,
+    connections,
+    live,
+    open_loop,
+    producer,
+    python_client,
+    queues,
+    starts,
+    transaction,
+)
 from bench.plan import Load
 
 LOADS: tuple[Load, ...] = (
     *producer.LOADS,
     *batch.LOADS,
+    *transaction.LOADS,
     *open_loop.LOADS,
     *backlog.LOADS,
     *live.LOADS,
