@@ -1,0 +1,153 @@
+"""`kill -9` of a real broker among transactions: each is committed or rolled back in the end, as its producer decided.
+
+A producer decides by the transaction's name. Two senders of three tell the broker, the others wait to be asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from pathlib import Path
+from time import time
+from zlib import crc32
+
+import pytest
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.codec.record import decode_records
+from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.net.client import NetClient
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.heartbeat import Heartbeat, ProducerEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.offset import MaxOffsetHeader, OffsetReplyHeader, QueryOffsetHeader
+from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.audit import audit_store
+from tests.crash.broker_process import TOPIC, BrokerProcess, Ledger, Reader
+
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "100")) // 10
+SENDERS = 6
+COMMIT, ROLLBACK = 8, 12
+SOON = {"transactionCheckInterval": 100, "transactionTimeOut": 200, "transactionOpBatchInterval": 50}
+
+
+def decision(identity: str) -> int:
+    return COMMIT if crc32(identity.encode()) & 1 else ROLLBACK
+
+
+class Producers:
+    """Sends in transactions until the broker is gone, and answers its questions."""
+
+    def __init__(self, address: str, ledger: Ledger) -> None:
+        self._address = address
+        self._ledger = ledger
+        self._net = NetClient(None, SystemClock(), {RequestCode.CHECK_TRANSACTION_STATE: self._answer})
+
+    async def __aenter__(self) -> Producers:
+        body = Heartbeat(client_id="crash", producers=[ProducerEntry(group_name="crash")]).encode()
+        await self._net.invoke(self._address, Command.request(RequestCode.HEART_BEAT, body=body), 8000)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._net.close()
+
+    async def run(self, name: str) -> None:
+        await asyncio.gather(*(self._send(f"{name}-{number}", number) for number in range(SENDERS)))
+
+    async def _send(self, name: str, sender: int) -> None:
+        with contextlib.suppress(RocketLakeError):
+            for number in range(1_000_000):
+                identity = f"{name}-{number}"
+                self._ledger.tried.add(identity)
+                answer = await self._net.invoke(self._address, self._half(identity), 8000)
+                assert answer.code == 0, answer.remark
+                reply = answer.header(SendReplyHeader)
+                self._ledger.acked[identity] = (reply.queue_id, reply.queue_offset)
+                if sender % 3:
+                    place = parse_offset_message_id(reply.msg_id)[2]
+                    ended = await self._net.invoke(
+                        self._address, self._end(identity, place, reply.queue_offset, False), 8000
+                    )
+                    assert ended.code == 0, ended.remark
+
+    def _half(self, identity: str) -> Command:
+        header = SendHeaderV2(
+            producer_group="crash",
+            topic=TOPIC,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=crc32(identity.encode()) % 4,
+            sys_flag=0,
+            born_timestamp=int(time() * 1000),
+            flag=0,
+            properties="TRAN_MSG\x01true\x02PGROUP\x01crash\x02",
+        )
+        return Command.request(RequestCode.SEND_MESSAGE_V2, header, identity.encode())
+
+    def _end(self, identity: str, place: int, half_offset: int, asked: bool) -> Command:
+        header = EndTransactionHeader(
+            producer_group="crash",
+            tran_state_table_offset=half_offset,
+            commit_log_offset=place,
+            commit_or_rollback=decision(identity),
+            from_transaction_check=asked,
+        )
+        return Command.request(RequestCode.END_TRANSACTION, header)
+
+    def _answer(self, request: Request) -> Reply:
+        question = request.header(CheckTransactionHeader)
+        (message,) = decode_records(request.body)
+        end = self._end(message.body.decode(), question.commit_log_offset, question.tran_state_table_offset, asked=True)
+        request.link.send(end)
+        return Reply()
+
+    async def nothing_open(self) -> None:
+        """Until the progress of the half topic has reached its end."""
+        topic = "RMQ_SYS_TRANS_HALF_TOPIC"
+        asked = MaxOffsetHeader(topic=topic, queue_id=0)
+        progress = QueryOffsetHeader(consumer_group="CID_RMQ_SYS_TRANS", topic=topic, queue_id=0)
+        async with asyncio.timeout(60):
+            while True:  # the broker says nothing by itself
+                end = await self._offset(RequestCode.GET_MAX_OFFSET, asked)
+                if await self._offset(RequestCode.QUERY_CONSUMER_OFFSET, progress) == end:
+                    return
+                await asyncio.sleep(0.1)
+
+    async def _offset(self, code: RequestCode, header: MaxOffsetHeader | QueryOffsetHeader) -> int:
+        answer = await self._net.invoke(self._address, Command.request(code, header), 8000)
+        return answer.header(OffsetReplyHeader).offset if answer.code == 0 else 0
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_every_transaction_ends_as_decided_though_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
+    seed = int(os.environ.get("ROCKETLAKE_SEED", "20261122"))
+    moments = random.Random(f"{seed}{flush}")
+    broker = BrokerProcess(tmp_path, flushDiskType=flush, **SOON)
+    ledger = Ledger()
+    for number in range(KILLS):
+        broker.start()
+        async with Producers(broker.address, ledger) as producers:
+            load = asyncio.create_task(producers.run(f"k{number}"))
+            # The moment of the kill is the input of this test; there is no condition to await.
+            await asyncio.sleep(moments.uniform(0.05, 0.8))
+            broker.kill()
+            await asyncio.wait_for(load, 20)
+    broker.start()
+    async with Producers(broker.address, ledger) as producers:
+        await producers.nothing_open()
+    # A question may cross an end: then a message is there twice, as under Apache's broker.
+    reader = Reader(broker.address, ledger, twice=True)
+    await reader.read_new()
+    assert broker.stop() == 0
+    wanted = {identity for identity in ledger.acked if decision(identity) == COMMIT}
+    assert wanted - reader.found.keys() == set(), f"lost (seed {seed})"
+    assert {identity for identity in reader.found if decision(identity) == ROLLBACK} == set()
+    assert len(ledger.acked) > KILLS, "the load must really have run"
+    assert audit_store(broker.store, index_slots=1000, index_entries=4000) == []
