@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
     from rocketlake.client.producer.producer import Producer
+    from rocketlake.client.producer.transaction import TransactionEnd, TransactionProducer, TransactionResult
     from rocketlake.model.message import Message, StoredMessage
     from rocketlake.model.message_queue import MessageQueue
 
@@ -34,6 +35,9 @@ __all__ = [
     "PushConsumer",
     "SendResult",
     "StoredMessage",
+    "TransactionEnd",
+    "TransactionProducer",
+    "TransactionResult",
     "__version__",
 ]
 
@@ -53,6 +57,9 @@ _HOMES = {
     "PullConsumer": "rocketlake.client.consumer.pull",
     "PushConsumer": "rocketlake.client.consumer.push",
     "StoredMessage": "rocketlake.model.message",
+    "TransactionEnd": "rocketlake.client.producer.transaction",
+    "TransactionProducer": "rocketlake.client.producer.transaction",
+    "TransactionResult": "rocketlake.client.producer.transaction",
 }
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":

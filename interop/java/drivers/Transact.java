@@ -12,10 +12,10 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * Sends numbered messages in transactions: by turns committed, rolled back, and unknown until the broker asks; the first
  * answer to a check is unknown again, the second commits (number divisible by two) or rolls back.
- * Ends when every unknown one is settled. Last line: "sent=N failed=M checked=C wrong=W".
+ * Ends when every unknown one is settled, or as many as the last argument says. Last line: "sent=N failed=M settled=S wrong=W".
  */
 public class Transact {
-    static final AtomicInteger checks = new AtomicInteger(), wrong = new AtomicInteger();
+    static final AtomicInteger wrong = new AtomicInteger();
     static final Set<Integer> asked = ConcurrentHashMap.newKeySet(), settled = ConcurrentHashMap.newKeySet();
 
     public static void main(String[] args) throws Exception {
@@ -36,7 +36,6 @@ public class Transact {
             }
 
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
-                checks.incrementAndGet();
                 int number = Integer.parseInt(new String(message.getBody(), StandardCharsets.UTF_8).trim());
                 if (number % 3 != 2 || !topic.equals(message.getTopic())) wrong.incrementAndGet();
                 if (asked.add(number)) return LocalTransactionState.UNKNOW;
@@ -51,10 +50,11 @@ public class Transact {
             if (producer.sendMessageInTransaction(message, n).getSendStatus() == SendStatus.SEND_OK) sent++; else failed++;
             if (n % 3 == 2) unknown++;
         }
+        if (args.length > 5) unknown = Integer.parseInt(args[5]);
         for (long end = System.currentTimeMillis() + seconds * 1000L; settled.size() < unknown && System.currentTimeMillis() < end; )
             Thread.sleep(20);
         producer.shutdown();
-        System.out.println("sent=" + sent + " failed=" + failed + " checked=" + settled.size() + " wrong=" + wrong);
+        System.out.println("sent=" + sent + " failed=" + failed + " settled=" + settled.size() + " wrong=" + wrong);
         System.exit(0);
     }
 }

@@ -119,6 +119,10 @@ class ProducerConfig(Ranged):
     pending_sends_max: int = setting(
         10_000, java="backPressureForAsyncSendNum", low=1, why="send_nowait calls on their way at once"
     )
+    transaction_threads: int = setting(16, low=1, high=1000, why="plain functions of transactions running at once")
+    pending_checks_max: int = setting(
+        2000, java="checkRequestHoldMax", low=1, why="questions of brokers about transactions worked on at once"
+    )
     template_topic: str = setting("TBW102", java="createTopicKey", why="the topic new topics are modelled on")
     new_topic_queues: int = setting(
         4, java="defaultTopicQueueNums", low=1, why="queues wanted when a topic is auto-created"

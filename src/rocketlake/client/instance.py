@@ -24,7 +24,7 @@ from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute
-from rocketlake.client.member import ConsumerMember
+from rocketlake.client.member import ConsumerMember, TransactionCheck
 from rocketlake.client.routes import MASTER, RouteCache
 from rocketlake.client.served import Served
 from rocketlake.model.message_queue import MessageQueue
@@ -50,9 +50,11 @@ class ClientInstance(Service):
         self.clock: Clock = clock or SystemClock()
         self.client_id = make_client_id(self.config, self.clock)
         self._consumers: dict[str, ConsumerMember] = {}
-        self._producers: set[str] = set()
+        self._producers: dict[str, TransactionCheck | None] = {}
         self._is_closed = False
-        self.net = NetClient(None, self.clock, Served(self._consumers, self.spawn).handlers(), network=network)
+        self.net = NetClient(
+            None, self.clock, Served(self._consumers, self._producers, self.spawn).handlers(), network=network
+        )
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
         self._published: dict[str, tuple[str, int]] = {}
@@ -78,19 +80,19 @@ class ClientInstance(Service):
 
     # groups
 
-    def add_producer(self, group: str) -> None:
-        """Register a producer group; UsageError when this instance has it already."""
+    def add_producer(self, group: str, check: TransactionCheck | None = None) -> None:
+        """Register a producer group, and who is asked about its transactions. UsageError when it is here already."""
         _check_group(group)
         if group in self._producers:
             raise UsageError(
                 f"producer group {group!r} exists twice in one client",
                 hint="use one Producer, or give each its own instance",
             )
-        self._producers.add(group)
+        self._producers[group] = check
 
     async def remove_producer(self, group: str) -> None:
         """Tell the brokers that the producer is gone."""
-        self._producers.discard(group)
+        self._producers.pop(group, None)
         await self._unregister(producer_group=group)
 
     def add_consumer(self, member: ConsumerMember) -> None:

@@ -1,6 +1,6 @@
-"""A consumer, as its client instance sees it.
+"""A consumer, and a producer that may be asked, as their client instance sees them.
 
-Owns        the ConsumerMember protocol.
+Owns        the ConsumerMember protocol, the signature of who is asked about transactions.
 Must not know   push or pull.
 """
 
@@ -13,7 +13,13 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.client import ConsumeDirectlyResult, ConsumerRunningInfo
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 
+Answer = Callable[[Command], None]
+"""Sends a one-way request to the broker that asked."""
+TransactionCheck = Callable[[CheckTransactionHeader, StoredMessage, Answer], None]
+"""(question, half message, answer): find out what became of a transaction (code 39)."""
 DirectConsume = Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]]
 
 

@@ -1,7 +1,8 @@
-"""Requests that brokers send to a client: members changed, offsets moved, what are you doing, consume this.
+"""Requests that brokers send to a client: members changed, offsets moved, what are you doing, consume this, and
+what became of a transaction.
 
-Owns        the handlers of codes 40, 220, 221, 307 and 309.
-Must not know   how consumers work (member.py says what they can do).
+Owns        the handlers of codes 39, 40, 220, 221, 307 and 309.
+Must not know   how consumers and producers work (member.py says what they can do).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pull import decode_messages
-from rocketlake.client.member import ConsumerMember, DirectConsume
+from rocketlake.client.member import ConsumerMember, DirectConsume, TransactionCheck
+from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.bodies.offset import ConsumerStatus, ResetOffsets
@@ -23,6 +25,7 @@ from rocketlake.protocol.headers.client import (
     ResetOffsetHeader,
     RunningInfoHeader,
 )
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -31,21 +34,41 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
 class Served:
-    """Answers brokers for the consumers of one client instance."""
+    """Answers brokers for the consumers and producers of one client instance."""
 
-    def __init__(self, consumers: Mapping[str, ConsumerMember], spawn: Spawn) -> None:
+    def __init__(
+        self,
+        consumers: Mapping[str, ConsumerMember],
+        producers: Mapping[str, TransactionCheck | None],
+        spawn: Spawn,
+    ) -> None:
+        """Both by group; None: a producer that sends nothing in transactions."""
         self._consumers = consumers
+        self._producers = producers
         self._spawn = spawn
 
     def handlers(self) -> dict[int, Handler]:
         """Handlers by request code."""
         return {
+            RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
         }
+
+    def _check_transaction(self, request: Request) -> Reply:
+        question = request.header(CheckTransactionHeader)
+        message = decode_messages(request.body, None, request.address)[0]
+        message.broker_name = question.target_broker or ""
+        group = message.properties.get(names.PRODUCER_GROUP, "")
+        check = self._producers.get(group)
+        if check is None:
+            log.warning("broker %s asks about a transaction of group %s, which is not here", request.address, group)
+        else:
+            check(question, message, request.link.send)
+        return Reply()
 
     def _members_changed(self, request: Request) -> Reply:
         member = self._consumers.get(request.header(NotifyConsumersChangedHeader).consumer_group)

@@ -22,10 +22,11 @@ from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
 from rocketlake.client.producer.producer import Producer as AsyncProducer
+from rocketlake.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer"]
+__all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -236,6 +237,21 @@ class Producer(_Blocking[AsyncProducer]):
     send_batch = _waiting(AsyncProducer.send_batch)
     flush = _waiting(AsyncProducer.flush)
     queues = _waiting(AsyncProducer.queues)
+
+
+class TransactionProducer(_Blocking[AsyncTransactionProducer]):
+    """Blocking twin of rocketlake.TransactionProducer; plain functions run on worker threads."""
+
+    @_takes_what(AsyncTransactionProducer)
+    def __init__(self) -> None: ...
+
+    send_in_transaction = _waiting(AsyncTransactionProducer.send_in_transaction)
+    send = _waiting(AsyncTransactionProducer.send)
+    send_oneway = _waiting(AsyncTransactionProducer.send_oneway)
+    send_nowait = _on_loop(AsyncTransactionProducer.send_nowait)
+    send_batch = _waiting(AsyncTransactionProducer.send_batch)
+    flush = _waiting(AsyncTransactionProducer.flush)
+    queues = _waiting(AsyncTransactionProducer.queues)
 
 
 class PushConsumer(_BlockingConsumer[AsyncPushConsumer]):

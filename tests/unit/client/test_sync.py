@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from rocketlake import Consumer, Message, Producer, PullConsumer, PushConsumer
+from rocketlake import Consumer, Message, Producer, PullConsumer, PushConsumer, TransactionProducer
 from rocketlake.base.errors import UsageError
 from rocketlake.client import sync
 from rocketlake.client.instance import ClientInstance
 
 PAIRS = [
     (sync.Producer, Producer),
+    (sync.TransactionProducer, TransactionProducer),
     (sync.PushConsumer, PushConsumer),
     (sync.PullConsumer, PullConsumer),
     (sync.Consumer, Consumer),

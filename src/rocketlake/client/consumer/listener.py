@@ -7,12 +7,12 @@ Must not know   queues, retries.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+from rocketlake.client.user_functions import is_async
 from rocketlake.model.message import StoredMessage
 
 
@@ -61,10 +61,9 @@ class ListenerCall:
 
     def __init__(self, listener: Listener, *, threads: int) -> None:
         self._listener = listener
-        self._is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-            getattr(listener, "__call__", None)  # noqa: B004  # an object with `async def __call__`
+        self._pool = (
+            None if is_async(listener) else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
         )
-        self._pool = None if self._is_async else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
 
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
         """The listener's answer; what it raises comes out."""

@@ -28,6 +28,7 @@ from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooManySends
 from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
 from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.client.member import TransactionCheck
 from rocketlake.client.producer.batch import check_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
@@ -101,6 +102,7 @@ class Producer(Service):
         self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(self._faults)
         self._good_topics: set[str] = set()
+        self._checked_by: TransactionCheck | None = None
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
         ).make
@@ -111,7 +113,7 @@ class Producer(Service):
         """Get ready to send. Nothing is sent to a broker before the first message."""
         if self.is_running:
             return
-        self.instance.add_producer(self.group)
+        self.instance.add_producer(self.group, self._checked_by)
         await super().start()
         if self._own_instance:
             await self.instance.start()

@@ -1,0 +1,177 @@
+"""The transaction producer: a message that is seen only if the caller's own transaction works.
+
+Owns        the steps of a transaction, answering brokers that ask about one.
+Must not know   how a message is sent (producer.py), how a broker keeps it until then.
+
+Rule (RocketMQ's TransactionMQProducer): the message goes to a broker as a half message, which no consumer sees; then
+the local function runs; what it returns goes to the same broker, one-way. When that gets lost, or is UNKNOWN, or this
+program dies, the broker asks any producer of the group, whose check function answers. A message may be committed twice
+when an answer crosses a question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.client.calls.send import SendResult, SendStatus
+from rocketlake.client.calls.transaction import TransactionEnd, end_of_check, end_of_send
+from rocketlake.client.config import ClientConfig, ProducerConfig
+from rocketlake.client.hooks import Hooks
+from rocketlake.client.instance import ClientInstance
+from rocketlake.client.member import Answer
+from rocketlake.client.producer.producer import Producer
+from rocketlake.client.producer.queue_choice import Selector
+from rocketlake.client.user_functions import is_async
+from rocketlake.model import property_names as names
+from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
+
+__all__ = ["TransactionEnd", "TransactionProducer", "TransactionResult"]
+
+log = get_logger(__name__)
+M = TypeVar("M", bound=Message)
+End = TransactionEnd | None
+Decide = Callable[[M], End | Awaitable[End]]
+"""Says what became of the transaction of a message; None means UNKNOWN."""
+
+
+class TransactionResult(msgspec.Struct, frozen=True):
+    """Where the half message was stored, and how its transaction ended; `error` is what the local function raised."""
+
+    sent: SendResult
+    end: TransactionEnd
+    error: Exception | None = None
+
+
+class TransactionProducer(Producer):
+    """A producer that sends messages in transactions too: `TransactionProducer("my_group", check=find_out)`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        check: Decide[StoredMessage],
+        topics: Sequence[str] = (),
+        namesrv: str | None = None,
+        config: ProducerConfig | None = None,
+        client_config: ClientConfig | None = None,
+        instance: ClientInstance | None = None,
+        hooks: Hooks | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`check` says what became of a transaction that a broker asks about, maybe one of another process.
+
+        Functions are `async def` and run on the loop, or plain and run on one of `transaction_threads` threads. Brokers
+        of `topics` may ask as soon as the producer runs, others after its first message to them.
+        """
+        super().__init__(
+            group,
+            namesrv=namesrv,
+            config=config,
+            client_config=client_config,
+            instance=instance,
+            hooks=hooks,
+            clock=clock,
+        )
+        self._check_function = check
+        self._topics = tuple(topics)
+        self._checks = 0
+        self._warnings = RareWarnings(log, clock=self._clock)
+        self._pool = ThreadPoolExecutor(self.config.transaction_threads, thread_name_prefix="rocketlake-transaction")
+        self._checked_by = self._take_question
+
+    async def start(self) -> None:
+        """Get ready to send and to be asked. Raises NoRoute for one of `topics` that no broker serves."""
+        await super().start()
+        try:
+            for topic in self._topics:
+                await self._queues(topic)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Wait for sends and answers on their way, tell the brokers, close the links."""
+        await super().stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        local: Decide[Message],
+        *,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        key: str | int | None = None,
+    ) -> TransactionResult:
+        """Send a half message, run `local`, end the transaction with what it returns; the rest is as `send` has it.
+
+        `local` gets a copy of the message whose `unique_key` names the transaction. When it raises, the end is UNKNOWN
+        and the broker asks later. It does not run when the message is stored less safely than the broker promises: the
+        transaction is rolled back then. Raises what `send` raises; nothing is stored in the usual case of that.
+        """
+        if message.delay_level > 0:
+            raise UsageError("a message of a transaction cannot be delayed", hint="leave delay_level away")
+        half = Message(message.topic, message.body, properties=message.properties, flag=message.flag)
+        half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
+        sent = await self.send(half, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
+        end, error = TransactionEnd.ROLLBACK, None
+        if sent.status is SendStatus.OK:
+            half.unique_key = sent.message_id
+            half.properties[names.TRANSACTION_ID] = sent.transaction_id or sent.message_id
+            end, error = await self._decide(local, half)
+        await self._tell(sent, end, error)
+        return TransactionResult(sent, end, error)
+
+    async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, Exception | None]:
+        """What the user's function says; UNKNOWN with the error if it raises."""
+        try:
+            if is_async(function):
+                answer = await cast("Awaitable[End]", function(message))
+            else:
+                loop = asyncio.get_running_loop()
+                answer = await loop.run_in_executor(self._pool, cast("Callable[[Message], End]", function), message)
+            if answer is not None and not isinstance(answer, TransactionEnd):
+                raise TypeError(f"a transaction ends with TransactionEnd or None, not {type(answer).__name__}")
+        except Exception as error:
+            log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
+            return TransactionEnd.UNKNOWN, error
+        return answer or TransactionEnd.UNKNOWN, None
+
+    async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
+        """Tell the broker; when that does not work it asks."""
+        try:
+            address = await self.instance.master(sent.queue.broker_name, sent.queue.topic)
+            await self.instance.net.invoke_oneway(
+                address, end_of_send(self.group, sent, end, _remark(error)), self.config.send_timeout_ms
+            )
+        except RocketLakeError as problem:
+            log.warning("the end %s of transaction %s was not sent: %s", end.name, sent.message_id, problem)
+
+    def _take_question(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
+        if self._checks >= self.config.pending_checks_max:
+            self._warnings.warn("full", "group %s: too many questions about transactions, some are dropped", self.group)
+            return
+        self._checks += 1
+        self.spawn("check", self._answer(question, message, answer))
+
+    async def _answer(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
+        try:
+            end, error = await self._decide(self._check_function, message)
+            answer(end_of_check(self.group, question, message, end, _remark(error)))
+        finally:
+            self._checks -= 1
+
+
+def _remark(error: Exception | None) -> str | None:
+    return None if error is None else f"{type(error).__name__}: {error}"
