@@ -138,7 +138,7 @@ def test_what_cannot_be_written_fails_with_words_for_people(spark: SparkSession,
         write(rows)
     with pytest.raises(Exception, match=r"column 'id' is not known.*to_json"):
         write(spark.range(1).selectExpr("id", "'x' as body"))
-    with pytest.raises(Exception, match="transactions; they are not built yet"):
+    with pytest.raises(Exception, match="transactions; it is not built yet"):
         write(rows, deliveryGuarantee="exactly_once")
     with pytest.raises(Exception, match="a topic cannot be overwritten"):
         write(rows, mode="overwrite")

@@ -88,7 +88,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
     guarantee = given.text("deliveryGuarantee", "at_least_once")
     if guarantee == "exactly_once":
         raise UsageError(
-            "option 'deliveryGuarantee' is 'exactly_once', which needs transactions; they are not built yet",
+            "option 'deliveryGuarantee' is 'exactly_once', which needs a sink with transactions; it is not built yet",
             hint="'effectively_once': replays are dropped when a repeated task has the same rows again",
         )
     given.choice("deliveryGuarantee", ("at_least_once", "effectively_once"))
