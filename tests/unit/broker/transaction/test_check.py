@@ -1,0 +1,157 @@
+"""Walks through the half topic when something is in the way, on a store in memory; dialogues: tests/scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.groups.producers import ProducerTable
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.push import Push
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.broker.transaction.check import TransactionCheck
+from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.ops import TransactionOps
+from rocketlake.broker.transaction.progress import TransactionProgress
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record, decode_records
+from rocketlake.model.message import StoredMessage
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutStatus
+
+HALF, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
+
+
+class ProducerLink:
+    """A producer that writes down what it is asked."""
+
+    address = "10.0.0.9:5"
+
+    def __init__(self, *, writable: bool = True) -> None:
+        self.writable = writable
+        self.asked: list[Command] = []
+
+    def send(self, command: Command) -> None:
+        self.asked.append(command)
+
+    async def invoke(self, command: Command, timeout_ms: float = 3000) -> Command:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+class World:
+    def __init__(self) -> None:
+        clock = self.clock = ManualClock()
+        self.plan = FaultPlan()
+        files = FaultyFiles(MemoryFiles(), self.plan)
+        config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100)
+        self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=InlineWorker)
+        self.live = LiveConfig(BrokerConfig(broker_name="b"))
+        self.topics = TopicTable(Path("/s/t.json"), files, clock)
+        self.ops = TransactionOps(self.store, self.live, clock, lambda: encode_host("10.0.0.1", 1))
+        self.progress = TransactionProgress(self.store, OffsetTable(Path("/s/o.json"), files, clock))
+        self.producers = ProducerTable(clock)
+        self.link = ProducerLink()
+        self.producers.register("g", self.link, "c")
+        check_back = CheckBack(self.producers, Push(), lambda: "b", clock)
+        self.check = TransactionCheck(self.live, self.store, self.topics, self.ops, self.progress, check_back, clock)
+
+    def put(self, body: bytes = b"m", **properties: str) -> None:
+        known = {"REAL_TOPIC": "T", "REAL_QID": "3", "PGROUP": "g", "UNIQ_KEY": "u", "TRAN_MSG": "true"}
+        text = property_text.encode(known | properties)
+        message = PutMessage(HALF, 0, body, text, flag=7, born_ms=self.clock.now_ms())
+        assert self.store.put(message).status is PutStatus.OK
+
+    def lying(self, topic: str = HALF) -> list[StoredMessage]:
+        return decode_records(b"".join(self.store.get(topic, 0, 0, 32, 1 << 20).slices))
+
+    async def walk(self, later_ms: int = 7000) -> int:
+        """A walk some time later; the half offset it came to."""
+        self.clock.advance(later_ms)
+        await self.check.walk()
+        return self.progress.position()[0]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.store.start()
+    yield world
+    await world.store.stop()
+
+
+async def test_the_question_holds_the_new_copy_with_its_target(world: World) -> None:
+    world.put(b"body")
+    assert await world.walk() == 1
+    _, copy = world.lying()
+    (command,) = world.link.asked
+    header, message = command.header(CheckTransactionHeader), decode_record(command.body_bytes)
+    assert command.code == RequestCode.CHECK_TRANSACTION_STATE
+    assert (header.commit_log_offset, header.tran_state_table_offset) == (copy.physical_offset, 1)
+    assert (header.transaction_id, header.offset_msg_id, header.target_broker) == ("u", copy.offset_message_id, "b")
+    assert (message.topic, message.queue_id, message.body, message.flag) == ("T", 3, b"body", 7)
+    assert (message.physical_offset, message.queue_offset) == (copy.physical_offset, 1)
+    assert message.properties == copy.properties
+    assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
+
+
+async def test_a_producer_that_does_not_read_is_passed_over(world: World) -> None:
+    world.link.writable = False
+    world.put()
+    await world.walk()
+    assert world.link.asked == []
+    other = ProducerLink()
+    world.producers.register("g", other, "c2")
+    await world.walk()
+    assert len(other.asked) == 1
+
+
+async def test_nobody_is_asked_about_a_copy_that_could_not_be_stored(world: World) -> None:
+    world.put(b"1")
+    world.put(b"2")
+    world.plan.add(Fault("pwrite", "commitlog", times=1))
+    assert await world.walk() == 0
+    assert world.link.asked == []
+    assert await world.walk() == 2
+    assert len(world.link.asked) == 2
+
+
+async def test_a_half_message_that_cannot_be_given_up_stays(world: World) -> None:
+    world.put(b"tired", TRANSACTION_CHECK_TIMES="15")
+    world.plan.add(Fault("pwrite", "commitlog", times=1))
+    assert await world.walk() == 0
+    assert await world.walk() == 1
+    assert [message.body for message in world.lying(GIVEN_UP)] == [b"tired"]
+    topic = world.topics.get(GIVEN_UP)
+    assert topic is not None
+    assert (topic.read_queues, topic.write_queues) == (1, 1)
+    assert world.link.asked == []
+
+
+async def test_what_no_store_would_take_again_is_passed(world: World) -> None:
+    world.put(b"x" * 2000)
+    world.put(b"next")
+    world.store.config = replace(world.store.config, body_bytes_max=1000)
+    assert await world.walk() == 2
+    assert [decode_record(command.body_bytes).body for command in world.link.asked] == [b"next"]
+
+
+async def test_a_record_without_a_target_is_passed(world: World) -> None:
+    world.put(REAL_TOPIC="")
+    world.put(REAL_TOPIC="SCHEDULE_TOPIC_XXXX")
+    world.put(b"good")
+    assert await world.walk() == 3
+    assert len(world.link.asked) == 1
