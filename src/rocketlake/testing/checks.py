@@ -11,6 +11,8 @@ Must not know   how faults are made, who sends.
 | a queue's end never goes back, unless its disk lost what was not synced | `check_rewinds` |
 | a group's offset never passes a message that no listener of it has seen | `CommitWatch` |
 | an orderly group sees a queue without leaving anything out | `OrderlyWatch` |
+| what was rolled back is nowhere; what was committed is, once or more often | `check_stored`, `owed` |
+| in the end no transaction is open | `owed` |
 | in the end every message was taken by every group, and offsets stand at the end | `owed` |
 """
 
@@ -18,14 +20,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rocketlake.broker.broker import Broker
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.testing.history import Ack, History, Queue, Rewind
-from rocketlake.testing.workload import GROUPS, LATER, name_of
+from rocketlake.testing.workload import GROUPS, LATER, TRANSACTED, name_of
 
 __all__ = [
     "CommitWatch",
@@ -113,9 +116,14 @@ def check_stored(history: History, stored: Stored) -> None:
             copies[name] += 1
             if history.sent.get(name) != (queue[1], message.body):
                 history.problem(f"{queue} {message.queue_offset} holds {message.body[:40]!r}, which nobody sent there")
+            if not history.decisions.get(name, True):
+                history.problem(f"{queue} {message.queue_offset} holds {name}, which was rolled back")
     for name, count in copies.items():
-        # A delayed message may be delivered twice when its broker dies in between.
-        if count > history.attempts[name] + (history.crashes if history.sent[name][0] == LATER else 0):
+        if name in history.decisions:
+            continue  # a question and an end may cross: committed twice
+        # Each copy of a delayed message may be delivered once more when its broker dies in between.
+        times = 1 + history.crashes if history.sent[name][0] == LATER else 1
+        if count > history.attempts[name] * times:
             history.problem(f"{name} was sent {history.attempts[name]} times and is stored {count} times")
     for ack in history.acks.values():
         if ack.may_be_lost:
@@ -195,7 +203,7 @@ class CommitWatch:
         self._checked[group, queue] = committed
 
 
-def owed(history: History, brokers: Iterable[Broker]) -> list[str]:
+def owed(history: History, brokers: Collection[Broker]) -> list[str]:
     """What has still to happen until everybody has everything."""
     lacking = []
     for broker in brokers:
@@ -204,7 +212,33 @@ def owed(history: History, brokers: Iterable[Broker]) -> list[str]:
                 committed = broker.offsets.query(group, queue[1], queue[2])
                 if committed < end:
                     lacking.append(f"group {group} stands at {committed} of {end} in {queue}")
-    return lacking + _not_taken(history)
+    return lacking + _not_taken(history) + _not_committed(history) + _open(brokers)
+
+
+def _open(brokers: Collection[Broker]) -> list[str]:
+    """Half messages that are not ended, or not known to be."""
+    lacking = []
+    for broker in brokers:
+        end = broker.store.max_offset(HALF_TOPIC, 0)
+        known = broker.offsets.query("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0)
+        if max(known, 0) < end:
+            lacking.append(f"{broker.config.now.broker_name} has looked at {known} of {end} half messages")
+    return lacking
+
+
+def _not_committed(history: History) -> list[str]:
+    lacking = []
+    for ack in history.halves.values():
+        if not history.decisions[ack.name] or ack.may_be_lost:
+            continue
+        for group in (group for group, topics in GROUPS.items() if TRANSACTED in topics):
+            if history.done.get(group, Counter())[ack.name]:
+                continue
+            rewound = any(rewind.queue[:2] == (ack.queue[0], TRANSACTED) for rewind in history.rewinds)
+            if history.is_lossy and (rewound or (group, ack.name) in history.refused):
+                continue
+            lacking.append(f"group {group} has not taken {ack.name}, committed at {ack.queue[0]}")
+    return lacking
 
 
 def _not_taken(history: History) -> list[str]:

@@ -178,7 +178,9 @@ class Faults:
         self._note(f"{node.name}: {fault.call} of {fault.path_part} fails")
         node.faulty.plan.add(fault)
         await self._clock.sleep(seconds)
-        node.faulty.plan.faults.remove(fault)
+        # Not `remove`: a fault that came meanwhile may look the same.
+        faults = node.faulty.plan.faults
+        faults[:] = [other for other in faults if other is not fault]
 
     # -- others --------------------------------------------------------------------------------------------------------
 

@@ -51,6 +51,10 @@ class History:
     """message -> topic, body: every message that was ever given to a producer"""
     attempts: Counter[str] = field(default_factory=Counter)
     acks: dict[str, Ack] = field(default_factory=dict)
+    decisions: dict[str, bool] = field(default_factory=dict)
+    """message of a transaction -> shall it be committed?"""
+    halves: dict[str, Ack] = field(default_factory=dict)
+    """acknowledged half messages, with their place in the half topic"""
     handed: dict[str, set[str]] = field(default_factory=dict)
     """group -> messages its listeners were called with"""
     done: dict[str, Counter[str]] = field(default_factory=dict)
@@ -60,6 +64,8 @@ class History:
     crashes: int = 0
     is_lossy: bool = False
     """A disk lost what was not synced, and the settings allow to acknowledge such messages."""
+    losses: list[tuple[str, int]] = field(default_factory=list)
+    """(broker, physical offset) from which on its log may have been lost, in order"""
     rewinds: list[Rewind] = field(default_factory=list)
     on_handed: list[Callable[[str, Queue, int], None]] = field(default_factory=list)
     on_done: list[Callable[[str, Queue, int], None]] = field(default_factory=list)
@@ -79,6 +85,20 @@ class History:
         self.acks[ack.name] = ack
         self.note(f"acked {ack.name} {_text(ack.queue)} {ack.queue_offset} at {ack.physical_offset}")
 
+    def half_stored(self, ack: Ack, losses_before: int) -> None:
+        """A producer got OK for a half message; `losses_before`: how many there had been when it sent it."""
+        # The local transaction ran in between, and the broker may be gone by now.
+        ack.may_be_lost = any(
+            broker == ack.queue[0] and ack.physical_offset >= offset for broker, offset in self.losses[losses_before:]
+        )
+        self.halves[ack.name] = ack
+        self.note(f"half {ack.name} {_text(ack.queue)} {ack.queue_offset} at {ack.physical_offset}")
+
+    @property
+    def all_acks(self) -> list[Ack]:
+        """Everything a broker answered for."""
+        return [*self.acks.values(), *self.halves.values()]
+
     def hand(self, group: str, member: str, queue: Queue, offset: int, name: str) -> None:
         """A listener is called with a message."""
         self.note(f"handed {name} {_text(queue)} {offset} to {group}/{member}")
@@ -94,7 +114,8 @@ class History:
 
     def lose_from(self, broker: str, physical_offset: int) -> None:
         """The broker's log may be lost from here on."""
-        for ack in self.acks.values():
+        self.losses.append((broker, physical_offset))
+        for ack in self.all_acks:
             if ack.queue[0] == broker and ack.physical_offset >= physical_offset:
                 ack.may_be_lost = True
 

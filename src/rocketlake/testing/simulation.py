@@ -212,6 +212,9 @@ class BrokerNode:
                 namesrv_addresses=tuple(node.address for node in cluster.name_servers),
                 register_interval_ms=10_000,
                 default_topic_queues=4,
+                transaction_timeout_ms=3000,
+                transaction_check_interval_ms=4000,
+                transaction_checks_max=1_000_000,  # producers may be out of reach for long
             )
             broker = Broker(
                 config,
@@ -270,7 +273,7 @@ class BrokerNode:
             self._may_lose = self._may_lose or plan.store.write_pool_enabled
             history.is_lossy = history.is_lossy or plan.store.write_pool_enabled
         else:
-            for ack in history.acks.values():
+            for ack in history.all_acks:
                 if ack.queue[0] == self.name and ack.physical_offset >= offset:
                     history.problem(f"{ack} was acknowledged before it was safe: {offset}")
 

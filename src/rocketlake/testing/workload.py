@@ -1,9 +1,11 @@
 """Producers and consumers with known answers: every message has a name, and who got it is written down.
 
-Owns        what is sent (plain, batches, delayed, keyed), how often a listener refuses, what goes into the history.
+Owns        what is sent (plain, batches, delayed, keyed, in transactions), how often a listener refuses, what goes into
+            the history.
 Must not know   faults, which broker is up.
 
-A producer sends a message again until it is acknowledged, so that in the end every name is owed to every group.
+A producer sends a message again until it is acknowledged, so that in the end every name is owed to every group. What it
+sends in a transaction is owed or forbidden, by a decision made before; often it keeps that to itself until it is asked.
 """
 
 from __future__ import annotations
@@ -20,17 +22,21 @@ from rocketlake.client.consumer.listener import ConsumeResult
 from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.client.hooks import Hooks, SendEvent
 from rocketlake.client.instance import ClientInstance
-from rocketlake.client.producer.producer import Producer
+from rocketlake.client.producer.transaction import TransactionEnd, TransactionProducer
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.testing.history import Ack, History
 
-__all__ = ["GROUPS", "KEYED", "LATER", "PLAIN", "Load", "Receiver", "Sender"]
+__all__ = ["GROUPS", "KEYED", "LATER", "PLAIN", "TRANSACTED", "Load", "Receiver", "Sender"]
 
-PLAIN, LATER, KEYED = "plain", "later", "keyed"
-GROUPS = {"concurrent": (PLAIN, LATER), "orderly": (KEYED,)}
+PLAIN, LATER, KEYED, TRANSACTED = "plain", "later", "keyed", "transacted"
+GROUPS = {"concurrent": (PLAIN, LATER, TRANSACTED), "orderly": (KEYED,)}
 """Consumer group -> its topics."""
+_COMMIT_CHANCE = 0.7
+_SILENT_CHANCE = 0.3
+"""How often a producer does not know the end of a transaction until it is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,12 @@ class Sender:
         self._sending: list[Message] = []
         self._client = _ClientHost(name, host, namesrv, net, self._clock, config)
         hooks = Hooks(before_send=[self._count_attempt])
-        self._producer = Producer(
-            f"senders-{name}", instance=self._client.instance, hooks=hooks, config=ProducerConfig(send_timeout_ms=2000)
+        self._producer = TransactionProducer(
+            f"senders-{name}",
+            check=self._decision,
+            instance=self._client.instance,
+            hooks=hooks,
+            config=ProducerConfig(send_timeout_ms=2000),
         )
 
     async def run(self) -> None:
@@ -91,7 +101,7 @@ class Sender:
         """What goes out in one call: one message, or a batch."""
         number = 0
         while number < self._load.messages:
-            kind = self._random.choices(("plain", "batch", "later", "keyed"), (4, 1, 1, 5))[0]
+            kind = self._random.choices(("plain", "batch", "later", "keyed", "transacted"), (4, 1, 1, 5, 2))[0]
             count = self._random.randint(2, 4) if kind == "batch" else 1
             yield [self._message(kind, number + step) for step in range(count)]
             number += count
@@ -100,8 +110,10 @@ class Sender:
         name = f"{self.name}/{number}"
         size = self._random.choice((0, 0, 50, 400, 1500))
         body = f"{name} ".encode().ljust(size, b".")
-        topic = {"later": LATER, "keyed": KEYED}.get(kind, PLAIN)
+        topic = {"later": LATER, "keyed": KEYED, "transacted": TRANSACTED}.get(kind, PLAIN)
         self._history.sent[name] = topic, body
+        if kind == "transacted":
+            self._history.decisions[name] = self._random.random() < _COMMIT_CHANCE
         key = f"{self.name}-{self._random.randrange(3)}" if kind == "keyed" else None
         delay = self._random.randint(1, 3) if kind == "later" else 0
         return Message(topic, body, keys=name, sharding_key=key, delay_level=delay)
@@ -109,8 +121,12 @@ class Sender:
     async def _send(self, messages: list[Message]) -> None:
         self._sending = messages
         while True:
+            losses = len(self._history.losses)
             try:
                 results = await self._call(messages)
+                if messages[0].topic == TRANSACTED:
+                    self._half_acked(messages[0], results[0], losses)
+                    return
             except RocketLakeError as error:
                 self._history.note(f"send of {name_of(messages[0])} failed: {type(error).__name__}: {error}")
             else:
@@ -124,7 +140,24 @@ class Sender:
     async def _call(self, messages: list[Message]) -> list[SendResult]:
         if len(messages) > 1:
             return await self._producer.send_batch(messages)
+        if messages[0].topic == TRANSACTED:
+            return [(await self._producer.send_in_transaction(messages[0], self._local)).sent]
         return [await self._producer.send(messages[0], key=messages[0].sharding_key)]
+
+    async def _local(self, message: Message) -> TransactionEnd:
+        await self._clock.sleep(self._random.choice((0.0, 0.01, 1.0)))
+        if self._random.random() < _SILENT_CHANCE:
+            return TransactionEnd.UNKNOWN
+        return await self._decision(message)
+
+    async def _decision(self, message: Message) -> TransactionEnd:
+        return TransactionEnd.COMMIT if self._history.decisions[name_of(message)] else TransactionEnd.ROLLBACK
+
+    def _half_acked(self, message: Message, result: SendResult, losses_before: int) -> None:
+        if result.status is SendStatus.OK:
+            place = parse_offset_message_id(result.offset_message_id)[2]
+            queue = result.queue.broker_name, HALF_TOPIC, 0
+            self._history.half_stored(Ack(name_of(message), queue, result.queue_offset, place), losses_before)
 
     def _count_attempt(self, _event: SendEvent) -> None:
         # The event of a batch names its first message only.
