@@ -162,8 +162,9 @@ class ClientInstance(Service):
             return
         template, new_queues = self._published[topic]
         route = await self.name_servers.route(template)
-        if route is not None:
-            self.routes.put_template(topic, route, new_queues)
+        if route is not None and self.routes.put_template(topic, route, new_queues):
+            # A broker can ask about a transaction only once it knows us.
+            self.heartbeat_soon()
 
     async def queues_to_read(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Queues to read, sorted; None when no name server knows the topic."""

@@ -77,14 +77,19 @@ class RouteCache:
             self._subscribe[topic] = subscribe_view(topic, route)
         return changed
 
-    def put_template(self, topic: str, route: Route, queues_max: int) -> None:
-        """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker."""
+    def put_template(self, topic: str, route: Route, queues_max: int) -> bool:
+        """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker.
+
+        True when a broker of it was not known, or not at this address.
+        """
+        is_new = any(self._brokers.get(broker.name) != dict(broker.addresses) for broker in route.brokers)
         for broker in route.brokers:
             self._brokers[broker.name] = dict(broker.addresses)
         self._templates[topic] = route
         # Java takes the smaller of its own number and the template's read queues.
         queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
         self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
+        return is_new
 
     def to_publish(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Queues to send to; None while the route is unknown."""
