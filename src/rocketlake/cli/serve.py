@@ -106,8 +106,9 @@ async def _serve(server: _Server, ready: Callable[[], None]) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    gc.set_threshold(_COLLECT_AFTER)
     await server.start()
-    _spare_the_collector()
+    gc.freeze()  # what is there now stays for good: the collector need not walk it again, all requests waiting
     try:
         ready()
         await stopped.wait()
@@ -117,12 +118,3 @@ async def _serve(server: _Server, ready: Callable[[], None]) -> None:
             loop.remove_signal_handler(number)
         await server.stop()
     typer.echo("stopped")
-
-
-def _spare_the_collector() -> None:
-    """What is there after the start stays for good: the cycle collector need not walk it, all requests waiting, again.
-
-    Requests leave no cycles behind, so it may also come more seldom.
-    """
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)

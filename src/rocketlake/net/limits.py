@@ -30,7 +30,7 @@ class NetLimits:
     """How long those who have much to do may keep the loop, all together, before it looks at its sockets again.
 
     Long enough for the consumers of what one look at the sockets brings: else sends would always be ahead of them."""
-    brief_turn_seconds: float = 0.00025
+    brief_turn_seconds: float = 0.0001
     """The same while old records are read from disk: a consumer that is far behind has work without end."""
     write_high_bytes: int = 256 * 1024
     """Above this many unwritten bytes nothing more is read from or served to the peer."""
