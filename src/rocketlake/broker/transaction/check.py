@@ -16,6 +16,8 @@ that; one that cannot be put into TRANS_CHECK_MAX_TIME_TOPIC stays.
 
 from __future__ import annotations
 
+from collections import deque
+
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
@@ -65,6 +67,8 @@ class TransactionCheck(Service):
         self._check_back = check_back
         self._clock = clock
         self._warnings = RareWarnings(_log, clock=clock)
+        self._questions: deque[tuple[StoredMessage, int, PutResult]] = deque()
+        """Half message, how often it was asked about, its new copy: not asked yet."""
 
     async def start(self) -> None:
         """Begin to walk, for the first time after one interval."""
@@ -76,6 +80,7 @@ class TransactionCheck(Service):
             due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
             while not self._progress.settle() and self._clock.monotonic() + _SETTLE_SECONDS < due:
                 await self._clock.sleep(_SETTLE_SECONDS)
+                self._ask_readable()
             await self._clock.sleep(due - self._clock.monotonic())
             try:
                 await self.walk()
@@ -84,6 +89,7 @@ class TransactionCheck(Service):
 
     async def walk(self) -> None:
         """One walk, at most a minute long."""
+        self._ask_readable()
         began_ms = self._clock.now_ms()
         until = self._clock.monotonic() + _WALK_SECONDS_MAX
         half_offset, op_offset = self._progress.position()
@@ -138,8 +144,14 @@ class TransactionCheck(Service):
         if result is None:
             return False
         if result.status is PutStatus.OK:
-            self._check_back.ask(half, checked, result)
+            self._questions.append((half, checked, result))
+            self._ask_readable()
         return True
+
+    def _ask_readable(self) -> None:
+        """Ask about copies that can be read, for the answer must find them: with the write pool that takes a while."""
+        while self._questions and self._store.read_record(self._questions[0][2].physical_offset) is not None:
+            self._check_back.ask(*self._questions.popleft())
 
     def _give_up(self, half: StoredMessage) -> bool:
         if TRANSACTION_CHECK_MAX_TOPIC not in self._topics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,11 +54,11 @@ class ProducerLink:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, **store: Any) -> None:
         clock = self.clock = ManualClock()
         self.plan = FaultPlan()
         files = FaultyFiles(MemoryFiles(), self.plan)
-        config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100)
+        config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, **store)
         self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=InlineWorker)
         self.live = LiveConfig(BrokerConfig(broker_name="b"))
         self.topics = TopicTable(Path("/s/t.json"), files, clock)
@@ -90,6 +91,27 @@ async def world() -> AsyncIterator[World]:
     world = World()
     await world.store.start()
     yield world
+    await world.store.stop()
+
+
+async def test_with_the_write_pool_nobody_is_asked_before_the_copy_can_be_read() -> None:
+    """The answer would not find it, each time again."""
+    world = World(write_pool_enabled=True, write_pool_buffers=3)
+    readable = []
+
+    class Reader(ProducerLink):
+        def send(self, command: Command) -> None:
+            place = command.header(CheckTransactionHeader).commit_log_offset
+            readable.append(world.store.read_record(place) is not None)
+
+    world.producers.register("g", Reader(), "d")
+    world.producers.unregister("g", world.link)
+    await world.store.start()
+    await world.check.start()
+    world.put()
+    await world.clock.run_for(70_000)
+    assert readable == [True, True]
+    await world.check.stop()
     await world.store.stop()
 
 
