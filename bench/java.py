@@ -15,8 +15,6 @@ from interop.apache import compiled_drivers
 PEER = "bench"
 HEAP = "512m"
 REPORT = re.compile(r"Send TPS: (\d+) Max RT: (\d+) Average RT:\s*([\d.]+) Send Failed: (\d+) Response Failed: (\d+)")
-
-
 CHECKED = re.compile(r"transaction checkCount: (\d+)")
 
 

@@ -13,72 +13,44 @@ import argparse
 import asyncio
 import cProfile
 import pstats
-import tempfile
 import time
-from pathlib import Path
 
 from bench.generator import Template
-from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import BrokerConfig
-from rocketlake.net.server_link import ServerLink
-from rocketlake.store.config import StoreConfig
+from bench.micro.in_process import TOPIC, in_process
 
 CHUNKS = (1, 4, 16, 64)
 MESSAGES = 40_000
 
 
-class Nowhere(asyncio.Transport):
-    """A transport whose peer takes everything."""
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 40_000) if name == "peername" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def writelines(self, list_of_data: object) -> None:
-        pass
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
-
 async def measure(count: int, *, by_runs: bool, profile: bool = False) -> float:
     """Microseconds of CPU for a chunk of `count` messages."""
-    with tempfile.TemporaryDirectory(prefix="rocketlake-chunk-") as folder:
-        config = BrokerConfig(listen_port=0, fast_listen_port=0, store_root=Path(folder) / "store")
-        broker = Broker(config, StoreConfig())
-        await broker.start()
+    async with in_process() as served:
         if not by_runs:
-            broker._dispatcher.after.append(lambda _request, _reply: None)  # see Dispatcher.run
-        server = broker._servers[0]
-        link = ServerLink(
-            server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings, server._turns
-        )
-        link.connection_made(Nowhere())
-        template = Template("BenchmarkTest", range(100, 1000), 1024)
+            served.serve_one_by_one()
+        link = served.link()
+        template = Template(TOPIC, range(100, 1000), 1024)
         chunks = [bytes(template.frames(first, count)) for first in range(0, MESSAGES, count)]
         for chunk in chunks[: len(chunks) // 4]:
             link.data_received(chunk)
+        while link.unfinished:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        before = served.broker.stats.put_times
         profiler = cProfile.Profile()
         began = time.process_time()
         if profile:
             profiler.enable()
         for number, chunk in enumerate(chunks):
             link.data_received(chunk)
-            if number % 64 == 0:
+            while number % 64 == 0 or link.unfinished:  # one by one they take turns
                 await asyncio.sleep(0)
+                number = 1
         profiler.disable()
         taken = time.process_time() - began
-        link.connection_lost(None)
-        server.lost(link)
-        await broker.stop()
-        if profile:
-            pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
-        return taken / len(chunks) * 1e6
+        if (stored := served.broker.stats.put_times - before) != len(chunks) * count:
+            raise RuntimeError(f"{stored} messages were stored, not {len(chunks) * count}")
+    if profile:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
+    return taken / len(chunks) * 1e6
 
 
 def main() -> None:

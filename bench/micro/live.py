@@ -13,56 +13,24 @@ import argparse
 import asyncio
 import cProfile
 import pstats
-import tempfile
 import time
-from pathlib import Path
 
 from bench.generator import Template
-from bench.micro.chunk import Nowhere
-from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import BrokerConfig
-from rocketlake.model.subscription import parse_subscription
-from rocketlake.net.server_link import ServerLink
-from rocketlake.protocol.command import Codec, Command
-from rocketlake.protocol.frame import encode_command
-from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUSPEND, PullHeader
-from rocketlake.protocol.request_code import RequestCode
-from rocketlake.store.config import StoreConfig
+from bench.micro.in_process import TOPIC, in_process, pull
 
 QUEUES = range(100, 356)
 MESSAGES = 32_000
 MESSAGES_A_ROUND = (1, 4, 16)
 
 
-def pull(queue_id: int, offset: int) -> bytes:
-    header = PullHeader(
-        consumer_group="readers", topic="BenchmarkTest", queue_id=queue_id, queue_offset=offset, max_msg_nums=32,
-        sys_flag=PULL_SUSPEND | (PULL_COMMIT_OFFSET if offset else 0), commit_offset=offset,
-        suspend_timeout_millis=15_000, sub_version=1, expression_type="TAG",
-    )  # fmt: skip
-    return b"".join(map(bytes, encode_command(Command.request(RequestCode.PULL_MESSAGE, header), Codec.JSON)))
-
-
 async def measure(count: int, *, by_runs: bool, profile: bool = False) -> float:
     """Microseconds of CPU for a message, `count` of them a round."""
-    with tempfile.TemporaryDirectory(prefix="rocketlake-live-") as folder:
-        config = BrokerConfig(listen_port=0, fast_listen_port=0, store_root=Path(folder) / "store", fast_failure=False)
-        broker = Broker(config, StoreConfig())
-        await broker.start()
+    async with in_process(fast_failure=False) as served:
         if not by_runs:
-            broker._dispatcher.after.append(lambda _request, _reply: None)  # see Dispatcher.run
-        server = broker._servers[0]
-        sender, reader = (
-            ServerLink(
-                server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings, server._turns
-            )
-            for _ in range(2)
-        )
-        for link in (sender, reader):
-            link.connection_made(Nowhere())
-        everything = [parse_subscription("BenchmarkTest", "*", version=1)]
-        broker.consumers.register("readers", reader, "reader", "CONSUME_PASSIVELY", "CLUSTERING", "", everything)
-        template = Template("BenchmarkTest", QUEUES, 1024)
+            served.serve_one_by_one()
+        sender, reader = served.link(), served.link()
+        served.subscribe(reader)
+        template = Template(TOPIC, QUEUES, 1024)
         rounds = range(0, MESSAGES, count)
         sends = [bytes(template.frames(first, count)) for first in rounds]
         size = len(QUEUES)
@@ -88,15 +56,11 @@ async def measure(count: int, *, by_runs: bool, profile: bool = False) -> float:
                 await asyncio.sleep(0)
         profiler.disable()
         taken = time.process_time() - began
-        if (got := broker.stats.got_messages) != MESSAGES:
+        if (got := served.broker.stats.got_messages) != MESSAGES:
             raise RuntimeError(f"{got} messages were pulled, not {MESSAGES}")
-        for link in (sender, reader):
-            link.connection_lost(None)
-            server.lost(link)
-        await broker.stop()
-        if profile:
-            pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
-        return taken / (len(sends) - warm) / count * 1e6
+    if profile:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+    return taken / (len(sends) - warm) / count * 1e6
 
 
 def main() -> None:

@@ -13,22 +13,11 @@ import argparse
 import asyncio
 import cProfile
 import pstats
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.generator import Template
-from bench.micro.chunk import Nowhere
-from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import BrokerConfig
-from rocketlake.model.subscription import parse_subscription
-from rocketlake.net.server_link import ServerLink
-from rocketlake.protocol.command import Codec, Command
-from rocketlake.protocol.frame import encode_command
-from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUSPEND, PullHeader
-from rocketlake.protocol.request_code import RequestCode
-from rocketlake.store.config import StoreConfig
+from bench.micro.in_process import TOPIC, in_process, pull
 
 QUEUES = range(100, 200)
 MESSAGES = 64_000
@@ -39,54 +28,29 @@ PULLS_A_CHUNK = (1, 4)
 
 def pulls() -> list[bytes]:
     """Frames that read all messages, round the queues."""
-    frames = []
-    for offset in range(0, MESSAGES // len(QUEUES), AT_ONCE):
-        for queue_id in QUEUES:
-            header = PullHeader(
-                consumer_group="readers",
-                topic="BenchmarkTest",
-                queue_id=queue_id,
-                queue_offset=offset,
-                max_msg_nums=AT_ONCE,
-                sys_flag=PULL_SUSPEND | (PULL_COMMIT_OFFSET if offset else 0),
-                commit_offset=offset,
-                suspend_timeout_millis=15_000,
-                sub_version=1,
-                expression_type="TAG",
-            )
-            command = Command.request(RequestCode.PULL_MESSAGE, header)
-            frames.append(b"".join(map(bytes, encode_command(command, Codec.JSON))))
-    return frames
+    return [pull(queue_id, offset) for offset in range(0, MESSAGES // len(QUEUES), AT_ONCE) for queue_id in QUEUES]
 
 
 async def measure(queues: Sequence[int], count: int, *, by_runs: bool, profile: bool = False) -> float:
     """Microseconds of CPU for a pull, `count` of them a chunk."""
-    with tempfile.TemporaryDirectory(prefix="rocketlake-pulls-") as folder:
-        config = BrokerConfig(listen_port=0, fast_listen_port=0, store_root=Path(folder) / "store", fast_failure=False)
-        broker = Broker(config, StoreConfig())
-        await broker.start()
-        server = broker._servers[0]
-        link = ServerLink(
-            server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings, server._turns
-        )
-        link.connection_made(Nowhere())
-        template = Template("BenchmarkTest", queues, 1024)
+    async with in_process(fast_failure=False) as served:
+        link, stats = served.link(), served.broker.stats
+        template = Template(TOPIC, queues, 1024)
         for first in range(0, MESSAGES, 64):
             link.data_received(bytes(template.frames(first, 64)))
             while link.unfinished:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         if not by_runs:
-            broker._dispatcher.after.append(lambda _request, _reply: None)  # see Dispatcher.run
-        everything = [parse_subscription("BenchmarkTest", "*", version=1)]
-        broker.consumers.register("readers", link, "reader", "CONSUME_PASSIVELY", "CLUSTERING", "", everything)
+            served.serve_one_by_one()
+        served.subscribe(link)
         frames = pulls()
-        if (stored := broker.stats.put_times) != MESSAGES:
+        if (stored := stats.put_times) != MESSAGES:
             raise RuntimeError(f"{stored} messages were stored, not {MESSAGES}")
         chunks = [b"".join(frames[first : first + count]) for first in range(0, len(frames), count)]
         for chunk in chunks:  # once to warm up
             link.data_received(chunk)
             await asyncio.sleep(0)
-        before = broker.stats.got_messages
+        before = stats.got_messages
         profiler = cProfile.Profile()
         began = time.process_time()
         if profile:
@@ -98,14 +62,11 @@ async def measure(queues: Sequence[int], count: int, *, by_runs: bool, profile: 
                 number = 1
         profiler.disable()
         taken = time.process_time() - began
-        if broker.stats.got_messages - before != MESSAGES:
-            raise RuntimeError(f"{broker.stats.got_messages - before} messages were pulled, not {MESSAGES}")
-        link.connection_lost(None)
-        server.lost(link)
-        await broker.stop()
-        if profile:
-            pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
-        return taken / len(frames) * 1e6
+        if stats.got_messages - before != MESSAGES:
+            raise RuntimeError(f"{stats.got_messages - before} messages were pulled, not {MESSAGES}")
+    if profile:
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
+    return taken / len(frames) * 1e6
 
 
 def main() -> None:
