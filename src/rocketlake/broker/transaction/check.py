@@ -78,6 +78,7 @@ class TransactionCheck(Service):
     async def _run(self) -> None:
         while True:
             due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
+            self._ask_readable()
             while not self._progress.settle() and self._clock.monotonic() + _SETTLE_SECONDS < due:
                 await self._clock.sleep(_SETTLE_SECONDS)
                 self._ask_readable()
