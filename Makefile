@@ -59,7 +59,7 @@ spark-contract: install ## the facts we rely on and the source's tests on anothe
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' > $$(.cache/spark-$(SPARK)/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/rocketlake.pth
 	PYTHONPATH=src .cache/spark-$(SPARK)/bin/python -m pytest tests/spark/test_facts.py tests/spark/test_source.py -q -p no:cacheprovider
 
-bench: install   ## speed beside Apache RocketMQ on this machine, 45 min; JSON to bench/results (BENCH="--quick --only producer-64")
+bench: install   ## speed beside Apache RocketMQ on this machine, an hour; JSON to bench/results (BENCH="--quick --only producer-64")
 	$(BIN)/python -m bench $(BENCH)
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")

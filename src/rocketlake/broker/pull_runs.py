@@ -95,7 +95,10 @@ class PullRuns:
         if at_end:
             # Of the chunk only these bytes are kept: it may hold hundreds of others.
             frame = ready[position : pull.end]
-            return self._pull.hold_plain(pull, link, admission, partial(self._resume, link, pull, admission, frame))
+            if not self._pull.hold_plain(pull, link, admission, partial(self._resume, link, pull, admission, frame)):
+                return False
+            link.held += 1
+            return True
         answer = self._find(queue, pull, admission)
         if answer is None:
             return False
@@ -115,7 +118,8 @@ class PullRuns:
             finally:
                 self._fetch.end()
         if answer is not None:
-            link.answer_held(answer)
+            link.held -= 1
+            link.write_answers(answer)
             return
         request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
         request.counted = True

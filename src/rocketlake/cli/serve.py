@@ -27,7 +27,7 @@ ConfigFile = Annotated[
 
 
 _COLLECT_AFTER = 20_000
-"""Objects made and not freed yet; Python's own number is 700."""
+"""Objects made and not freed yet; Python's own number is 700. Requests leave no cycles behind."""
 
 
 class _Server(Protocol):

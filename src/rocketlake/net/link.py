@@ -301,11 +301,6 @@ class Link(asyncio.Protocol):
             if self._in_chunk and self._out_bytes >= self._limits.write_high_bytes:
                 self._flush()
 
-    def answer_held(self, answer: list[Buffer]) -> None:
-        """Writes the answer to a request that was held as part of a run: a whole frame."""
-        self.held -= 1
-        self.write_answers(answer)
-
     @property
     def room_to_hold(self) -> int:
         """How many more requests of this link may be held."""

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.crc32 import crc32
 from rocketlake.client.consumer.push import PushConsumer
-from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import encode_record
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.request import HELD, Reply
@@ -28,6 +25,7 @@ from rocketlake.protocol.headers.offset import OffsetReplyHeader
 from rocketlake.protocol.headers.pull import PullHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from tests.unit.client.records import stored_record
 
 QUEUES = [MessageQueue("T", "a", number) for number in range(2)]
 
@@ -125,33 +123,11 @@ async def test_a_reset_moves_offsets_saves_them_and_pulls_from_there(stage: Stag
     assert (0, 3) not in stage.pulled
 
 
-def record(body: bytes) -> bytes:
-    return bytes(
-        encode_record(
-            b"T",
-            body,
-            b"",
-            queue_id=0,
-            flag=0,
-            queue_offset=1,
-            physical_offset=2,
-            sys_flag=0,
-            born_ms=3,
-            born_host=encode_host("127.0.0.1", 1),
-            store_ms=4,
-            store_host=encode_host("127.0.0.1", 2),
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-            body_crc=crc32(body),
-        )
-    )
-
-
 @pytest.mark.parametrize(("fails", "outcome"), [(False, "CR_SUCCESS"), (True, "CR_THROW_EXCEPTION")])
 async def test_a_message_is_consumed_now_and_the_outcome_reported(stage: Stage, fails: bool, outcome: str) -> None:
     stage.fails = fails
     header = ConsumeDirectlyHeader(consumer_group="g", broker_name="a")
-    answer = await stage.broker.ask_client(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, record(b"now"))
+    answer = await stage.broker.ask_client(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, stored_record(b"now"))
     result = ConsumeDirectlyResult.decode(answer.body_bytes)
     assert result.consume_result == outcome
     assert stage.seen == ([] if fails else [b"now"])

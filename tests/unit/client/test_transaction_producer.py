@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.crc32 import crc32
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.client.calls.send import SendStatus
 from rocketlake.client.config import ProducerConfig
 from rocketlake.client.producer.transaction import TransactionEnd, TransactionProducer
 from rocketlake.codec import property_text
-from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import encode_record
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.net.request import Reply, Request
@@ -23,6 +20,7 @@ from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from tests.unit.client.records import stored_record
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionEnd.COMMIT, TransactionEnd.ROLLBACK, TransactionEnd.UNKNOWN
 
@@ -67,27 +65,12 @@ class Stage:
 
     async def ask(self, group: str = "g") -> None:
         """The broker asks about a half message."""
-        record = encode_record(
-            b"T",
-            b"body",
-            property_text.encode({"PGROUP": group, "UNIQ_KEY": "u1", "TRAN_MSG": "true"}),
-            queue_id=3,
-            flag=0,
-            queue_offset=21,
-            physical_offset=99,
-            sys_flag=0,
-            born_ms=3,
-            born_host=encode_host("127.0.0.1", 1),
-            store_ms=4,
-            store_host=encode_host("127.0.0.1", 2),
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-            body_crc=crc32(b"body"),
-        )
+        properties = property_text.encode({"PGROUP": group, "UNIQ_KEY": "u1", "TRAN_MSG": "true"})
+        record = stored_record(b"body", properties, queue_id=3, queue_offset=21, physical_offset=99)
         question = CheckTransactionHeader(
             tran_state_table_offset=21, commit_log_offset=99, transaction_id="u1", msg_id="u1"
         )
-        await self.broker.ask_client(RequestCode.CHECK_TRANSACTION_STATE, question, bytes(record))
+        await self.broker.ask_client(RequestCode.CHECK_TRANSACTION_STATE, question, record)
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
+from rocketlake.broker.stored_message import copy_message
 from rocketlake.codec import property_text
-from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.delay_levels import DelayLevels
@@ -162,18 +162,9 @@ class DelaySchedule(Service):
 
 
 def _copy(parked: StoredMessage, topic: str, queue_id: int) -> PutMessage:
-    return PutMessage(
-        topic,
-        queue_id,
-        parked.body,
-        property_text.encode(parked.properties),
-        flag=parked.flag,
-        sys_flag=parked.sys_flag,
-        born_ms=parked.born_ms,
-        born_host=encode_host(*parked.born_host),
-        store_host=encode_host(*parked.store_host),
-        reconsume_times=parked.reconsume_times,
-    )
+    message = copy_message(parked, topic, queue_id)
+    message.properties = property_text.encode(parked.properties)
+    return message
 
 
 def _nobody_waits(_status: PutStatus) -> None:

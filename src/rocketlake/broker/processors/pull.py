@@ -202,7 +202,6 @@ class Pull:
         if self._hold.is_full:
             return False
         self._note_offsets(pull, pull.queue_offset, first_pass=True)
-        link.held += 1
         self._hold_pull(pull, link, admission.match, resume)
         return True
 

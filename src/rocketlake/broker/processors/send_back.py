@@ -17,10 +17,9 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import decode_record
-from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import StoredMessage
@@ -94,12 +93,9 @@ class SendBack:
         return group
 
     def _look_up(self, offset: int) -> StoredMessage:
-        record = self._store.read_record(offset)
-        if record is not None:
-            try:
-                return decode_record(record, check_crc=False, decompress=False)
-            except RecordError:
-                pass
+        message = read_message(self._store, offset)
+        if message is not None:
+            return message
         raise RemoteError(f"look message by offset failed, {offset}", code=ResponseCode.SYSTEM_ERROR)
 
     def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
@@ -109,17 +105,9 @@ class SendBack:
         properties[names.WAIT] = "false"
         if not properties.get(names.ORIGIN_MESSAGE_ID):
             properties[names.ORIGIN_MESSAGE_ID] = original.offset_message_id
-        message = PutMessage(
-            topic,
-            queue_id,
-            original.body,
-            flag=original.flag,
-            sys_flag=original.sys_flag,
-            born_ms=original.born_ms,
-            born_host=encode_host(*original.born_host),
-            store_host=encode_host(*self._store_address()),
-            reconsume_times=original.reconsume_times + 1,
-        )
+        message = copy_message(original, topic, queue_id)
+        message.store_host = encode_host(*self._store_address())
+        message.reconsume_times += 1
         return message, properties
 
     def _put(

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.delay.parking import delay_level, real_target
+from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.codec import property_text
-from rocketlake.codec.host import encode_host
-from rocketlake.codec.record import decode_record
-from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message import StoredMessage
@@ -81,12 +79,8 @@ def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = Fal
 
     `given_up`: one that was asked about too often will do, too. The place may come from outside.
     """
-    record = store.read_record(physical_offset)
-    if record is None:
-        return None
-    try:
-        half = decode_record(record, check_crc=False, decompress=False)
-    except RecordError:
+    half = read_message(store, physical_offset)
+    if half is None:
         return None
     if half.topic != HALF_TOPIC and not (given_up and half.topic == TRANSACTION_CHECK_MAX_TOPIC):
         return None
@@ -97,7 +91,7 @@ def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = Fal
 def committed_copy(half: StoredMessage) -> tuple[PutMessage, dict[str, str]]:
     """The message that consumers get, and its properties."""
     topic, queue_id = real_target(half.properties) or ("", 0)
-    message = _copy(half, topic, queue_id)
+    message = copy_message(half, topic, queue_id)
     message.sys_flag = half.sys_flag & ~sys_flag.TRANSACTION_MASK | sys_flag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = half.physical_offset
     return message, dict(half.properties)
@@ -115,14 +109,14 @@ def put_back_copy(half: StoredMessage, *, checked: int | None, prepared: int | N
         properties.pop(names.TRANSACTION_PREPARED_QUEUE_OFFSET, None)
     else:
         properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(prepared)
-    message = _copy(half, HALF_TOPIC, HALF_QUEUE)
+    message = copy_message(half, HALF_TOPIC, HALF_QUEUE)
     message.properties = property_text.encode(properties)
     return message
 
 
 def given_up_copy(half: StoredMessage) -> PutMessage:
     """The half message for the topic of those that nobody could decide."""
-    message = _copy(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
+    message = copy_message(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
     message.properties = property_text.encode(half.properties)
     return message
 
@@ -153,17 +147,3 @@ def _number(text: str | None, default: int) -> int:
         return default if text is None else int(text)
     except ValueError:
         return default
-
-
-def _copy(half: StoredMessage, topic: str, queue_id: int) -> PutMessage:
-    return PutMessage(
-        topic,
-        queue_id,
-        half.body,
-        flag=half.flag,
-        sys_flag=half.sys_flag,
-        born_ms=half.born_ms,
-        born_host=encode_host(*half.born_host),
-        store_host=encode_host(*half.store_host),
-        reconsume_times=half.reconsume_times,
-    )

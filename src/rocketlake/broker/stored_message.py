@@ -1,0 +1,42 @@
+"""A message that is in the log already, read to be stored once more: later, elsewhere, or committed.
+
+Owns        reading it by its place, the copy with another target.
+Must not know   why there is a copy, which properties change.
+"""
+
+from __future__ import annotations
+
+from rocketlake.codec.host import encode_host
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model.message import StoredMessage
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage
+
+__all__ = ["copy_message", "read_message"]
+
+
+def read_message(store: MessageStore, physical_offset: int) -> StoredMessage | None:
+    """The message at a place in the log, its body as it was sent; None if there is none."""
+    record = store.read_record(physical_offset)
+    if record is None:
+        return None
+    try:
+        return decode_record(record, check_crc=False, decompress=False)
+    except RecordError:
+        return None
+
+
+def copy_message(message: StoredMessage, topic: str, queue_id: int) -> PutMessage:
+    """The message for another queue. It has no properties yet: they come with it, or with the put."""
+    return PutMessage(
+        topic,
+        queue_id,
+        message.body,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_ms=message.born_ms,
+        born_host=encode_host(*message.born_host),
+        store_host=encode_host(*message.store_host),
+        reconsume_times=message.reconsume_times,
+    )
