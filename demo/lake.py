@@ -68,14 +68,14 @@ def table_facts(table: DataFrame) -> TableFacts:
 
 
 def hourly_report(table: DataFrame) -> pd.DataFrame:
-    """Departure delays per hour and airport."""
-    hours = table.groupBy("time_hour", "origin").agg(
+    """Departure delays per hour and airport; `local_time` is New York's."""
+    local_time = F.make_timestamp_ntz("year", "month", "day", "hour", F.lit(0), F.lit(0))
+    hours = table.groupBy(local_time.alias("local_time"), "origin").agg(
         F.count("*").alias("flights"),
         F.count(F.when(F.col("dep_time").isNull(), 1)).alias("cancelled"),
         F.round(F.avg("dep_delay"), 2).alias("mean_delay"),
         F.count(F.when(F.col("dep_delay") > 15, 1)).alias("late"),
-        F.first("hour").alias("local_hour"),
     )
     names = read("airports.csv")[["faa", "name"]].rename(columns={"faa": "origin", "name": "airport"})
-    columns = ["time_hour", "local_hour", "origin", "airport", "flights", "cancelled", "late", "mean_delay"]
-    return hours.toPandas().merge(names, on="origin").sort_values(["time_hour", "origin"])[columns]
+    columns = ["local_time", "origin", "airport", "flights", "cancelled", "late", "mean_delay"]
+    return hours.toPandas().merge(names, on="origin").sort_values(["local_time", "origin"])[columns]

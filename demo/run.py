@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
+import signal
 import sys
 import time
 import warnings
@@ -30,6 +32,7 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.cluster import Cluster, TopicPlan
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
     from demo.lake import Pipeline
@@ -37,8 +40,9 @@ if TYPE_CHECKING:
 OUTPUT = Path("demo-output")
 QUEUES = 8
 _LOOK_SECONDS = 0.5
-_LOOKS_PER_LINE = 4
+_LOOKS_PER_LINE = 2
 _STUCK_SECONDS = 90.0
+_AHEAD = 1000  # flights that go ahead: Spark compiles its plan with its first micro-batch
 
 console = Console(highlight=False, soft_wrap=True)
 console.width = max(console.width, 110)
@@ -78,7 +82,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the demo; 0 when table, log, consumer group and package agree, 1 when they do not."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="336,776 flights from broker to lake table")
     parser.add_argument("--flights", type=int, default=None, metavar="N", help="only the first N, for a quick look")
-    wanted = parser.parse_args(words).flights
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up until Ctrl-C, with commands to try")
+    options = parser.parse_args(words)
     # pyspark speaks of pandas versions and closes its sockets late; neither is news for a reader of the demo.
     warnings.simplefilter("ignore")
     folder = OUTPUT.resolve()
@@ -90,13 +95,27 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with ClusterProcess(folder) as cluster:
             progress.say(f"cluster is up: name server {cluster.namesrv}, files in {cluster.store}")
-            return uvloop.run(_job(cluster, folder, progress, wanted))
+            code = uvloop.run(_job(cluster, folder, progress, options.flights))
+            if options.keep:
+                _keep_up(cluster)
+            return code
     except RocketLakeError as error:
         console.print(f"failed: {error}; see {OUTPUT}/spark.log", markup=False)
         return 1
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
+
+
+def _keep_up(cluster: ClusterProcess) -> None:
+    """Show what can be tried with the cluster, and wait for Ctrl-C."""
+    command, address = os.path.relpath(Path(sys.executable).parent), cluster.namesrv
+    query = "select carrier, count(*) as flights from 'demo-output/table/**/*.parquet' group by all order by 2 desc"
+    console.print("\nThe cluster stays up until Ctrl-C. In another terminal, in this folder:\n", markup=False)
+    console.print(f"  {command}/rocketlake group list -n {address}", markup=False)
+    console.print(f"  {command}/rocketlake tail flights -b -c 3 -n {address}", markup=False)
+    console.print(f'  {command}/python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"', markup=False)
+    signal.sigwait({signal.SIGINT, signal.SIGTERM})
 
 
 async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted: int | None) -> int:
@@ -130,11 +149,16 @@ async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted
 
 
 async def _replay(
-    replay: Replay, flights: object, count: LiveCount, pipeline: Pipeline, progress: Progress, answers: Answers
+    replay: Replay, flights: pd.DataFrame, count: LiveCount, pipeline: Pipeline, progress: Progress, answers: Answers
 ) -> list[str]:
     """Send, count and write at the same time; returns lines about speed."""
+    await replay.run(flights[:_AHEAD])
+    while await asyncio.to_thread(lambda: pipeline.rows) < min(_AHEAD, len(flights)):
+        await asyncio.sleep(_LOOK_SECONDS)
+        progress.check_that_it_moves(0)
+    progress.say(f"the first {replay.sent:,} flights are in the table: Spark has warmed up, the others follow")
     began = time.perf_counter()
-    sending = asyncio.create_task(replay.run(flights))  # type: ignore[arg-type]
+    sending = asyncio.create_task(replay.run(flights[_AHEAD:]))
     done_at: dict[str, float] = {}
     looks = 0
     try:
@@ -153,7 +177,8 @@ async def _replay(
             progress.check_that_it_moves(replay.sent + count.counted + written)
     finally:
         sending.cancel()
-    return [f"{side:<20} {answers.flights / seconds:>9,.0f} flights/s" for side, seconds in done_at.items()]
+    rest = max(1, answers.flights - _AHEAD)
+    return [f"{side:<20} {rest / seconds:>9,.0f} flights/s" for side, seconds in done_at.items()]
 
 
 def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, count: LiveCount) -> bool:
@@ -176,7 +201,7 @@ def _show(spark: SparkSession, folder: Path, progress: Progress) -> None:
     report.to_csv(folder / "report.csv", index=False)
     draw(folder / "flights.png", report, progress.lines)
     by_airport = Table("airport", "flights", "cancelled", "late > 15 min", "mean delay", "worst hour", box=None)
-    by_airport.title, by_airport.title_justify = "\nHourly delay report, by airport", "left"
+    by_airport.title, by_airport.title_justify = "\nHourly delay report, by airport, local times", "left"
     for airport, hours in report.groupby("airport"):
         departed = hours.flights - hours.cancelled
         mean = (hours.mean_delay.fillna(0) * departed).sum() / departed.sum()
@@ -188,7 +213,7 @@ def _show(spark: SparkSession, folder: Path, progress: Progress) -> None:
             f"{hours.cancelled.sum():,}",
             f"{hours.late.sum() / departed.sum():.1%}",
             f"{mean:.1f} min",
-            f"{worst.time_hour:%d %b %H:00} UTC: {worst.mean_delay:.0f} min",
+            f"{worst.local_time:%d %b %H:00}: {worst.mean_delay:.0f} min",
         )
     console.print(by_airport)
     console.print(f"{len(report):,} hours in all\n")

@@ -14,7 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+
+from rocketlake.base.errors import UsageError
+from rocketlake.spark.java import provide_java
 
 __all__ = ["local_session"]
 
@@ -33,9 +37,15 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 def local_session(
     name: str, folder: Path, *, master: str = "local[*]", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Spark with its log, scratch files and warehouse under `folder`; nothing is printed to the terminal."""
+    """Spark with its log, scratch files and warehouse under `folder`.
+
+    Nothing is printed to the terminal, but a line to stderr if Java is the package's. Raises UsageError without a Java
+    that can run Spark.
+    """
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
+    if which_java := provide_java(folder / "java"):
+        print(which_java, file=sys.stderr)
     logging = folder / "log4j2.properties"
     logging.write_text(_LOG4J.format(level="warn", file=folder / "spark.log"))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run where this package is installed
@@ -55,8 +65,16 @@ def local_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in values.items():
         builder = builder.config(key, value)
-    with _deaf_to_interrupts(), _words_to(folder / "java.log"):
-        return builder.getOrCreate()
+    try:
+        with _deaf_to_interrupts(), _words_to(folder / "java.log"):
+            return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise UsageError(
+            f"Java ended before Spark was up; it wrote {folder / 'java.log'}",
+            hint="read the lines above; Spark needs Java 17 or newer (java -version; JAVA_HOME chooses another)",
+        ) from None
 
 
 @contextmanager

@@ -1,0 +1,72 @@
+"""Runs one step of an installation quietly: one line that moves, the step's words in a file, and all of it if it fails.
+
+    python progress.py "installing packages" build/install.log COMMAND [WORD ...]
+
+Owns        what a terminal shows while `make` installs. Must not know   what is installed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_LINE_SECONDS = 15.0  # without a terminal: a line that often
+_WIDTH = 100
+
+
+class Line:
+    """The line that moves; without a terminal a new one every `_LINE_SECONDS`."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = self._said = time.monotonic()
+        self._moves = sys.stderr.isatty()
+
+    def show(self, step: str) -> None:
+        """Say what the command is at."""
+        now = time.monotonic()
+        if not self._moves and now < self._said + _LINE_SECONDS:
+            return
+        self._said = now
+        text = f"==> {self._title}: {now - self._began:.0f} s  {step}"[:_WIDTH]
+        sys.stderr.write(f"\r{text:<{_WIDTH}}" if self._moves else f"{text}\n")
+        sys.stderr.flush()
+
+    def end(self, what: str) -> None:
+        """The last state of the line."""
+        text = f"==> {self._title}: {what} in {time.monotonic() - self._began:.0f} s"
+        sys.stderr.write(f"\r{text:<{_WIDTH}}\n" if self._moves else f"{text}\n")
+
+
+def main(words: list[str]) -> int:
+    """Run the command; returns its exit code."""
+    title, log, command = words[0], Path(words[1]), words[2:]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    line = Line(title)
+    line.show("")
+    with (
+        log.open("w") as kept,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as run,
+    ):
+        assert run.stdout is not None
+        for text in run.stdout:
+            kept.write(text)
+            line.show(_short(text))
+    if run.returncode:
+        line.end("failed")
+        sys.stderr.write(log.read_text()[-6000:] + f"\nall of it: {log}\n")
+    else:
+        line.end("done")
+    return run.returncode
+
+
+def _short(text: str) -> str:
+    """ "Collecting pyspark<4.4,>=4.2 (from ...)" -> "Collecting pyspark<4.4,>=4.2"."""
+    words = text.split()
+    return " ".join(words[:2]) if words else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
