@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rocketlake import Message, Producer, PullConsumer, PushConsumer
+from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.crash_point import struck_by
-from rocketlake.base.errors import UsageError
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.main import app
 from rocketlake.model.message import StoredMessage
 from rocketlake.spark.replay.copy_topic import FROM
@@ -160,49 +160,19 @@ def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Type,
     assert bodies(everything(cluster, "killed-again")) == [*range(500)]
 
 
-def test_a_group_is_set_back_only_while_nobody_of_it_runs(cluster: EmbeddedCluster, replay: Type) -> None:
-    send(cluster, "group-topic", 20)
-    seen: list[int] = []
-
-    async def consume(until: int) -> None:
-        done = asyncio.Event()
-
-        async def take(messages: list[StoredMessage]) -> None:
-            seen.extend(int(message.body) for message in messages)
-            if len(seen) >= until:
-                done.set()
-
-        consumer = PushConsumer("worker", namesrv=cluster.namesrv, listener=take)
-        consumer.subscribe("group-topic", "*")
-        async with consumer:
-            await done.wait()
-            with pytest.raises(UsageError, match=r"group worker is running.*--to-topic"):
-                await asyncio.to_thread(replay, "group-topic", "--group", "worker")
-
-    assert "worker reads group-topic, broker-a/0 from offset 0" in replay("group-topic", "--group", "worker")
-    cluster.run(consume(20))
-    assert sorted(seen) == [*range(20)]
-    replay("group-topic", "--group", "worker")
-    cluster.run(consume(40))
-    assert sorted(seen) == sorted([*range(20), *range(20)])
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("a",), "where shall the messages go"),
-        (("a", "--to-topic", "b", "--group", "c"), "where shall the messages go"),
         (("a", "--to-topic", "a"), "into itself"),
         (("a", "--to-topic", "b", "--from", "noon"), "'noon' is no time"),
         (("a", "--to-topic", "b", "--from", "2000", "--until", "1000"), "ends before it begins"),
         (("a", "--to-topic", "b", "--tags", "A", "--sql92", "x = 1"), "by tags or by SQL92"),
-        (("a", "--group", "g", "--until", "5"), "only to a time"),
-        (("no-such-topic", "--to-topic", "b"), "no route"),
+        (("no-such-topic", "--to-topic", "b"), "no topic 'no-such-topic'"),
         (("a", "--to-topic", "SCHEDULE_TOPIC_XXXX"), "belongs to the broker"),
     ],
 )
 def test_wrong_wishes_are_refused_with_a_cure(replay: Type, words: tuple[str, ...], problem: str) -> None:
-    with pytest.raises(UsageError, match=problem) as refused:
+    with pytest.raises(RocketLakeError, match=problem) as refused:
         replay(*words)
     assert refused.value.hint
 

@@ -1,31 +1,35 @@
-"""What commands ask of a cluster: topics, queues, groups, lag.
+"""What commands ask of a cluster: brokers, topics, queues.
 
-Owns        the administrative requests of the command line.
-Must not know   how answers are shown.
+Owns        the administrative requests of the command line about topics.
+Must not know   how answers are shown; groups (cluster_groups.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
-from rocketlake.client.errors import NoRoute
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.route import Route
+from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
-from rocketlake.protocol.bodies.client import ConsumerConnection
-from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
-from rocketlake.protocol.bodies.stats import ConsumeStats, GroupOffsets, TopicOffsets, TopicStats
+from rocketlake.protocol.bodies.stats import TopicOffsets, TopicStats
+from rocketlake.protocol.bodies.topic import TopicEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
-from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader
-from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader, TopicStatsHeader
+from rocketlake.protocol.headers.admin_topic import (
+    CreateTopicHeader,
+    DeleteTopicHeader,
+    GetTopicConfigHeader,
+    TopicStatsHeader,
+)
 from rocketlake.protocol.headers.namesrv import DeleteTopicInNamesrvHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -49,14 +53,19 @@ class Cluster:
 
     def __init__(self, namesrv: str) -> None:
         self.name_servers = ClientConfig(namesrv=namesrv).name_servers
-        self._net = NetClient()
-        self._servers = NameServers(self._net, self.name_servers)
+        self.net = NetClient()
+        self._servers = NameServers(self.net, self.name_servers)
 
     async def __aenter__(self) -> Cluster:
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        await self._net.close()
+        await self.net.close()
+
+    @property
+    def where(self) -> str:
+        """The name servers, for errors."""
+        return "name server " + ";".join(self.name_servers)
 
     async def masters(self) -> dict[str, str]:
         """Broker name -> address of its master. LinkError if no broker is registered."""
@@ -65,7 +74,7 @@ class Cluster:
         if not masters:
             raise LinkError(
                 "no broker is registered",
-                where="name server " + ";".join(self.name_servers),
+                where=self.where,
                 hint="start one: `rocketlake broker -n <name server>`; is its namesrvAddr this name server?",
             )
         return masters
@@ -79,28 +88,56 @@ class Cluster:
         """Names of all topics."""
         return await self._servers.topics()
 
+    async def find_route(self, topic: str) -> Route | None:
+        """Where the topic lives; None if no name server knows it."""
+        return await self._servers.route(topic)
+
     async def route(self, topic: str) -> Route:
-        """Where the topic lives. NoRoute if nobody knows it."""
-        route = await self._servers.route(topic)
+        """Where the topic lives. RocketLakeError if no name server knows it."""
+        route = await self.find_route(topic)
         if route is None:
-            raise NoRoute(topic, self.name_servers, purpose="read")
+            hint = f"`rocketlake topic list` shows all topics; `rocketlake topic create {topic}` makes this one"
+            raise RocketLakeError(f"there is no topic {topic!r}", where=self.where, hint=hint)
         return route
 
-    async def create_topic(self, plan: TopicPlan) -> list[str]:
-        """Create or change it on every master; returns broker names once the name server knows it there."""
-        check_topic(plan.name)
-        header = CreateTopicHeader(
-            topic=plan.name,
-            default_topic="TBW102",
-            read_queue_nums=plan.queues,
-            write_queue_nums=plan.queues,
-            perm=plan.perm,
-            topic_filter_type="SINGLE_TAG",
+    async def topic_masters(self, topic: str) -> dict[str, str]:
+        """Broker name -> address, of the masters that the topic's route names."""
+        route = await self.route(topic)
+        return {broker.name: broker.addresses[0] for broker in route.brokers if 0 in broker.addresses}
+
+    async def settings(self, topic: str) -> dict[str, TopicConfig]:
+        """The topic's settings on each master that has it, by broker name."""
+        answers = await self.at_each(
+            await self.masters(),
+            RequestCode.GET_TOPIC_CONFIG,
+            GetTopicConfigHeader(topic=topic),
+            accept=(ResponseCode.TOPIC_NOT_EXIST,),
         )
+        return {
+            name: TopicEntry.decode(answer.body_bytes).to_model()
+            for name, answer in answers.items()
+            if answer.code == ResponseCode.SUCCESS
+        }
+
+    async def create_topic(self, plan: TopicPlan, brokers: Collection[str] | None = None) -> list[str]:
+        """Create it on every master, or on these; returns broker names once the name server knows it there."""
+        check_topic(plan.name)
+        config = TopicConfig(plan.name, read_queues=plan.queues, write_queues=plan.queues, perm=plan.perm)
+        return await self.put_topic(
+            {name: config for name in await self.masters() if brokers is None or name in brokers}
+        )
+
+    async def put_topic(self, settings: Mapping[str, TopicConfig]) -> list[str]:
+        """Give a topic these settings, by broker; all that is not in TopicConfig's own fields stays as it is."""
         masters = await self.masters()
-        await self._at_each(masters, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-        await self._await_route(plan.name, set(masters))
-        return list(masters)
+        telling = []
+        for name, config in settings.items():
+            command = Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _to_header(config))
+            telling.append(ask(self.net, masters[name], command))
+        await asyncio.gather(*telling)
+        for topic in {config.name for config in settings.values()}:
+            await self._await_route(topic, set(settings))
+        return list(settings)
 
     async def _await_route(self, topic: str, brokers: set[str]) -> None:
         # The brokers tell the name servers at once, but not before they answer us.
@@ -112,58 +149,39 @@ class Cluster:
 
     async def delete_topic(self, topic: str) -> list[str]:
         """Delete it from every master and name server."""
-        route = await self.route(topic)
-        masters = {broker.name: broker.addresses[0] for broker in route.brokers if 0 in broker.addresses}
-        await self._at_each(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=topic))
+        masters = await self.topic_masters(topic)
+        await self.at_each(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=topic))
         for address in self.name_servers:
             command = Command.request(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicInNamesrvHeader(topic=topic))
-            await ask(self._net, address, command)
+            await ask(self.net, address, command)
         return list(masters)
 
     async def queues(self, topic: str) -> dict[MessageQueue, TopicOffsets]:
         """First and next offset of each queue, time of the last message."""
-        route = await self.route(topic)
-        masters = {broker.name: broker.addresses[0] for broker in route.brokers if 0 in broker.addresses}
-        answers = await self._at_each(masters, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsHeader(topic=topic))
+        masters = await self.topic_masters(topic)
+        answers = await self.at_each(masters, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsHeader(topic=topic))
         offsets: dict[MessageQueue, TopicOffsets] = {}
         for answer in answers.values():
             offsets |= TopicStats.decode(answer.body_bytes).offsets
         return dict(sorted(offsets.items()))
 
-    async def groups(self) -> dict[str, GroupEntry]:
-        """All consumer groups that brokers know."""
-        answers = await self._at_each(await self.masters(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None)
-        found: dict[str, GroupEntry] = {}
-        for answer in answers.values():
-            found |= GroupTable.decode(answer.body_bytes).groups
-        return dict(sorted(found.items()))
-
-    async def group_offsets(self, group: str) -> dict[MessageQueue, GroupOffsets]:
-        """How far the group is in each queue it ever read."""
-        header = ConsumeStatsHeader(consumer_group=group, topic="")
-        answers = await self._at_each(await self.masters(), RequestCode.GET_CONSUME_STATS, header)
-        offsets: dict[MessageQueue, GroupOffsets] = {}
-        for answer in answers.values():
-            offsets |= ConsumeStats.decode(answer.body_bytes).offsets
-        return dict(sorted(offsets.items()))
-
-    async def members(self, group: str) -> dict[str, str]:
-        """Client id -> address of the group's consumers that are connected now."""
-        header = ConsumerConnectionsHeader(consumer_group=group)
-        offline = (ResponseCode.CONSUMER_NOT_ONLINE,)
-        answers = await self._at_each(
-            await self.masters(), RequestCode.GET_CONSUMER_CONNECTION_LIST, header, accept=offline
-        )
-        return {
-            client.client_id: client.client_addr
-            for answer in answers.values()
-            if answer.code == ResponseCode.SUCCESS
-            for client in ConsumerConnection.decode(answer.body_bytes).connections
-        }
-
-    async def _at_each(
-        self, brokers: dict[str, str], code: RequestCode, header: Header | None, *, accept: tuple[int, ...] = ()
+    async def at_each(
+        self, brokers: Mapping[str, str], code: RequestCode, header: Header | None, *, accept: tuple[int, ...] = ()
     ) -> dict[str, Command]:
+        """Ask these brokers (name -> address) the same; answers by name."""
         accepted = (ResponseCode.SUCCESS, *accept)
-        asking = [ask(self._net, to, Command.request(code, header), accept=accepted) for to in brokers.values()]
+        asking = [ask(self.net, to, Command.request(code, header), accept=accepted) for to in brokers.values()]
         return dict(zip(brokers, await asyncio.gather(*asking), strict=True))
+
+
+def _to_header(config: TopicConfig) -> CreateTopicHeader:
+    return CreateTopicHeader(
+        topic=config.name,
+        default_topic="TBW102",
+        read_queue_nums=config.read_queues,
+        write_queue_nums=config.write_queues,
+        perm=config.perm,
+        topic_filter_type=config.filter_type.value,
+        topic_sys_flag=config.sys_flag,
+        order=config.order,
+    )

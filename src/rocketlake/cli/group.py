@@ -1,64 +1,82 @@
-"""`rocketlake group list | show`: consumer groups and how far they are.
+"""`rocketlake group list | show | reset`: consumer groups, how far they are, and where they go on.
 
 Owns        options and output of these commands, the sum called lag.
-Must not know   how a cluster is asked (cluster.py).
+Must not know   how a cluster is asked (cluster_groups.py), how new offsets are found (group_reset.py).
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run, show_table, show_time
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
+from rocketlake.cli.table import (
+    OUTPUT_DEFAULT,
+    Moment,
+    Output,
+    OutputForm,
+    amount,
+    objects,
+    show_json,
+    show_table,
+)
+from rocketlake.cli.table import show as show_rows
+
+if TYPE_CHECKING:
+    from rocketlake.cli.cluster_groups import Member
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="List consumer groups and show their lag.")
+app = CommandTree(help="List consumer groups, show their lag, set them back.")
+
+Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False)]
 
 
 @app.command("list")
 def list_groups(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also the system's own groups.")] = False,
+    output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List consumer groups: members connected now, topics, lag (messages not yet consumed)."""
     from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.cluster_groups import ClusterGroups
     from rocketlake.model.names import is_system_group
 
-    async def work() -> None:
+    async def work() -> list[tuple[str, int, int, str]]:
         rows = []
         async with Cluster(namesrv) as cluster:
-            for name in await cluster.groups():
+            groups = ClusterGroups(cluster)
+            for name in await groups.all():
                 if is_system_group(name) and not everything:
                     continue
-                offsets = await cluster.group_offsets(name)
+                offsets = await groups.offsets(name)
                 topics = sorted({queue.topic for queue in offsets if not queue.topic.startswith("%RETRY%")})
                 lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
-                rows.append((name, len(await cluster.members(name)), lag, ", ".join(topics) or "-"))
-        if rows:
-            show_table(("group", "members", "lag", "topics"), rows)
-        else:
-            typer.echo("no consumer groups yet", err=True)
+                rows.append((name, len(await groups.connected(name)), lag, ", ".join(topics) or "-"))
+        return rows
 
-    run(work())
+    show_rows(("group", "members", "lag", "topics"), run(work()), output, none="no consumer groups yet")
 
 
 @app.command()
-def show(
-    group: Annotated[str, typer.Argument(help="Consumer group.", show_default=False)],
-    namesrv: Namesrv = NAMESRV_DEFAULT,
-) -> None:
-    """Show a group's members, and its offset and lag in each queue."""
-    from rocketlake.base.errors import UsageError
+def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+    """Show a group's members and what they subscribe to, and its offset and lag in each queue."""
+    from rocketlake.base.errors import RocketLakeError
     from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.cluster_groups import ClusterGroups
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
-            offsets = await cluster.group_offsets(group)
-            members = await cluster.members(group)
-            if not offsets and not members and group not in await cluster.groups():
-                raise UsageError(f"no broker knows group {group!r}", hint="`rocketlake group list` shows all groups")
+            groups = ClusterGroups(cluster)
+            offsets, members = await groups.offsets(group), await groups.members(group)
+            if not offsets and not members and group not in await groups.all():
+                hint = "`rocketlake group list` shows all groups"
+                raise RocketLakeError(f"no broker knows group {group!r}", where=cluster.where, hint=hint)
+        headings = ("topic", "broker", "queue", "next offset", "consumed", "lag", "last consumed")
         rows = [
             (
                 queue.topic,
@@ -67,16 +85,94 @@ def show(
                 each.broker_offset,
                 each.consumer_offset,
                 each.broker_offset - each.consumer_offset,
-                show_time(each.last_timestamp),
+                Moment(each.last_timestamp),
             )
             for queue, each in offsets.items()
         ]
-        for client, address in sorted(members.items()):
-            typer.echo(f"member {client} at {address}")
+        lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
+        if output is OutputForm.JSON:
+            found = {"group": group, "lag": lag, "members": [_member_object(each) for each in members]}
+            show_json(found | {"warnings": _warnings(members), "queues": objects(headings, rows)})
+            return
+        for member in members:
+            typer.echo(f"member {member.client_id} at {member.address} reads {_wishes(member)}")
         if not members:
             typer.echo("no member is connected")
+        for warning in _warnings(members):
+            typer.secho(f"warning: {warning}", fg="yellow")
         if rows:
-            show_table(("topic", "broker", "queue", "next offset", "consumed", "lag", "last consumed"), rows)
-        typer.echo(f"lag {sum(int(row[5]) for row in rows):,} messages")
+            show_table(headings, rows)
+        typer.echo(f"lag {amount(lag, 'message')}")
 
     run(work())
+
+
+@app.command()
+def reset(
+    group: Group,
+    topic: Annotated[str, typer.Option("--topic", help="Topic that the group reads.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="earliest; latest; a time, 2026-11-21T10:00:00 (UTC without a zone) or ms since 1970; an offset; "
+            "-100 or +100: so many messages back or on, in each queue.",
+            show_default=False,
+        ),
+    ],
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", help="Only this queue, broker-a/0; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also a group that never read this topic.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Set a stopped group to other offsets in a topic: old and new ones are shown first."""
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.group_reset import GroupReset, Target
+
+    target = Target.parse(to)
+
+    async def work() -> None:
+        async with Cluster(namesrv) as cluster:
+            plan = await GroupReset.plan(cluster, group, topic, target, queues=queue or (), force=force)
+            show_table(("broker", "queue", "now", "new", "change"), plan.rows())
+            if not plan.is_change:
+                typer.echo(f"{group} is there already in topic {topic}: nothing to do")
+            elif dry_run:
+                typer.echo(f"dry run: nothing was changed; {plan.summary()}")
+            else:
+                if not yes:
+                    typer.confirm(f"set group {group} in topic {topic}? {plan.summary()}", abort=True)
+                await plan.carry_out(cluster)
+                typer.echo(f"done: {plan.summary()}")
+
+    run(work())
+
+
+def _member_object(member: Member) -> dict[str, object]:
+    return {"client": member.client_id, "address": member.address, "subscriptions": member.subscriptions}
+
+
+def _wishes(member: Member) -> str:
+    if member.subscriptions is None:
+        return "what it does not tell"
+    wanted = {t: text for t, text in sorted(member.subscriptions.items()) if not t.startswith("%RETRY%")}
+    return ", ".join(f"{topic} ({text})" for topic, text in wanted.items()) or "nothing"
+
+
+def _warnings(members: Collection[Member]) -> list[str]:
+    from rocketlake.cli.cluster_groups import unequal_subscriptions
+
+    warnings = []
+    for topic, wishes in unequal_subscriptions(members).items():
+        named = "; ".join(
+            f"{'no subscription' if text == '-' else repr(text)}: {', '.join(clients)}"
+            for text, clients in sorted(wishes.items())
+        )
+        warnings.append(
+            f"the members want different messages of topic {topic} ({named}); messages reach nobody: "
+            "give all members of a group the same subscriptions"
+        )
+    return warnings

@@ -13,11 +13,13 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli.output import show_table, show_time
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
+from rocketlake.cli.table import show as show_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Look after lake tables, beside a running stream or without one.")
+app = CommandTree(help="Create, inspect, compact and clean lake tables; a running stream is not disturbed.")
 
 Table = Annotated[Path, typer.Argument(help="Folder of the table.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
@@ -75,6 +77,7 @@ def info(
     offsets: Annotated[
         bool, typer.Option("--offsets", help="Only the next offsets, as JSON for startingOffsets.")
     ] = False,
+    output: Output = OUTPUT_DEFAULT,
 ) -> None:
     """Show what a table holds: columns, files, rows, how far each queue is in it."""
     import json
@@ -96,33 +99,47 @@ def info(
         typer.echo(json.dumps(plain, sort_keys=True))
         return
     files = found.files()
+    found_rows, found_bytes = sum(file.rows for file in files), sum(file.bytes for file in files)
+    partitions = len({file.partition for file in files})
     median = statistics.median(file.bytes for file in files) if files else 0
+    columns = [field.name for field in description.schema.fields]
+    headings = ("topic", "broker", "queue", "next offset")
+    queues = sorted((t, b, int(q), end) for t, bs in ends.items() for b, qs in bs.items() for q, (_, end) in qs.items())
+    if output is OutputForm.JSON:
+        whole = {"path": str(path), "format": description.table_format, "kind": description.kind}
+        whole |= {"partition_columns": list(description.partition_by), "columns": columns, "rows": found_rows}
+        whole |= {"files": len(files), "partitions": partitions, "bytes": found_bytes, "median_file_bytes": int(median)}
+        show_json(whole | {"queues": objects(headings, queues)})
+        return
     typer.echo(f"{description.table_format} table of {description.kind}, {path}")
     typer.echo(f"  partition columns  {', '.join(description.partition_by) or 'none'}")
-    typer.echo(f"  columns            {len(description.schema.fields)} (--ddl shows them)")
-    typer.echo(f"  rows               {sum(file.rows for file in files):,}")
+    typer.echo(f"  columns            {len(columns)} (--ddl shows them)")
+    typer.echo(f"  rows               {amount(found_rows)}")
     typer.echo(
-        f"  files              {len(files):,} in {len({file.partition for file in files}):,} partitions, "
-        f"{sum(file.bytes for file in files) / 1e6:,.1f} MB, median {median / 1e6:,.2f} MB"
+        f"  files              {amount(len(files))} in {amount(partitions, 'partition')}, "
+        f"{found_bytes / 1e6:.1f} MB, median {median / 1e6:.2f} MB"
     )
-    if ends:
-        rows = [(t, b, int(q), end) for t, bs in ends.items() for b, qs in bs.items() for q, (_, end) in qs.items()]
-        show_table(("topic", "broker", "queue", "next offset"), sorted(rows))
+    if queues:
+        show_table(headings, queues)
 
 
 @app.command()
-def history(table: Table, limit: Annotated[int, typer.Option(min=1, help="Newest commits only.")] = 20) -> None:
+def history(
+    table: Table,
+    limit: Annotated[int, typer.Option(min=1, help="Newest commits only.")] = 20,
+    output: Output = OUTPUT_DEFAULT,
+) -> None:
     """Show the commits of a table, newest first."""
     from rocketlake.spark.lake.maintenance import open_described
 
     found, _ = open_described(_folder(table))
     commits = found.history(limit)
-    show_table(
+    show_rows(
         ("version", "time", "operation", "rows", "bad", "files", "batch", "query"),
         [
             (
                 c.version,
-                show_time(c.ms),
+                Moment(c.ms),
                 c.operation,
                 c.rows,
                 c.bad_rows,
@@ -132,6 +149,7 @@ def history(table: Table, limit: Annotated[int, typer.Option(min=1, help="Newest
             )
             for c in commits
         ],
+        output,
     )
 
 
@@ -146,9 +164,10 @@ def compact(
 
     done = compact_table(_folder(table), target_mb << 20, dry_run=dry_run, progress=_say)
     typer.echo(
-        f"{'would be done' if dry_run else 'done'}: {done.rewrites} rewrites, {done.files_before:,} files before, "
-        f"{done.files_after:,} after, median {done.median_bytes / 1e6:,.2f} MB"
-        + (f"; {done.lost_races} left because of others" if done.lost_races else "")
+        f"{'would be done' if dry_run else 'done'}: {amount(done.rewrites, 'rewrite')}, "
+        f"{amount(done.files_before, 'file')} before, {amount(done.files_after)} after, "
+        f"median {done.median_bytes / 1e6:.2f} MB"
+        + (f"; {done.lost_races} left alone: another writer was there first" if done.lost_races else "")
     )
 
 
@@ -171,10 +190,10 @@ def expire(
     if rows is not None:
         today = datetime.datetime.now(datetime.UTC).date()
         gone = drop_days_before(path, today - datetime.timedelta(days=rows), dry_run=dry_run, progress=_say)
-        typer.echo(f"{gone:,} rows {would}dropped")
+        typer.echo(f"{amount(gone, 'row')} {would}dropped")
     found, _ = open_described(path)
     count = found.expire(int((time.time() - age) * 1000), dry_run=dry_run, progress=_say)
-    typer.echo(f"{count:,} old files or log entries {would}deleted")
+    typer.echo(f"{amount(count)} old files or log entries {would}deleted")
 
 
 @app.command()
@@ -186,7 +205,7 @@ def clean(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete files that failed tasks and lost races left behind; finish what a killed writer left half moved."""
+    """Delete files that failed tasks and lost races left behind; finish moves that a killed writer began."""
     from rocketlake.spark.lake.maintenance import clean as clean_table
 
     count = clean_table(
@@ -197,4 +216,4 @@ def clean(
         now=time.time(),
         progress=_say,
     )
-    typer.echo(f"{count:,} files {'would be ' if dry_run else ''}deleted")
+    typer.echo(f"{amount(count, 'file')} {'would be ' if dry_run else ''}deleted")

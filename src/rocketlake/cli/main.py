@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, topic
+from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import fail
 
 __all__ = ["app", "main"]
 
-app = typer.Typer(
-    no_args_is_help=True,
+app = CommandTree(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -38,16 +38,17 @@ app.add_typer(spark.app, name="spark")
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from rocketlake import __version__
+        from rocketlake.cli.build import build_line
 
-        typer.echo(f"rocketlake {__version__}")
+        typer.echo(build_line())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
     ] = False,
 ) -> None:
     pass
@@ -56,12 +57,19 @@ def _options(
 def main() -> None:
     """Entry point `rocketlake`. Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage."""
     from rocketlake.base.errors import RocketLakeError, UsageError
+    from rocketlake.cli.extras import missing_extra
 
     try:
         app()
     except RocketLakeError as error:
         fail(error)
         raise SystemExit(2 if isinstance(error, UsageError) else 1) from None
+    except ImportError as error:
+        cause = missing_extra(error)
+        if cause is None:
+            raise
+        fail(cause)
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

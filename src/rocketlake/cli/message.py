@@ -1,23 +1,25 @@
 """`rocketlake send`, `rocketlake tail`.
 
 Owns        options and output of these commands.
-Must not know   how messages travel (client).
+Must not know   how messages travel (client), how standard input is read (send_lines.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run, show_time, text_line
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run, text_line
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount
 
 if TYPE_CHECKING:
     from rocketlake.client.consumer.pull import PullConsumer
-    from rocketlake.model.message import StoredMessage
+    from rocketlake.model.message import Message, StoredMessage
     from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["send", "tail"]
@@ -25,38 +27,38 @@ __all__ = ["send", "tail"]
 Topic = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
 _GROUP = "TOOLS_CONSUMER"
 _PRODUCER = "TOOLS_PRODUCER"
+_ENDED_BY_CTRL_C = 130
 
 
 def send(
     topic: Topic,
-    body: Annotated[str, typer.Argument(help="Text of the message; - sends each line of standard input.")],
-    tags: Annotated[str | None, typer.Option("--tag", "-t", help="Tag.")] = None,
-    keys: Annotated[str | None, typer.Option("--key", "-k", help="Keys to find it by, space separated.")] = None,
-    properties: Annotated[
-        list[str] | None, typer.Option("--property", "-p", help="name=value; may be repeated.")
+    body: Annotated[
+        str, typer.Argument(help="Text of the message; - sends each line of standard input.", show_default=False)
+    ],
+    tag: Annotated[str | None, typer.Option("--tag", "-t", help="Tag.", show_default=False)] = None,
+    keys: Annotated[
+        str | None, typer.Option("--key", "-k", help="Keys to find it by, space separated.", show_default=False)
     ] = None,
-    delay_level: Annotated[int, typer.Option("--delay-level", min=0, max=18, help="1 = 1 s ... 18 = 2 h.")] = 0,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", "-p", help="name=value; may be repeated.", show_default=False)
+    ] = None,
+    delay_level: Annotated[
+        int, typer.Option("--delay-level", min=0, max=18, help="1 = 1 s ... 18 = 2 h; 0: no delay.")
+    ] = 0,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Send a message, or one per line of standard input."""
-    from rocketlake import Message, Producer
+    """Send a message, or one per line of standard input (bytes, as they are)."""
+    from rocketlake import Message
 
     extra = dict(_property(text) for text in properties or ())
 
-    async def work() -> None:
-        count, result = 0, None
-        async with Producer(_PRODUCER, namesrv=namesrv) as producer:
-            for text in _bodies(body):
-                message = Message(topic, text.encode(), tags=tags, keys=keys, properties=extra, delay_level=delay_level)
-                result = await producer.send(message)
-                count += 1
-        if count == 1 and result is not None:
-            queue = f"broker {result.queue.broker_name}, queue {result.queue.queue_id}"
-            typer.echo(f"stored in {topic}: {queue}, offset {result.queue_offset}, id {result.message_id}")
-        else:
-            typer.echo(f"{count:,} messages stored in {topic}")
+    def message(data: bytes) -> Message:
+        return Message(topic, data, tags=tag, keys=keys, properties=extra, delay_level=delay_level)
 
-    run(work())
+    if body != "-":
+        run(_send_one(namesrv, message(body.encode())))
+    elif not run(_send_lines(namesrv, topic, message)):
+        raise typer.Exit(_ENDED_BY_CTRL_C)
 
 
 def _property(text: str) -> tuple[str, str]:
@@ -66,38 +68,72 @@ def _property(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _bodies(body: str) -> Iterator[str]:
-    if body != "-":
-        yield body
-        return
-    yield from (text for line in sys.stdin if (text := line.rstrip("\r\n")))
+async def _send_one(namesrv: str, message: Message) -> None:
+    from rocketlake import Producer
+
+    async with Producer(_PRODUCER, namesrv=namesrv) as producer:
+        result = await producer.send(message)
+    queue = f"broker {result.queue.broker_name}, queue {result.queue.queue_id}"
+    typer.echo(f"stored in {message.topic}: {queue}, offset {result.queue_offset}, id {result.message_id}")
+
+
+async def _send_lines(namesrv: str, topic: str, message: Callable[[bytes], Message]) -> bool:
+    """False after Ctrl-C. Says how many are stored however it ends, so that the rest can be sent again."""
+    from rocketlake import Producer
+    from rocketlake.cli.send_lines import Sending, lines_of_stdin
+
+    async with Producer(_PRODUCER, namesrv=namesrv) as producer:
+        sending = Sending(producer)
+        try:
+            async for lines in lines_of_stdin():
+                await sending.send([message(line) for line in lines])
+        except asyncio.CancelledError:
+            typer.echo(f"interrupted: {amount(sending.stored, 'message')} stored in {topic}", err=True)
+            return False
+        except Exception:
+            typer.echo(f"{amount(sending.stored, 'message')} stored in {topic} before the error", err=True)
+            raise
+    typer.echo(f"{amount(sending.stored, 'message')} stored in {topic}")
+    return True
 
 
 def tail(
     topic: Topic,
-    tags: Annotated[str, typer.Option("--tags", "-t", help="Only these tags, 'TagA || TagB'.")] = "*",
+    tags: Annotated[str, typer.Option("--tag", "--tags", "-t", help="Only these tags, 'TagA || TagB'.")] = "*",
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", "-b", help="Start at the oldest message.")
     ] = False,
     count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after so many messages; 0: never.")] = 0,
     bodies_only: Annotated[bool, typer.Option("--bodies", help="Print bodies only, one per line.")] = False,
+    output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Print messages as they come; reads beside every group and commits nothing."""
+    """Print messages as they come, with tag, keys and properties; no group is disturbed, nothing is committed."""
     from rocketlake.client.consumer.pull import PullConsumer
+
+    tags = _checked_tags(tags)
 
     async def work() -> None:
         async with PullConsumer(_GROUP, namesrv=namesrv, auto_commit=False) as consumer:
             queues, is_new = await _wait_for_topic(consumer, topic)
             consumer.assign(queues, tags)
             await (consumer.seek_to_begin() if from_beginning or is_new else consumer.seek_to_end())
-            print(f"tailing {topic}: {len(queues)} queues; Ctrl-C stops", file=sys.stderr, flush=True)
-            await _print_messages(consumer, count, bodies_only=bodies_only)
+            print(f"tailing {topic}: {amount(len(queues), 'queue')}; Ctrl-C stops", file=sys.stderr, flush=True)
+            await _print_messages(consumer, count, bodies_only=bodies_only, output=output)
 
     try:
         run(work())
     except KeyboardInterrupt:
         raise typer.Exit from None
+
+
+def _checked_tags(text: str) -> str:
+    """UsageError for `TagA ||`: a half-written expression matches less than its writer thinks."""
+    from rocketlake.base.errors import UsageError
+
+    if not all(part.strip() for part in text.split("||")):
+        raise UsageError(f"the tags {text!r} have nothing on one side of ||", hint="write 'TagA || TagB', or TagA")
+    return text
 
 
 async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[MessageQueue], bool]:
@@ -115,16 +151,48 @@ async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[Mess
             await asyncio.sleep(0.5)
 
 
-async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bool) -> None:
+async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bool, output: OutputForm) -> None:
     printed = 0
     while not count or printed < count:
         room = min(32, count - printed) if count else 32
         for message in await consumer.poll(timeout_ms=1000, max_messages=room):
-            print(text_line(message.body) if bodies_only else _line(message), flush=True)
+            if output is OutputForm.JSON:
+                print(json.dumps(_object(message), ensure_ascii=False), flush=True)
+            else:
+                print(text_line(message.body) if bodies_only else _line(message), flush=True)
             printed += 1
 
 
 def _line(message: StoredMessage) -> str:
     place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
     marks = "".join(f" {name}={value}" for name, value in (("tag", message.tags), ("key", message.keys)) if value)
-    return f"{show_time(message.store_ms)} {place}{marks}  {text_line(message.body)}"
+    named = " ".join(f"{name}={value}" for name, value in _user_properties(message).items())
+    between = f"{marks} [{named}]" if named else marks
+    return f"{Moment(message.store_ms)} {place}{between}  {text_line(message.body)}"
+
+
+def _object(message: StoredMessage) -> dict[str, object]:
+    """A body that is no text stands as base64 under another name."""
+    import base64
+
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return {
+        "topic": message.topic,
+        "broker": message.broker_name,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "stored": Moment(message.store_ms).to_json(),
+        "id": message.message_id,
+        "tag": message.tags,
+        "keys": message.keys,
+        "properties": _user_properties(message),
+    } | body
+
+
+def _user_properties(message: StoredMessage) -> dict[str, str]:
+    from rocketlake.model.property_names import RESERVED
+
+    return {name: value for name, value in message.properties.items() if name not in RESERVED}

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rocketlake.cli.output import show_table
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.table import show_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Run, check and export pipelines written in YAML.")
+app = CommandTree(help="Run, check and export pipelines written in YAML.")
 
 File = Annotated[Path, typer.Argument(help="The pipeline, docs/how-to/pipelines.md.", show_default=False)]
 Master = Annotated[str, typer.Option("--master", help="Spark master; local[*] is this machine.")]
@@ -107,13 +108,6 @@ def export(
 
 
 def _read(file: Path) -> Pipeline:
-    try:
-        import pyspark  # noqa: F401
-        import yaml  # noqa: F401
-    except ImportError as error:
-        from rocketlake.base.errors import UsageError
-
-        raise UsageError(f"pipelines need Spark: {error}", hint="pip install 'rocketlake[lake]'") from None
     from rocketlake.spark.pipeline.read import read_pipeline
 
     warnings.simplefilter("ignore")  # pyspark speaks of pandas versions and closes sockets late

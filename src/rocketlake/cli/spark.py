@@ -11,27 +11,31 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli.output import show_table
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.table import OUTPUT_DEFAULT, Output
+from rocketlake.cli.table import show as show_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Look after Spark queries.")
-offsets = typer.Typer(no_args_is_help=True, help="Where a stopped query goes on, by its checkpoint.")
+app = CommandTree(help="Show and set the offsets of Spark queries.")
+offsets = CommandTree(help="Where a stopped query goes on, by its checkpoint.")
 app.add_typer(offsets, name="offsets")
 
 Folder = Annotated[Path, typer.Argument(help="The query's checkpointLocation.", show_default=False)]
 
 
 @offsets.command()
-def show(checkpoint: Folder) -> None:
+def show(checkpoint: Folder, output: Output = OUTPUT_DEFAULT) -> None:
     """Show the offset at which the next micro-batch begins, per queue."""
     from rocketlake.base.files import PosixFiles
     from rocketlake.spark.source.checkpoint import Checkpoint
 
     rows = Checkpoint(checkpoint, PosixFiles()).next_offsets()
     queues = sorted(rows)
-    show_table(
-        ("topic", "broker", "queue", "next offset"), [(q.topic, q.broker_name, q.queue_id, rows[q]) for q in queues]
+    show_rows(
+        ("topic", "broker", "queue", "next offset"),
+        [(q.topic, q.broker_name, q.queue_id, rows[q]) for q in queues],
+        output,
     )
 
 

@@ -1,7 +1,7 @@
-"""`rocketlake topic create | list | show | delete`.
+"""`rocketlake topic create | alter | list | show | delete`.
 
 Owns        options and output of these commands.
-Must not know   how a cluster is asked (cluster.py).
+Must not know   how a cluster is asked (cluster.py), what an alteration means (topic_change.py).
 """
 
 from __future__ import annotations
@@ -10,14 +10,22 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run, show_table, show_time
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
+from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, show and delete topics.")
+app = CommandTree(help="Create, alter, list, show and delete topics.")
 
 Name = Annotated[str, typer.Argument(help="Topic name.", show_default=False)]
 _PERMS = {"r": 4, "w": 2, "rw": 6}
+
+
+def _perm(text: str) -> int:
+    if text not in _PERMS:
+        raise typer.BadParameter(f"'{text}'; use rw, r or w", param_hint="--perm")
+    return _PERMS[text]
 
 
 @app.command()
@@ -25,18 +33,85 @@ def create(
     topic: Name,
     queues: Annotated[int, typer.Option("--queues", "-q", min=1, max=1024, help="Queues on each broker.")] = 8,
     perm: Annotated[str, typer.Option(help="rw, r or w.")] = "rw",
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave it as it is on the brokers that have it; no error.")
+    ] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Create a topic, or change one, on every broker."""
+    """Create a topic on every broker. A topic that exists is never changed: see `topic alter`."""
+    from rocketlake.base.errors import RocketLakeError
     from rocketlake.cli.cluster import Cluster, TopicPlan
+    from rocketlake.cli.topic_change import settings_text
+    from rocketlake.model.names import check_topic
 
-    if perm not in _PERMS:
-        raise typer.BadParameter(f"'{perm}'; use rw, r or w", param_hint="--perm")
+    plan = TopicPlan(topic, queues, _perm(perm))
+    check_topic(topic)
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
-            brokers = await cluster.create_topic(TopicPlan(topic, queues, _PERMS[perm]))
-        typer.echo(f"topic {topic}: {queues} queues on {', '.join(brokers)}")
+            there = await cluster.settings(topic)
+            if there and not if_not_exists:
+                raise RocketLakeError(
+                    f"topic {topic!r} exists: {settings_text(there)}",
+                    where=cluster.where,
+                    hint=f"`rocketlake topic alter {topic}` changes it; --if-not-exists leaves it as it is",
+                )
+            missing = {*await cluster.masters()} - {*there}
+            made = await cluster.create_topic(plan, missing) if missing else []
+        if there:
+            typer.echo(f"topic {topic} exists, nothing changed: {settings_text(there)}")
+        if made:
+            typer.echo(f"topic {topic}: {amount(queues, 'queue')} on {', '.join(made)}")
+
+    run(work())
+
+
+@app.command()
+def alter(
+    topic: Name,
+    queues: Annotated[
+        int | None,
+        typer.Option("--queues", "-q", min=1, max=1024, help="Queues to read and to write.", show_default=False),
+    ] = None,
+    read_queues: Annotated[
+        int | None, typer.Option("--read-queues", min=1, max=1024, help="Queues to read only.", show_default=False)
+    ] = None,
+    write_queues: Annotated[
+        int | None, typer.Option("--write-queues", min=1, max=1024, help="Queues to write only.", show_default=False)
+    ] = None,
+    perm: Annotated[str | None, typer.Option(help="rw, r or w.", show_default=False)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also if messages come out of reach.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Change queues or permission of a topic on every broker that has it; what is not given stays."""
+    from rocketlake.base.errors import UsageError
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.topic_change import TopicChange, refuse_losses, settings_text
+
+    change = TopicChange(
+        read_queues=read_queues or queues,
+        write_queues=write_queues or queues,
+        perm=None if perm is None else _perm(perm),
+    )
+    if change.is_empty:
+        raise UsageError("nothing to change was given", hint="give --queues, --read-queues, --write-queues or --perm")
+
+    async def work() -> None:
+        async with Cluster(namesrv) as cluster:
+            await cluster.route(topic)
+            before = await cluster.settings(topic)
+            after = {broker: change.of(config) for broker, config in before.items()}
+            if after == before:
+                typer.echo(f"topic {topic}: nothing to change, it has {settings_text(before)}")
+                return
+            if not force:
+                refuse_losses(before, after, await cluster.queues(topic), where=cluster.where)
+            await cluster.put_topic({broker: after[broker] for broker in after if after[broker] != before[broker]})
+        for broker, config in after.items():
+            typer.echo(
+                f"topic {topic} on {broker}: {settings_text({broker: before[broker]}, brokers=False)} -> "
+                f"{settings_text({broker: config}, brokers=False)}"
+            )
 
     run(work())
 
@@ -44,43 +119,50 @@ def create(
 @app.command("list")
 def list_topics(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also those made by RocketMQ itself.")] = False,
+    output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List topics."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.model import names
 
-    async def work() -> None:
+    async def work() -> list[str]:
         async with Cluster(namesrv) as cluster:
             own = await cluster.broker_and_cluster_names()
             found = await cluster.topics()
         hidden = (names.is_system_topic, names.is_retry_topic, names.is_dead_letter_topic, names.is_reply_topic)
-        shown = [name for name in found if everything or not (name in own or any(test(name) for test in hidden))]
-        for name in shown:
-            typer.echo(name)
-        if not shown:
-            typer.echo(
-                "no topics yet; `rocketlake topic create NAME` or `rocketlake send NAME hello` makes one", err=True
-            )
+        return [name for name in found if everything or not (name in own or any(test(name) for test in hidden))]
 
-    run(work())
+    shown = run(work())
+    if output is OutputForm.JSON:
+        show_json(shown)
+    elif shown:
+        typer.echo("\n".join(shown))
+    else:
+        typer.echo("no topics yet; `rocketlake topic create NAME` or `rocketlake send NAME hello` makes one", err=True)
 
 
 @app.command()
-def show(topic: Name, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
+def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Show the queues of a topic: which offsets they hold, when the last message came."""
     from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.topic_change import settings_text
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
             queues = await cluster.queues(topic)
+            settings = await cluster.settings(topic)
+        headings = ("broker", "queue", "first offset", "next offset", "last message")
         rows = [
-            (queue.broker_name, queue.queue_id, each.min_offset, each.max_offset, show_time(each.last_update_timestamp))
+            (queue.broker_name, queue.queue_id, each.min_offset, each.max_offset, Moment(each.last_update_timestamp))
             for queue, each in queues.items()
         ]
         total = sum(each.max_offset - each.min_offset for each in queues.values())
-        show_table(("broker", "queue", "first offset", "next offset", "last message"), rows)
-        typer.echo(f"{total:,} messages in {len(queues)} queues")
+        if output is OutputForm.JSON:
+            show_json({"topic": topic, "messages": total, "queues": objects(headings, rows)})
+            return
+        show_table(headings, rows)
+        typer.echo(f"{amount(total, 'message')}; {settings_text(settings)}")
 
     run(work())
 
@@ -89,20 +171,33 @@ def show(topic: Name, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
 def delete(
     topic: Name,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also while consumer groups read it.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Delete a topic and all its messages."""
+    from rocketlake.base.errors import RocketLakeError
     from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.cluster_groups import ClusterGroups
 
-    async def count() -> int:
+    async def look() -> int:
         async with Cluster(namesrv) as cluster:
-            return sum(each.max_offset - each.min_offset for each in (await cluster.queues(topic)).values())
+            count = sum(each.max_offset - each.min_offset for each in (await cluster.queues(topic)).values())
+            readers = await ClusterGroups(cluster).readers(topic)
+            if readers and not force:
+                groups = ", ".join(f"{group} ({amount(len(who), 'member')})" for group, who in readers.items())
+                raise RocketLakeError(
+                    f"topic {topic!r} is being read by {groups}",
+                    where=cluster.where,
+                    hint="stop these consumers first, or delete it under them with --force",
+                )
+            return count
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
             brokers = await cluster.delete_topic(topic)
         typer.echo(f"topic {topic} deleted from {', '.join(brokers)}")
 
+    count = run(look())
     if not yes:
-        typer.confirm(f"delete topic {topic} and its {run(count()):,} messages?", abort=True)
+        typer.confirm(f"delete topic {topic} and its {amount(count, 'message')}?", abort=True)
     run(work())

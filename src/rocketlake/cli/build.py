@@ -1,0 +1,34 @@
+"""Which build this is: version, compiled or pure Python.
+
+Owns        the line that `--version` and the servers print about it.
+Must not know   which modules have compiled twins.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+
+__all__ = ["build_line", "is_compiled", "pure_cure"]
+
+
+def is_compiled() -> bool:
+    """Do the compiled modules run?"""
+    from rocketlake.base.pure_import import has_kernel
+
+    return has_kernel("rocketlake.base.checksum")
+
+
+def build_line() -> str:
+    """rocketlake 0.1.0, compiled, Python 3.11.7."""
+    from rocketlake import __version__
+
+    form = "compiled" if is_compiled() else "pure Python (slower)"
+    return f"rocketlake {__version__}, {form}, Python {platform.python_version()}"
+
+
+def pure_cure() -> str:
+    """What to do when the source runs and not the compiled modules."""
+    if os.environ.get("ROCKETLAKE_PURE") == "1":
+        return "unset ROCKETLAKE_PURE"
+    return "install a C compiler (Debian: apt-get install gcc), then install RocketLake again"

@@ -1,0 +1,158 @@
+"""What commands ask of a cluster about consumer groups: members, subscriptions, offsets.
+
+Owns        the administrative requests of the command line about groups.
+Must not know   how answers are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.cli.cluster import Cluster
+from rocketlake.client.calls import offset as calls
+from rocketlake.client.calls.answer import ask
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.client import ConsumerConnection, ConsumerRunningInfo
+from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
+from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader
+from rocketlake.protocol.headers.admin_topic import TopicConsumersHeader
+from rocketlake.protocol.headers.client import RunningInfoHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["ClusterGroups", "Member", "unequal_subscriptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A consumer that is connected: topic -> expression; None when the client does not tell."""
+
+    client_id: str
+    address: str
+    subscriptions: Mapping[str, str] | None
+
+
+class ClusterGroups:
+    """Questions about groups to all masters. Raises LinkError, RemoteError."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def all(self) -> dict[str, GroupEntry]:
+        """All consumer groups that brokers know."""
+        masters = await self._cluster.masters()
+        answers = await self._cluster.at_each(masters, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None)
+        found: dict[str, GroupEntry] = {}
+        for answer in answers.values():
+            found |= GroupTable.decode(answer.body_bytes).groups
+        return dict(sorted(found.items()))
+
+    async def offsets(self, group: str) -> dict[MessageQueue, GroupOffsets]:
+        """How far the group is in each queue it ever read."""
+        header = ConsumeStatsHeader(consumer_group=group, topic="")
+        masters = await self._cluster.masters()
+        answers = await self._cluster.at_each(masters, RequestCode.GET_CONSUME_STATS, header)
+        offsets: dict[MessageQueue, GroupOffsets] = {}
+        for answer in answers.values():
+            offsets |= ConsumeStats.decode(answer.body_bytes).offsets
+        return dict(sorted(offsets.items()))
+
+    async def connected(self, group: str) -> dict[str, str]:
+        """Client id -> address of the group's consumers that are connected now."""
+        return {
+            client.client_id: client.client_addr
+            for connection in (await self._connections(group)).values()
+            for client in connection.connections
+        }
+
+    async def members(self, group: str) -> list[Member]:
+        """The connected consumers, each with what it itself wants to read."""
+        masters = await self._cluster.masters()
+        at_broker = {
+            client.client_id: (client.client_addr, masters[broker])
+            for broker, connection in (await self._connections(group)).items()
+            for client in connection.connections
+        }
+        asking = [self._member(group, client, *where) for client, where in sorted(at_broker.items())]
+        return list(await asyncio.gather(*asking))
+
+    async def readers(self, topic: str) -> dict[str, list[str]]:
+        """Connected groups that subscribe to the topic, with the client ids of their members."""
+        masters = await self._cluster.topic_masters(topic)
+        answers = await self._cluster.at_each(
+            masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersHeader(topic=topic)
+        )
+        readers = {}
+        for group in sorted({name for each in answers.values() for name in GroupList.decode(each.body_bytes).groups}):
+            connections = await self._connections(group)
+            clients = {
+                client.client_id
+                for connection in connections.values()
+                if topic in connection.subscriptions
+                for client in connection.connections
+            }
+            if clients:
+                readers[group] = sorted(clients)
+        return readers
+
+    async def committed(self, group: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
+        """The group's offset in each of these queues; -1 where it has none."""
+        masters = await self._cluster.masters()
+        net = self._cluster.net
+        asking = [calls.committed_offset(net, masters[queue.broker_name], group, queue) for queue in queues]
+        return dict(zip(queues, await asyncio.gather(*asking), strict=True))
+
+    async def at_time(self, queues: Collection[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
+        """The first offset stored at or after this time, in each queue."""
+        masters = await self._cluster.masters()
+        net = self._cluster.net
+        asking = [calls.offset_by_time(net, masters[queue.broker_name], queue, time_ms) for queue in queues]
+        return dict(zip(queues, await asyncio.gather(*asking), strict=True))
+
+    async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Set the group's offsets: the next messages it will read."""
+        masters = await self._cluster.masters()
+        for queue, offset in offsets.items():
+            await calls.commit_offset(self._cluster.net, masters[queue.broker_name], group, queue, offset)
+
+    async def _connections(self, group: str) -> dict[str, ConsumerConnection]:
+        answers = await self._cluster.at_each(
+            await self._cluster.masters(),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerConnectionsHeader(consumer_group=group),
+            accept=(ResponseCode.CONSUMER_NOT_ONLINE,),
+        )
+        return {
+            broker: ConsumerConnection.decode(answer.body_bytes)
+            for broker, answer in answers.items()
+            if answer.code == ResponseCode.SUCCESS
+        }
+
+    async def _member(self, group: str, client_id: str, address: str, broker: str) -> Member:
+        header = RunningInfoHeader(consumer_group=group, client_id=client_id)
+        try:
+            answer = await ask(
+                self._cluster.net, broker, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+            )
+        except RocketLakeError:  # old clients and some in other languages do not answer this
+            return Member(client_id, address, None)
+        entries = ConsumerRunningInfo.decode(answer.body_bytes).subscriptions
+        return Member(client_id, address, {entry.topic: entry.sub_string for entry in entries})
+
+
+def unequal_subscriptions(members: Collection[Member]) -> dict[str, dict[str, list[str]]]:
+    """Topic -> expression -> client ids, for each topic that members want differently; "-" is: not at all."""
+    known = [(member.client_id, member.subscriptions) for member in members if member.subscriptions is not None]
+    unequal = {}
+    for topic in sorted({topic for _, wanted in known for topic in wanted if not topic.startswith("%RETRY%")}):
+        wishes: dict[str, list[str]] = {}
+        for client_id, wanted in known:
+            wishes.setdefault(wanted.get(topic, "-"), []).append(client_id)
+        if len(wishes) > 1:
+            unequal[topic] = wishes
+    return unequal

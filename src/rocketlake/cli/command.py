@@ -1,0 +1,73 @@
+"""What holds for every command: how its options look in `--help`, and that none of them may be empty.
+
+Owns        the classes that typer builds commands and groups of commands from.
+Must not know   single commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["CommandTree"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _flags_without_type(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [_argument(piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        refuse_empty(args)
+        return super().parse_args(ctx, args)
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _flags_without_type(super().get_params(ctx))
+
+
+class CommandTree(typer.Typer):
+    """A typer.Typer whose commands refuse empty values and show no type beside a flag."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=_Group, no_args_is_help=True, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
+        """See typer.Typer.command."""
+        return super().command(name, **({"cls": _Command} | options))
+
+
+def refuse_empty(args: Sequence[str]) -> None:
+    """UsageError for `-n ""`: a shell variable that is not set would stand for the default, without a word."""
+    from rocketlake.base.errors import UsageError
+
+    hint = "give it a value, or leave it out; in a shell: is the variable set?"
+    values_only = False
+    for number, text in enumerate(args):
+        if not values_only and text == "--":
+            values_only = True
+        elif not values_only and text.startswith("--") and text.endswith("=") and text.count("=") == 1:
+            raise UsageError(f"option {text[:-1]} is empty", hint=hint)
+        elif text == "":
+            before = args[number - 1] if number else ""
+            named = f"option {before}" if before.startswith("-") and not values_only else f"argument {number + 1}"
+            raise UsageError(f"{named} is empty", hint=hint)
+
+
+def _flags_without_type(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""  # some releases of typer would print `--help <bool>`
+    return params
+
+
+def _argument(piece: str) -> str:
+    return piece.strip("{}").upper() if piece.startswith("{") else piece

@@ -1,0 +1,148 @@
+"""Setting a stopped group to other offsets: where to, from where, and that nobody is disturbed.
+
+Owns        the meaning of `--to`, the refusals, the old and the new offset of each queue.
+Must not know   how it is shown and asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster_groups import ClusterGroups
+from rocketlake.cli.table import amount
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.stats import TopicOffsets
+
+__all__ = ["GroupReset", "Target"]
+
+_MS_DIGITS = 12
+"""A number with more digits than this is a time in ms, 2001 and later; no queue holds so many messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a group is to go on: `kind` is earliest, latest, time, offset or shift."""
+
+    kind: str
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """The text of --to. UsageError for anything else."""
+        from rocketlake.spark.replay.request import parse_time
+
+        if text in ("earliest", "latest"):
+            return cls(text)
+        if re.fullmatch(r"[+-]\d{1,12}", text):
+            return cls("shift", int(text))
+        if text.isascii() and text.isdigit():
+            return cls("time" if len(text) > _MS_DIGITS else "offset", int(text))
+        try:
+            return cls("time", parse_time(text))
+        except UsageError:
+            hint = "use earliest, latest, a time as 2026-11-21T10:00:00, an offset as 1200, or -100 for 100 back"
+            raise UsageError(f"--to {text!r} is not understood", hint=hint) from None
+
+    async def offsets(
+        self, groups: ClusterGroups, ends: dict[MessageQueue, TopicOffsets], now: dict[MessageQueue, int]
+    ) -> dict[MessageQueue, int]:
+        """The next offset of each queue, within what the queue holds."""
+        if self.kind == "time":
+            # One earlier: answers of old brokers are off by one, and a message too many is better than one too few.
+            wanted = {queue: offset - 1 for queue, offset in (await groups.at_time(ends, self.number)).items()}
+        elif self.kind == "shift":
+            wanted = {queue: max(0, now[queue]) + self.number for queue in ends}
+        else:
+            fixed = {"earliest": 0, "latest": 1 << 62, "offset": self.number}[self.kind]
+            wanted = dict.fromkeys(ends, fixed)
+        return {queue: min(max(wanted[queue], each.min_offset), each.max_offset) for queue, each in ends.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReset:
+    """What will be changed: the offset of each queue now (-1: none) and then."""
+
+    group: str
+    now: dict[MessageQueue, int]
+    new: dict[MessageQueue, int]
+
+    @classmethod
+    async def plan(
+        cls, cluster: Cluster, group: str, topic: str, target: Target, *, queues: Collection[str], force: bool
+    ) -> GroupReset:
+        """Refuses (RocketLakeError) a group that is running, and without `force` one that never read the topic."""
+        groups = ClusterGroups(cluster)
+        ends = _chosen(await cluster.queues(topic), topic, queues)
+        await _refuse_running(groups, group)
+        if not force:
+            await _refuse_strangers(groups, group, topic, where=cluster.where)
+        now = await groups.committed(group, ends)
+        return cls(group, now, await target.offsets(groups, ends, now))
+
+    @property
+    def is_change(self) -> bool:
+        """Is there anything to do?"""
+        return self.now != self.new
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Broker, queue, offset now, new offset, difference."""
+        return [
+            (queue.broker_name, queue.queue_id, "-", self.new[queue], "-")
+            if now < 0
+            else (queue.broker_name, queue.queue_id, now, self.new[queue], self.new[queue] - now)
+            for queue, now in self.now.items()
+        ]
+
+    def summary(self) -> str:
+        """How many messages are read again, how many are passed over."""
+        moves = [self.new[queue] - now for queue, now in self.now.items() if now >= 0]
+        again, passed = -sum(move for move in moves if move < 0), sum(move for move in moves if move > 0)
+        texts = [f"{amount(again, 'message')} will be read again"] if again else []
+        texts += [f"{amount(passed, 'message')} will be passed over"] if passed else []
+        first = sum(now < 0 for now in self.now.values())
+        texts += [f"{amount(first, 'queue')} get a first offset"] if first else []
+        return ", ".join(texts) or "nothing moves"
+
+    async def carry_out(self, cluster: Cluster) -> None:
+        """Set the offsets that differ. Looks for members before and after: a running one would undo it."""
+        groups = ClusterGroups(cluster)
+        await _refuse_running(groups, self.group)
+        await groups.commit(self.group, {queue: to for queue, to in self.new.items() if to != self.now[queue]})
+        await _refuse_running(groups, self.group)
+
+
+def _chosen(
+    ends: dict[MessageQueue, TopicOffsets], topic: str, wanted: Collection[str]
+) -> dict[MessageQueue, TopicOffsets]:
+    by_name = {f"{queue.broker_name}/{queue.queue_id}": queue for queue in ends}
+    unknown = [name for name in wanted if name not in by_name]
+    if unknown:
+        raise UsageError(
+            f"topic {topic!r} has no queue {unknown[0]!r}", hint=f"name one of {', '.join(sorted(by_name)[:16])}"
+        )
+    return {by_name[name]: ends[by_name[name]] for name in wanted} if wanted else ends
+
+
+async def _refuse_running(groups: ClusterGroups, group: str) -> None:
+    members = sorted(await groups.connected(group))
+    if members:
+        raise RocketLakeError(
+            f"group {group!r} is running ({', '.join(members[:3])}), and would go on from its own offsets",
+            hint="stop its members first",
+        )
+
+
+async def _refuse_strangers(groups: ClusterGroups, group: str, topic: str, *, where: str) -> None:
+    topics = sorted({queue.topic for queue in await groups.offsets(group) if not queue.topic.startswith("%RETRY%")})
+    if topic in topics:
+        return
+    if topics:
+        what, which = f"group {group!r} never read topic {topic!r}; it reads {', '.join(topics[:8])}", "--topic"
+    else:
+        what, which = f"group {group!r} never read topic {topic!r}, nor any other", "the group's name"
+    hint = f"look at {which} (`rocketlake group list` shows groups and topics); --force gives it first offsets there"
+    raise RocketLakeError(what, where=where, hint=hint)

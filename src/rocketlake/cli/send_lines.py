@@ -1,0 +1,100 @@
+"""Lines of standard input as messages: read on a thread, sent by the batch.
+
+Owns        cutting bytes into lines, how many lines go out together, what is said after an error or Ctrl-C.
+Must not know   options of the command line.
+
+A terminal and a pipe may be silent for ever: the event loop must go on (heartbeats, Ctrl-C), so a thread reads. It uses
+the bare file and not Python's buffer, whose lock would keep the process from ending while a read waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rocketlake.base.errors import RocketLakeError
+
+if TYPE_CHECKING:
+    from rocketlake.client.producer.producer import Producer
+    from rocketlake.model.message import Message
+
+__all__ = ["Sending", "lines_of_stdin"]
+
+_CHUNK_BYTES = 1 << 16
+_BATCH_LINES = 512
+_CHUNKS_AHEAD = 16
+
+
+class Sending:
+    """Sends batches of messages one after the other; `stored` counts those that brokers have."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.stored = 0
+        self._producer = producer
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """All of them, in order: in few requests, or one by one where a batch is not allowed."""
+        from rocketlake.client.errors import BatchFailed
+
+        if len(messages) == 1 or messages[0].delay_level:
+            for message in messages:
+                await self._producer.send(message)
+                self.stored += 1
+            return
+        try:
+            self.stored += len(await self._producer.send_batch(messages))
+        except BatchFailed as error:
+            self.stored += len(error.sent)
+            raise error.__cause__ or error from None
+
+
+async def lines_of_stdin() -> AsyncIterator[list[bytes]]:
+    """What has come so far, line by line without line ends; empty lines are left out, as brokers refuse them."""
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    room = threading.Semaphore(_CHUNKS_AHEAD)
+    loop = asyncio.get_running_loop()
+    bare = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+    threading.Thread(
+        target=_read, args=(bare.read, room, lambda chunk: _hand_over(loop, chunks, chunk)), daemon=True
+    ).start()
+    rest = b""
+    while chunk := await chunks.get():
+        room.release()
+        if isinstance(chunk, OSError):
+            raise RocketLakeError(f"standard input cannot be read: {chunk.strerror}", hint="look at what feeds it")
+        *whole, rest = (rest + chunk).split(b"\n")
+        for part in _parts([line for each in whole if (line := each.rstrip(b"\r"))]):
+            yield part
+    if line := rest.rstrip(b"\r"):
+        yield [line]
+
+
+def _read(
+    read: Callable[[int], bytes], room: threading.Semaphore, hand_over: Callable[[bytes | OSError], bool]
+) -> None:
+    is_wanted = True
+    chunk = b"-"
+    while chunk and is_wanted:
+        room.acquire()
+        try:
+            chunk = read(_CHUNK_BYTES)
+        except OSError as error:
+            hand_over(error)
+            return
+        is_wanted = hand_over(chunk)
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes | OSError], chunk: bytes | OSError) -> bool:
+    try:
+        loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+    except RuntimeError:  # the loop was closed: the command has ended
+        return False
+    return True
+
+
+def _parts(lines: list[bytes]) -> Iterator[list[bytes]]:
+    for first in range(0, len(lines), _BATCH_LINES):
+        yield lines[first : first + _BATCH_LINES]

@@ -1,0 +1,105 @@
+"""Rows for people and rows for programs: a table, or JSON.
+
+Owns        the look of tables, of times and of numbers; the JSON form of the same rows.
+Must not know   single commands.
+
+What is piped is read by a program: there, numbers have no thousands separators.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["OUTPUT_DEFAULT", "Moment", "Output", "OutputForm", "amount", "objects", "show", "show_json", "show_table"]
+
+
+class OutputForm(enum.Enum):
+    """How a command prints what it found."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[OutputForm, typer.Option("--output", "-o", help="table, or json for programs.")]
+OUTPUT_DEFAULT = OutputForm.TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time as a cell: local time in a table, ISO 8601 in JSON; "-" and null when there is none."""
+
+    ms: int
+
+    def __str__(self) -> str:
+        if self.ms <= 0:
+            return "-"
+        return self._local().strftime("%Y-%m-%d %H:%M:%S.") + f"{self.ms % 1000:03d}"
+
+    def to_json(self) -> str | None:
+        """2026-11-22T10:00:00.123+01:00."""
+        return self._local().isoformat(timespec="milliseconds") if self.ms > 0 else None
+
+    def _local(self) -> datetime:
+        return datetime.fromtimestamp(self.ms // 1000, tz=UTC).replace(microsecond=self.ms % 1000 * 1000).astimezone()
+
+
+def amount(number: int, what: str = "") -> str:
+    """ "1 message", "2,000 messages"; the number alone without `what`."""
+    text = f"{number:,}" if sys.stdout.isatty() else str(number)
+    if not what:
+        return text
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{text} {what if number == 1 else plural}"
+
+
+def show(headings: Sequence[str], rows: Sequence[Sequence[object]], output: OutputForm, *, none: str = "") -> None:
+    """Rows as a table or as a JSON array. `none` is said on standard error when a table would have no rows."""
+    if output is OutputForm.JSON:
+        show_json(objects(headings, rows))
+    elif rows or not none:
+        show_table(headings, rows)
+    else:
+        typer.echo(none, err=True)
+
+
+def objects(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
+    """One object per row; the keys are the headings, with _ for blanks."""
+    keys = [heading.replace(" ", "_") for heading in headings]
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def show_json(value: object) -> None:
+    """JSON on standard output: indented for a terminal, else on one line."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=_plain, indent=2 if sys.stdout.isatty() else None))
+
+
+def _plain(value: object) -> Any:
+    return value.to_json() if isinstance(value, Moment) else str(value)
+
+
+def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; numbers stand right. Columns are never cut."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    raw = [tuple(row) for row in rows]
+    kept = [[amount(cell) if type(cell) is int else str(cell) for cell in row] for row in raw]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, heading in enumerate(headings):
+        cells = [row[number] for row in raw]
+        right = int in map(type, cells) and all(type(cell) is int or cell == "-" for cell in cells)
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for row in kept:
+        table.add_row(*map(escape, row))
+    width = sum(max([len(heading), *(len(row[n]) for row in kept)]) + 2 for n, heading in enumerate(headings))
+    console = Console(highlight=False)
+    Console(highlight=False, width=max(console.width, width)).print(table)

@@ -1,0 +1,84 @@
+"""What an alteration of a topic does: settings before and after, and which messages come out of reach.
+
+Owns        TopicChange, the words for a topic's settings, the refusal of losses.
+Must not know   how the cluster is told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.cli.table import amount
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.topic import TopicConfig
+from rocketlake.protocol.bodies.stats import TopicOffsets
+
+__all__ = ["TopicChange", "refuse_losses", "settings_text"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TopicChange:
+    """New values for some settings of a topic; None: stays as it is."""
+
+    read_queues: int | None = None
+    write_queues: int | None = None
+    perm: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to change?"""
+        return self.read_queues is None and self.write_queues is None and self.perm is None
+
+    def of(self, config: TopicConfig) -> TopicConfig:
+        """These settings with the changes."""
+        given = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        return dataclasses.replace(config, **given)
+
+
+def refuse_losses(
+    before: Mapping[str, TopicConfig],
+    after: Mapping[str, TopicConfig],
+    queues: Mapping[MessageQueue, TopicOffsets],
+    *,
+    where: str,
+) -> None:
+    """RocketLakeError if messages that are there, or that come, could not be read."""
+    for broker, config in after.items():
+        if config.write_queues > max(config.read_queues, before[broker].write_queues):
+            raise RocketLakeError(
+                f"topic {config.name!r} would be written to {amount(config.write_queues, 'queue')} "
+                f"and read from {config.read_queues} only",
+                where=where,
+                hint="raise --read-queues, too (--queues is both), or --force",
+            )
+    gone = [
+        queue
+        for queue in queues
+        if queue.broker_name in after
+        and after[queue.broker_name].read_queues <= queue.queue_id < before[queue.broker_name].read_queues
+    ]
+    if not gone:
+        return
+    messages = sum(queues[queue].max_offset - queues[queue].min_offset for queue in gone)
+    named = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in gone[:8])
+    more = f" and {len(gone) - 8} more" if len(gone) > 8 else ""
+    raise RocketLakeError(
+        f"queues {named}{more} of topic {gone[0].topic!r} could not be read any more: "
+        f"{amount(messages, 'message')} out of reach",
+        where=where,
+        hint="reduce --write-queues first and let the consumers empty these queues; "
+        "or --force (more queues bring the messages back)",
+    )
+
+
+def settings_text(settings: Mapping[str, TopicConfig], *, brokers: bool = True) -> str:
+    """ "4 queues, rw on broker-a, broker-b"."""
+    texts: dict[str, list[str]] = {}
+    for broker, config in settings.items():
+        read, write = config.read_queues, config.write_queues
+        counted = amount(read, "queue") if read == write else f"{read} queues to read and {write} to write"
+        letters = ("r" if config.is_readable else "") + ("w" if config.is_writeable else "")
+        texts.setdefault(f"{counted}, {letters or 'neither r nor w'}", []).append(broker)
+    return "; ".join(text + (f" on {', '.join(names)}" if brokers else "") for text, names in texts.items())

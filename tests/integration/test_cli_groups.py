@@ -1,0 +1,154 @@
+"""Groups on the command line: where they go on, and members that want different things."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake import Consumer, FirstOffset, PullConsumer
+from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.cli.group_reset import Target
+from rocketlake.cli.main import app
+from rocketlake.testing.cluster import EmbeddedCluster
+
+Type = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """rocketlake("group", "list") -> standard output; raises what the command raised."""
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def typed(*words: str, given: str | None = None) -> str:
+        result = CliRunner().invoke(app, words, input=given)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return typed
+
+
+def read(cluster: EmbeddedCluster, group: str, topic: str, count: int) -> list[bytes]:
+    async def work() -> list[bytes]:
+        async with Consumer(group, topic, namesrv=cluster.namesrv, from_where=FirstOffset.FIRST) as consumer:
+            bodies = [(await consumer.receive()).body for _ in range(count)]
+        return bodies
+
+    return cluster.run(work())
+
+
+def consumed(rocketlake: Type, group: str) -> list[int]:
+    queues = json.loads(rocketlake("group", "show", group, "-o", "json"))["queues"]
+    return [queue["consumed"] for queue in queues if not queue["topic"].startswith("%")]
+
+
+def test_a_group_is_set_back_after_old_and_new_were_shown(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "work", "-q", "1")
+    cluster.send("work", [b"%d" % n for n in range(10)], queue=0)
+    read(cluster, "workers", "work", 10)
+    dry = rocketlake("group", "reset", "workers", "--topic", "work", "--to", "earliest", "--dry-run")
+    assert "dry run: nothing was changed; 10 messages will be read again" in dry
+    assert consumed(rocketlake, "workers") == [10]
+    asked = rocketlake("group", "reset", "workers", "--topic", "work", "--to", "-3", given="y\n")
+    assert "set group workers in topic work? 3 messages will be read again" in asked
+    assert asked.splitlines()[1].split() == ["broker-a", "0", "10", "7", "-3"]
+    assert consumed(rocketlake, "workers") == [7]
+    assert read(cluster, "workers", "work", 3) == [b"7", b"8", b"9"]
+    assert "already" in rocketlake("group", "reset", "workers", "--topic", "work", "--to", "latest", "-y")
+    rocketlake("group", "reset", "workers", "--topic", "work", "--to", "4", "-y", "--queue", "broker-a/0")
+    assert "6 messages will be passed over" in rocketlake(
+        "group", "reset", "workers", "--topic", "work", "--to", "latest", "-y"
+    )
+
+
+def test_a_no_leaves_the_group_where_it_is(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "left", "-q", "1")
+    cluster.send("left", [b"1", b"2"], queue=0)
+    read(cluster, "leavers", "left", 2)
+    with pytest.raises(AssertionError, match="Aborted"):
+        rocketlake("group", "reset", "leavers", "--topic", "left", "--to", "earliest", given="n\n")
+    assert consumed(rocketlake, "leavers") == [2]
+
+
+def test_a_time_brings_back_what_was_stored_since_then(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "timed", "-q", "1")
+    cluster.send("timed", [b"1", b"2", b"3"], queue=0)
+    read(cluster, "timers", "timed", 3)
+    hour_ago = str(int(time.time() * 1000) - 3_600_000)
+    rocketlake("group", "reset", "timers", "--topic", "timed", "--to", hour_ago, "-y")
+    assert consumed(rocketlake, "timers") == [0]
+
+
+def test_unknown_groups_topics_and_queues_are_refused(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    for topic in ("one", "two"):
+        rocketlake("topic", "create", topic, "-q", "1")
+        cluster.send(topic, [b"x"], queue=0)
+    read(cluster, "readers", "one", 1)
+    for group, topic, problem in (
+        ("nobody", "one", "'nobody' never read topic 'one', nor any other"),
+        ("readers", "two", "'readers' never read topic 'two'; it reads one"),
+        ("readers", "nowhere", "no topic 'nowhere'"),
+    ):
+        with pytest.raises(RocketLakeError, match=problem) as refused:
+            rocketlake("group", "reset", group, "--topic", topic, "--to", "earliest", "-y")
+        assert refused.value.hint
+    with pytest.raises(UsageError, match="no queue 'broker-a/7'"):
+        rocketlake("group", "reset", "readers", "--topic", "one", "--to", "0", "-y", "--queue", "broker-a/7")
+    groups = {group["group"] for group in json.loads(rocketlake("group", "list", "-o", "json"))}
+    assert "nobody" not in groups
+    said = rocketlake("group", "reset", "early", "--topic", "one", "--to", "latest", "-y", "--force")
+    assert "passed over" in said or "first offset" in said
+
+
+def test_a_running_group_is_not_set_back(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "busy", "-q", "1")
+    cluster.send("busy", [b"x"], queue=0)
+    consumer = Consumer("busy-group", "busy", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST)
+    cluster.run(consumer.start())
+    try:
+        cluster.run(consumer.receive())
+        with pytest.raises(RocketLakeError, match="is running") as refused:
+            rocketlake("group", "reset", "busy-group", "--topic", "busy", "--to", "earliest", "-y")
+        assert "stop its members" in refused.value.hint
+    finally:
+        cluster.run(consumer.stop())
+
+
+def test_members_that_want_different_things_are_named(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "mixed", "-q", "2")
+    consumers = [PullConsumer("mixed-group", namesrv=cluster.namesrv) for _ in range(2)]
+    try:
+        for consumer, tags in zip(consumers, ("TagA", "TagB"), strict=True):
+            consumer.subscribe("mixed", tags)
+            cluster.run(consumer.start())
+        shown = rocketlake("group", "show", "mixed-group")
+        assert shown.count("reads mixed (Tag") == 2
+        assert "warning: the members want different messages of topic mixed" in shown
+        found = json.loads(rocketlake("group", "show", "mixed-group", "-o", "json"))
+        assert sorted(member["subscriptions"]["mixed"] for member in found["members"]) == ["TagA", "TagB"]
+        assert len(found["warnings"]) == 1
+    finally:
+        for consumer in consumers:
+            cluster.run(consumer.stop())
+
+
+def test_targets() -> None:
+    assert Target.parse("+5") == Target("shift", 5)
+    assert Target.parse("1200") == Target("offset", 1200)
+    assert Target.parse("1700000000000") == Target.parse("2023-11-14T22:13:20") == Target("time", 1_700_000_000_000)
+    for text in ("yesterday", "--5", "1.5"):
+        with pytest.raises(UsageError, match="is not understood") as refused:
+            Target.parse(text)
+        assert "earliest" in refused.value.hint

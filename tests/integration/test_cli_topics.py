@@ -1,0 +1,123 @@
+"""Topics on the command line: nothing that is there is changed or lost without a word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake import Consumer, FirstOffset, Message, Producer
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.cli.main import app
+from rocketlake.testing.cluster import EmbeddedCluster
+
+Type = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """rocketlake("topic", "list") -> standard output; raises what the command raised."""
+    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def typed(*words: str, given: str | None = None) -> str:
+        result = CliRunner().invoke(app, words, input=given)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    return typed
+
+
+def fill(cluster: EmbeddedCluster, topic: str, queues: int) -> None:
+    for queue in range(queues):
+        cluster.send(topic, [b"%d" % queue], queue=queue)
+
+
+def test_create_never_changes_a_topic_that_exists(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "kept", "-q", "4", "--perm", "r")
+    with pytest.raises(RocketLakeError, match="'kept' exists: 4 queues, r on broker-a") as refused:
+        rocketlake("topic", "create", "kept", "-q", "2")
+    assert "topic alter kept" in refused.value.hint
+    with pytest.raises(RocketLakeError, match="exists"):
+        rocketlake("topic", "create", "kept")
+    left = rocketlake("topic", "create", "kept", "-q", "2", "--if-not-exists")
+    assert left == "topic kept exists, nothing changed: 4 queues, r on broker-a\n"
+    assert "4 queues, r on broker-a" in rocketlake("topic", "show", "kept")
+    assert "new: 3 queues on broker-a" in rocketlake("topic", "create", "new", "-q", "3", "--if-not-exists")
+
+
+def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Type) -> None:
+    rocketlake("topic", "create", "grown", "-q", "2", "--perm", "r")
+    said = rocketlake("topic", "alter", "grown", "--queues", "3")
+    assert said == "topic grown on broker-a: 2 queues, r -> 3 queues, r\n"
+    assert "nothing to change" in rocketlake("topic", "alter", "grown", "--queues", "3")
+    assert "3 queues, r -> 3 queues, rw" in rocketlake("topic", "alter", "grown", "--perm", "rw")
+    with pytest.raises(RocketLakeError, match="nothing to change was given"):
+        rocketlake("topic", "alter", "grown")
+    with pytest.raises(RocketLakeError, match="no topic 'nowhere'"):
+        rocketlake("topic", "alter", "nowhere", "-q", "3")
+
+
+def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "shrunk", "-q", "4")
+    fill(cluster, "shrunk", 4)
+    with pytest.raises(RocketLakeError, match=r"broker-a/2, broker-a/3 .*2 messages out of reach") as refused:
+        rocketlake("topic", "alter", "shrunk", "-q", "2")
+    assert "--write-queues" in refused.value.hint
+    assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
+    assert "-> 4 queues to read and 2 to write" in rocketlake("topic", "alter", "shrunk", "--write-queues", "2")
+    assert "-> 2 queues, rw" in rocketlake("topic", "alter", "shrunk", "--read-queues", "2", "--force")
+    with pytest.raises(RocketLakeError, match="written to 8 queues and read from 2 only"):
+        rocketlake("topic", "alter", "shrunk", "--write-queues", "8")
+    rocketlake("topic", "alter", "shrunk", "-q", "4")
+    assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
+
+
+def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "read", "-q", "1")
+    fill(cluster, "read", 1)
+    consumer = Consumer("readers", "read", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST)
+    cluster.run(consumer.start())
+    try:
+        cluster.run(consumer.receive())
+        for words in (("-y",), ()):
+            with pytest.raises(RocketLakeError, match=r"being read by readers \(1 member\)") as refused:
+                rocketlake("topic", "delete", "read", *words)
+            assert "--force" in refused.value.hint
+        assert "read" in rocketlake("topic", "list").splitlines()
+        assert "deleted from broker-a" in rocketlake("topic", "delete", "read", "-y", "--force")
+    finally:
+        cluster.run(consumer.stop())
+
+
+def test_json_for_programs(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "json", "-q", "2")
+
+    async def send() -> None:
+        async with Producer("senders", namesrv=cluster.namesrv) as producer:
+            queue = (await producer.queues("json"))[0]
+            await producer.send_batch([Message("json", b"\xff", tags="T", properties={"a": "b"})] * 1500, queue=queue)
+
+    cluster.run(send())
+    assert "json" in json.loads(rocketlake("topic", "list", "-o", "json"))
+    shown = json.loads(rocketlake("topic", "show", "json", "-o", "json"))
+    assert shown["messages"] == 1500
+    assert [queue["next_offset"] for queue in shown["queues"]] == [1500, 0]
+    assert shown["queues"][0]["last_message"].startswith("20")
+    assert shown["queues"][1]["last_message"] is None
+    (line,) = rocketlake("tail", "json", "-b", "-c", "1", "-o", "json").splitlines()
+    message = json.loads(line)
+    assert (message["body_base64"], message["tag"], message["properties"]) == ("/w==", "T", {"a": "b"})
+    assert "1500" in rocketlake("topic", "show", "json")
+    assert "1,500" not in rocketlake("topic", "show", "json")
+    assert "[a=b]" in rocketlake("tail", "json", "-b", "-c", "1")
