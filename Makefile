@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim spark-kills check bench bench-spark docs clean
+.PHONY: help install demo test sim spark-kills check bench bench-growth bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -68,6 +68,9 @@ spark-contract: install ## the facts we rely on and the source's tests on anothe
 
 bench: install   ## speed beside Apache RocketMQ on this machine, an hour; JSON to bench/results (BENCH="--quick --only producer-64")
 	$(BIN)/python -m bench $(BENCH)
+
+bench-growth: install ## what costs more after ten minutes, or at ten times as much; 75 minutes; JSON to bench/results (BENCH="--only transactions,topics")
+	$(BIN)/python -m bench.growth $(BENCH)
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
 	$(BIN)/python -m bench.spark_loads $(BENCH)

@@ -41,18 +41,19 @@ Bytes = npt.NDArray[np.uint8]
 class Template:
     """Frames of one form: the places in it that differ from message to message."""
 
-    def __init__(self, topic: str, queues: Sequence[int], body_bytes: int) -> None:
-        """`queues` must have equally many digits: the frames are equally long."""
+    def __init__(self, topic: str, queues: Sequence[int], body_bytes: int, delay_level: int = 0) -> None:
+        """`queues` must have equally many digits: the frames are equally long. Delay level 0: not delayed."""
         digits = {len(str(queue)) for queue in (queues[0], queues[-1])}
         if len(digits) != 1:
             raise ValueError(f"queues {queues[0]} to {queues[-1]} differ in their number of digits")
         self._queue_digits = digits.pop()
         self._queues = np.array([list(str(queue).encode()) for queue in queues], np.uint8)
         unique_key = b"7F000001BEEF18B4AAC2000000000000"
+        delay = f"\x02DELAY\x01{delay_level}".encode() if delay_level else b""
         fields = {
             b"a": b"bench_generator", b"b": topic.encode(), b"c": b"TBW102", b"d": b"4",
             b"e": b"0" * self._queue_digits, b"f": b"0", b"g": b"0" * 13, b"h": b"0",
-            b"i": b"UNIQ_KEY\x01" + unique_key, b"j": b"0", b"k": b"false", b"m": b"false",
+            b"i": b"UNIQ_KEY\x01" + unique_key + delay, b"j": b"0", b"k": b"false", b"m": b"false",
         }  # fmt: skip
         block = b""
         places = {}
@@ -296,6 +297,7 @@ def main() -> None:
     parser.add_argument("--topic", default="BenchmarkTest")
     parser.add_argument("--queues", default="100-999", help="queue ids, first-last, equally many digits")
     parser.add_argument("--body-bytes", type=int, default=1024)
+    parser.add_argument("--delay-level", type=int, default=0)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--warm", type=float, default=3)
     parser.add_argument("--seconds", type=float, default=5)
@@ -303,7 +305,7 @@ def main() -> None:
     if (options.rate is None) == (options.window is None):
         parser.error("give --rate (open loop) or --window (closed loop)")
     low, high = (int(part) for part in options.queues.split("-"))
-    template = Template(options.topic, range(low, high + 1), options.body_bytes)
+    template = Template(options.topic, range(low, high + 1), options.body_bytes, options.delay_level)
     with contextlib.closing(Generator(options.broker, template, options.connections)) as generator:
         if options.rate is not None:
             outcome = generator.open_loop(options.rate, options.warm, options.seconds)

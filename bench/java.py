@@ -79,7 +79,10 @@ class BenchmarkTransactions(Reporting):
 
 
 class BatchSend(JavaProgram):
-    """Batches of `per_batch` messages from `threads` threads; `count` messages, 0 = until stopped."""
+    """Batches of `per_batch` messages from `threads` threads.
+
+    `count` messages, 0 = until stopped; each thread at most `per_second` messages a second, 0 = as fast as it goes.
+    """
 
     def __init__(
         self,
@@ -90,8 +93,9 @@ class BatchSend(JavaProgram):
         body_bytes: int,
         count: int = 0,
         topic: str = "BenchmarkTest",
+        per_second: int = 0,
     ) -> None:
-        super().__init__("BatchSend", namesrv, topic, threads, per_batch, body_bytes, count)
+        super().__init__("BatchSend", namesrv, topic, threads, per_batch, body_bytes, count, per_second)
 
 
 class Drain(JavaProgram):

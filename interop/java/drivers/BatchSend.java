@@ -2,12 +2,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * Sends batches from several threads until `count` messages were asked for (0 = until killed). Every half second one
+ * Sends batches from several threads until `count` messages were asked for (0 = until killed), each thread at most
+ * `perSecond` messages a second (0 = as fast as it goes). Every half second one
  * line "ms=T sent=N failed=M nanos=L": clock, messages acknowledged so far, messages refused, summed time of the calls.
  */
 public class BatchSend {
@@ -15,6 +17,7 @@ public class BatchSend {
         String namesrv = args[0], topic = args[1];
         int threads = Integer.parseInt(args[2]), perBatch = Integer.parseInt(args[3]), bodyBytes = Integer.parseInt(args[4]);
         long count = Long.parseLong(args[5]);
+        long nanosEach = args.length > 6 && !args[6].equals("0") ? 1_000_000_000L * perBatch / Long.parseLong(args[6]) : 0;
         DefaultMQProducer producer = new DefaultMQProducer("bench_batch");
         producer.setNamesrvAddr(namesrv);
         producer.setVipChannelEnabled(false);
@@ -27,6 +30,7 @@ public class BatchSend {
         List<Thread> senders = new ArrayList<>();
         for (int i = 0; i < threads; i++) {
             Thread sender = new Thread(() -> {
+                long due = System.nanoTime();
                 while (count == 0 || begun.getAndAdd(perBatch) < count) {
                     // New messages each time: the client writes an id into each.
                     List<Message> batch = new ArrayList<>(perBatch);
@@ -39,6 +43,8 @@ public class BatchSend {
                         try { Thread.sleep(10); } catch (InterruptedException stop) { return; }
                     }
                     nanos.add(System.nanoTime() - start);
+                    due += nanosEach;
+                    if (nanosEach > 0) LockSupport.parkNanos(due - System.nanoTime());
                     (stored ? sent : failed).add(perBatch);
                 }
             }, "batch-send-" + i);
