@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.service import stop_each
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.namesrv.config import NameServerConfig
@@ -107,10 +108,7 @@ class Standalone:
 
     async def stop(self) -> None:
         """Broker first; every message that was acknowledged is on disk when this returns."""
-        try:
-            await self.broker.stop()
-        finally:
-            await self.name_server.stop()
+        await stop_each(self.broker.stop, self.name_server.stop)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -31,6 +31,13 @@ class RareWarnings:
 
     def warn(self, key: str, text: str, *args: object) -> bool:
         """Log `text % args` unless `key` was logged within the interval; says whether it did."""
+        return self._log(logging.WARNING, key, None, text, *args)
+
+    def error(self, key: str, error: BaseException, text: str, *args: object) -> bool:
+        """The same as an error, with the traceback of `error`."""
+        return self._log(logging.ERROR, key, error, text, *args)
+
+    def _log(self, level: int, key: str, error: BaseException | None, text: str, *args: object) -> bool:
         now = self._clock.monotonic()
         last, left_out = self._said.get(key, (float("-inf"), 0))
         if now - last < self._interval:
@@ -41,5 +48,5 @@ class RareWarnings:
         self._said[key] = (now, 0)
         if left_out:
             text += f" (and {left_out} more like this)"
-        self._logger.warning(text, *args)
+        self._logger.log(level, text, *args, exc_info=error)
         return True

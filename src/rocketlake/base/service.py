@@ -1,23 +1,52 @@
 """One way to start, stop, name and supervise background tasks.
 
-Owns        the asyncio tasks of a part, their names, their errors, waiting for them at stop.
+Owns        the asyncio tasks of a part, their names, their errors, waiting for them at stop; which parts make a server.
 Must not know   what the tasks do.
 
 Invariant: no task outlives `stop()`; an error in a task is logged, never lost.
+Invariant: a duty ends with its service only. What a round of it raises is logged, and the next round comes after a
+pause. This is the only module with endless loops and the only one that makes tasks (tests/tidy hold it).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from rocketlake.base.logs import get_logger
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.health import Health
+from rocketlake.base.logs import RareWarnings, get_logger
 
-__all__ = ["Service"]
+__all__ = ["Duty", "Service", "stop_each"]
 
 log = get_logger(__name__)
+
+_PAUSE_SECONDS_FIRST = 0.1
+_PAUSE_SECONDS_MAX = 10.0
+_RED_AFTER = 3
+"""So many failures in a row turn the health red."""
+_SAY_SECONDS = 60.0
+"""How often the log repeats that a duty fails."""
+
+_T = TypeVar("_T")
+
+
+class Duty:
+    """What a service does again and again."""
+
+    __slots__ = ("failures", "name", "rounds", "run")
+
+    def __init__(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
+        self.name = name
+        self.run = run
+        """One round."""
+        self.rounds = 0
+        """Rounds that ended well."""
+        self.failures = 0
+        """Rounds that failed since the last one that ended well."""
 
 
 class Service:
@@ -26,11 +55,16 @@ class Service:
     Subclasses call `super().start()` first and `super().stop()` last.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", clock: Clock | None = None) -> None:
+        """`clock` times the duties."""
         self.name = name or type(self).__name__
         self.is_running = False
-        self.on_failure: Callable[[BaseException], None] | None = None
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self.health = Health()
+        self.parts: list[Service] = []
+        self.duties: dict[str, Duty] = {}
+        self._clock: Clock = clock or SystemClock()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._failing = RareWarnings(log, interval_seconds=_SAY_SECONDS, clock=self._clock)
 
     async def start(self) -> None:
         """Ready to spawn; starting twice does nothing."""
@@ -57,19 +91,116 @@ class Service:
     ) -> None:
         await self.stop()
 
-    def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `coroutine` until it ends or the service stops; an error is logged and given to `on_failure`."""
+    # -- a server is a tree of services --------------------------------------------------------------------------------
+
+    def adopt(self, *parts: Service) -> None:
+        """These are parts of this service: they share its health, `services` finds them. It starts and stops them."""
+        for part in parts:
+            self.parts.append(part)
+            part.share(self.health)
+
+    def share(self, health: Health) -> None:
+        """Report troubles there, together with all parts."""
+        self.health = health
+        for part in self.parts:
+            part.share(health)
+
+    def services(self) -> Iterator[Service]:
+        """This service, its parts, their parts."""
+        yield self
+        for part in self.parts:
+            yield from part.services()
+
+    # -- tasks ---------------------------------------------------------------------------------------------------------
+
+    def every(self, name: str, seconds: float | Callable[[], float], call: Callable[[], object]) -> asyncio.Task[None]:
+        """Call `call` every so many seconds, for the first time after the first of them; it may return a coroutine."""
+        interval = seconds if callable(seconds) else lambda: seconds
+
+        async def run() -> None:
+            await self._clock.sleep(interval())
+            result = call()
+            if inspect.isawaitable(result):
+                await result
+
+        return self.keep(name, run)
+
+    def keep(self, name: str, run: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
+        """Await `run()` again and again until the service stops or the task is cancelled."""
+        duty = self.duties[name] = Duty(name, run)
+        return self.spawn(name, self._keep(duty))
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Run `coroutine` until it ends or the service stops; an error is logged."""
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}/{name}")
         self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    async def _keep(self, duty: Duty) -> None:
+        try:
+            while True:
+                pause = 0.0  # a round that waited for nothing must not keep the loop to itself
+                try:
+                    await duty.run()
+                except asyncio.CancelledError as error:
+                    if _is_being_cancelled():
+                        raise
+                    pause = self._round_failed(duty, error)  # something it waited for was cancelled, not the duty
+                except Exception as error:
+                    pause = self._round_failed(duty, error)
+                else:
+                    self._round_ended(duty)
+                await self._clock.sleep(pause)
+        finally:
+            if self.duties.get(duty.name) is duty:
+                del self.duties[duty.name]
+            self.health.set(f"{self.name}/{duty.name}", "")
+
+    def _round_ended(self, duty: Duty) -> None:
+        duty.rounds += 1
+        if duty.failures:
+            duty.failures = 0
+            self.health.set(f"{self.name}/{duty.name}", "")
+
+    def _round_failed(self, duty: Duty, error: BaseException) -> float:
+        """Say so; returns how long to pause."""
+        duty.failures += 1
+        pause = min(_PAUSE_SECONDS_FIRST * (1 << min(duty.failures - 1, 16)), _PAUSE_SECONDS_MAX)
+        name = f"{self.name}/{duty.name}"
+        self._failing.error(name, error, "%s failed, it is tried again in %.1f s: %r", name, pause, error)
+        if duty.failures >= _RED_AFTER:
+            self.health.set(name, f"fails again and again, last with {error!r}")
+        return pause
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
         if task.cancelled():
+            if self.is_running and not task.cancelling():
+                log.error("%s ended: something it waited for was cancelled", task.get_name())
             return
         error = task.exception()
         if error is not None:
             log.error("%s failed: %s", task.get_name(), error, exc_info=error)
-            if self.on_failure is not None:
-                self.on_failure(error)
+
+
+async def stop_each(*stops: Callable[[], object]) -> None:
+    """Call one after the other, and await what is to be awaited. What one raises is logged, and the next is called."""
+    cancelled: asyncio.CancelledError | None = None
+    for stop in stops:
+        try:
+            result = stop()
+            if inspect.isawaitable(result):
+                await result
+        except asyncio.CancelledError as error:
+            cancelled = error  # whoever cancels the stop still gets all parts stopped
+        except Exception:
+            part = getattr(stop, "__self__", stop)
+            log.exception("%s could not be stopped cleanly, the others are", getattr(part, "name", None) or part)
+    if cancelled is not None:
+        raise cancelled
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

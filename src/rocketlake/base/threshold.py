@@ -13,12 +13,11 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from rocketlake.base.logs import get_logger
+from rocketlake.base.callbacks import call
 
 __all__ = ["Threshold", "Waiter"]
 
 Waiter = Callable[[bool], None]
-log = get_logger(__name__)
 
 
 class _Entry:
@@ -56,7 +55,7 @@ class Threshold:
     def wait(self, target: int, waiter: Waiter, deadline: float) -> None:
         """Call `waiter(True)` when the value is `target` or more (now, if it is), `waiter(False)` after `deadline`."""
         if self.value >= target:
-            _call(waiter, True)
+            call(waiter, True)
             return
         entry = _Entry(waiter)
         number = next(self._order)
@@ -96,7 +95,7 @@ class Threshold:
             return
         entry.waiter = None
         self._waiting -= 1
-        _call(waiter, reached)
+        call(waiter, reached)
 
     def _drop_called(self) -> None:
         """Entries called through the one heap still lie in the other: rebuild a heap that is mostly such."""
@@ -110,11 +109,3 @@ class Threshold:
         if len(self._by_target) > 2 * self._waiting + 64:
             self._by_target = [item for item in self._by_target if item[2].waiter is not None]
             heapq.heapify(self._by_target)
-
-
-def _call(waiter: Waiter, reached: bool) -> None:
-    try:
-        waiter(reached)
-    except Exception:
-        # One waiter's bug must not keep the others waiting.
-        log.exception("a waiter failed")

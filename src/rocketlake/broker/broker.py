@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.clock import Clock
 from rocketlake.base.config_file import setting_texts
 from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.health import Health
 from rocketlake.base.logs import get_logger
 from rocketlake.base.pure_import import has_kernel
+from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.broker.client_sweep import ClientSweep
 from rocketlake.broker.cluster_queues import ClusterQueues
@@ -83,7 +85,7 @@ _RUN_KERNELS = ("rocketlake.broker.plain_send", "rocketlake.broker.plain_pull", 
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 
-class Broker:
+class Broker(Service):
     """One broker. Start once, stop once."""
 
     def __init__(
@@ -98,8 +100,9 @@ class Broker:
         workers: Callable[[str], Worker] = ThreadWorker,
     ) -> None:
         """`network` and `workers` are seams, as files and clock are: tests put a network in memory and no threads."""
+        super().__init__(f"broker {config.broker_name}", clock)
+        self.health = Health(self._clock)
         self.config = LiveConfig(config)
-        self._clock = clock or SystemClock()
         self._host = config.advertised_host or (
             local_address() if config.listen_host in _EVERY_ADDRESS else config.listen_host
         )
@@ -111,6 +114,20 @@ class Broker:
         self._build_servers(config, limits, network)
         self.store.on_arrival = self._message_arrived
         self.store.is_awaited = self._is_awaited
+        self.adopt(self.store, self.saver, *self._background(), self.registration, self._net, *self._servers)
+
+    def _background(self) -> list[Service]:
+        """What runs beside the requests, in the order of the start."""
+        return [
+            self.stats,
+            self.push,
+            self._assignment,
+            self._sweep,
+            self.hold,
+            self.schedule,
+            self._transaction_ops,
+            self.transaction_check,
+        ]
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -296,20 +313,15 @@ class Broker:
 
     async def start(self) -> None:
         """Load, recover, listen, register. StoreError or UsageError say what is in the way; nothing is open then."""
+        await super().start()
         try:
             await self.store.start()  # first: it holds the lock on the folder
             for table in self._tables:
                 table.load()
             self._recover_sequences()
             await self.saver.start()
-            await self.stats.start()
-            await self.push.start()
-            await self._assignment.start()
-            await self._sweep.start()
-            await self.hold.start()
-            await self.schedule.start()
-            await self._transaction_ops.start()
-            await self.transaction_check.start()
+            for service in self._background():
+                await service.start()
             for server in self._servers:
                 await server.start()
             await self.registration.start()
@@ -319,25 +331,15 @@ class Broker:
         self._say_where()
 
     async def stop(self) -> None:
-        """Turn clients away, answer what is held, then close the files. What was acknowledged stays."""
-        await self.registration.stop()
-        await self.hold.stop()
-        for server in self._servers:
-            await server.stop()
-        await self._net.close()
-        await self.transaction_check.stop()
-        await self._transaction_ops.stop()
-        await self.schedule.stop()
-        await self._sweep.stop()
-        await self._assignment.stop()
-        await self.push.stop()
-        await self.stats.stop()
-        try:
-            await self.store.stop()
-        finally:
-            # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
-            self._transaction_progress.settle()
-            await self.saver.stop()
+        """Turn clients away, answer what is held, then close the files. What was acknowledged stays.
+
+        A part that cannot be stopped is logged, and all behind it are stopped: the store above all.
+        """
+        before = (self.registration, self.hold, *self._servers, self._net, *reversed(self._background()))
+        # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
+        after = (self._transaction_progress.settle, self.saver.stop)
+        await stop_each(*[part.stop for part in before], self.store.stop, *after)
+        await super().stop()
 
     def _recover_sequences(self) -> None:
         """Have the table of producer sequences know what the log holds."""

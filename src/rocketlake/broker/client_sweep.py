@@ -6,6 +6,7 @@ Must not know   what a heartbeat or a lock is.
 
 from __future__ import annotations
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.broker.groups.consumers import ConsumerTable
@@ -26,25 +27,19 @@ class ClientSweep(Service):
         clock: Clock,
         interval_ms: int = 10_000,
     ) -> None:
-        super().__init__("client-sweep")
+        super().__init__("client-sweep", clock)
         self._consumers = consumers
         self._producers = producers
         self._queue_locks = queue_locks
-        self._clock = clock
         self._interval_seconds = interval_ms / 1000
 
     async def start(self) -> None:
         """Begin to sweep."""
         await super().start()
-        self.spawn("sweep", self._run())
-
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval_seconds)
-            self.sweep()
+        self.every("sweep", self._interval_seconds, self.sweep)
 
     def sweep(self) -> None:
         """One round."""
         for link in {*self._consumers.expire(), *self._producers.expire()}:
-            link.close()
+            call(link.close)
         self._queue_locks.expire()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
@@ -38,29 +39,32 @@ class Registration(Service):
     """Keeps all name servers informed."""
 
     def __init__(self, config: LiveConfig, topics: TopicTable, outbound: Outbound, clock: Clock) -> None:
-        super().__init__("registration")
+        super().__init__("registration", clock)
         self._config = config
         self._topics = topics
         self._outbound = outbound
-        self._clock = clock
         self._changed: set[str] = set()
         self._waiting: list[Callable[[], None]] = []
         self._wake = asyncio.Event()
+        self._red: set[str] = set()
+        """Name servers that the last round did not reach."""
 
     async def start(self) -> None:
         """Register everywhere once, then begin to keep it up. A name server out of reach does not stop the start."""
         await super().start()
         await self.register()
         self._topics.on_change.append(self._note_change)
-        self.spawn("every-interval", self._run())
-        self.spawn("on-change", self._run_changes())
+        self.every("every-interval", self._interval_seconds, self.register)
+        self.keep("on-change", self._register_next)
 
     async def stop(self) -> None:
         """Unregister everywhere, so that clients turn away at once."""
         if self.is_running:
             await super().stop()
-            await self._tell_all(self._outbound.unregister, "unregistered")
-            self._end_waiting()
+            try:
+                await self._tell_all(self._outbound.unregister, "unregistered")
+            finally:
+                self._end_waiting()
 
     def when_registered(self, done: Callable[[], None]) -> None:
         """Call `done` when the changes made so far were offered to every name server."""
@@ -91,22 +95,20 @@ class Registration(Service):
         orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
         self._mark_ordered(orders)
 
-    async def _run(self) -> None:
-        while True:
-            interval_ms = min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX)
-            await self._clock.sleep(interval_ms / 1000)
-            await self.register()
+    def _interval_seconds(self) -> float:
+        return min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX) / 1000
 
-    async def _run_changes(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            names, self._changed = self._changed, set()
-            waiting, self._waiting = self._waiting, []
+    async def _register_next(self) -> None:
+        await self._wake.wait()
+        self._wake.clear()
+        names, self._changed = self._changed, set()
+        waiting, self._waiting = self._waiting, []
+        try:
             if names:
                 await self._register_changed(names)
-            for done in waiting:
-                done()
+        finally:
+            # Also when it failed, or the broker stops: they wait for an offer, not for its success.
+            call_each(waiting)
 
     def _note_change(self, name: str) -> None:
         self._changed.add(name)
@@ -114,8 +116,7 @@ class Registration(Service):
 
     def _end_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done()
+        call_each(waiting)
 
     def _body(self, topics: Iterable[TopicConfig]) -> RegisterBrokerBody:
         permission = self._config.now.permission
@@ -132,9 +133,26 @@ class Registration(Service):
 
     async def _tell_all(self, tell: Callable[[str], Coroutine[Any, Any, None]], what: str) -> None:
         async def one(namesrv: str) -> None:
+            reason = ""
             try:
                 await tell(namesrv)
             except RocketLakeError as error:
-                _log.warning("not %s with name server %s: %s", what, namesrv, error)
+                reason = f"not {what} with name server {namesrv}: {error}"
+                _log.warning("%s", reason)
+            except Exception as error:
+                reason = f"not {what} with name server {namesrv}: {error!r}"
+                _log.exception("%s", reason)
+            if self.is_running:
+                self._note(namesrv, reason)
 
-        await asyncio.gather(*(one(namesrv) for namesrv in self._config.now.namesrv_addresses))
+        addresses = self._config.now.namesrv_addresses
+        for gone in self._red.difference(addresses):
+            self._note(gone, "")
+        await asyncio.gather(*(one(namesrv) for namesrv in addresses))
+
+    def _note(self, namesrv: str, reason: str) -> None:
+        if reason:
+            self._red.add(namesrv)
+        else:
+            self._red.discard(namesrv)
+        self.health.set(f"registration/{namesrv}", reason)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
@@ -60,7 +61,7 @@ class SequencedPuts:
         for request, serve in waiting:
             reply = run_handler(serve, request) if saved else _not_saved()
             if reply is not HELD:
-                request.answer(reply)
+                call(request.answer, reply)
 
     # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
 

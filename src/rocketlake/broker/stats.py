@@ -76,14 +76,13 @@ class BrokerStats(Service):
     """All counters of a broker, by item name and key."""
 
     def __init__(self, cluster: str, clock: Clock) -> None:
-        super().__init__("broker-stats")
+        super().__init__("broker-stats", clock)
         self.started_ms = clock.now_ms()
         self.put_times = 0
         self.put_failures = 0
         self.put_bytes = 0
         self.got_messages = 0
         self._cluster = cluster
-        self._clock = clock
         self._rounds = 0
         self._items: dict[str, dict[str, Counter]] = {}
         self._put_counters: dict[str, tuple[Counter, tuple[Counter, ...]]] = {}
@@ -92,7 +91,7 @@ class BrokerStats(Service):
     async def start(self) -> None:
         """Begin to take samples."""
         await super().start()
-        self.spawn("samples", self._run())
+        self.every("samples", SAMPLE_SECONDS, self.take_samples)
 
     def count_put(self, topic: str, count: int, size: int, calls: int = 1) -> None:
         """`count` messages of `size` bytes in all were stored, for `calls` requests."""
@@ -179,11 +178,6 @@ class BrokerStats(Service):
                 if self._rounds % _SAMPLES_PER_HOUR == 0:
                     counter.day.append(sample)
         self._rounds += 1
-
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(SAMPLE_SECONDS)
-            self.take_samples()
 
     def _counter(self, item: str, key: str) -> Counter:
         counters = self._items.get(item)

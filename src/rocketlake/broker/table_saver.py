@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
@@ -33,10 +34,9 @@ class TableSaver(Service):
         self, tables: Sequence[SavedTable], files: Files, clock: Clock, worker: Worker, interval_ms: int = 5000
     ) -> None:
         """`interval_ms`: flushConsumerOffsetInterval. The worker is the saver's own and is closed at stop."""
-        super().__init__("table-saver")
+        super().__init__("table-saver", clock)
         self._tables = tables
         self._files = files
-        self._clock = clock
         self._worker = worker
         self._interval_seconds = interval_ms / 1000
         self._waiting: list[Callable[[bool], None]] = []
@@ -45,7 +45,7 @@ class TableSaver(Service):
     async def start(self) -> None:
         """Begin to save."""
         await super().start()
-        self.spawn("tick", self._tick())
+        self.every("tick", self._interval_seconds, self._save_changed)
 
     async def stop(self) -> None:
         """Save what is left, each table for itself, then end; what the disk refuses is logged."""
@@ -54,8 +54,10 @@ class TableSaver(Service):
         for table in self._tables:
             try:
                 table.save()
-            except OSError as error:
-                _log.error("%s could not be saved, its last changes are lost: %s", table.path, error)
+            except Exception as error:
+                _log.exception("%s could not be saved, its last changes are lost: %s", table.path, error)
+        waiting, self._waiting = self._waiting, []
+        call_each(waiting, False)
 
     def when_saved(self, done: Callable[[bool], None]) -> None:
         """Save now; `done(True)` when all changes made so far are on disk, `done(False)` if that failed."""
@@ -67,34 +69,48 @@ class TableSaver(Service):
         if self._saving or not self.is_running:
             return  # stop() saves the rest itself
         waiting, self._waiting = self._waiting, []
-        texts = [(table, table.to_text()) for table in self._tables if table.changed]
-        for table, _ in texts:
-            table.changed = False
+        texts, errors = self._texts()
 
         def write() -> None:
             for table, text in texts:
-                save_text(self._files, table.path, text)
+                try:
+                    save_text(self._files, table.path, text)
+                except Exception as error:
+                    errors[table] = error
 
-        def written(_: object, error: Exception | None) -> None:
+        def written(_: object, _error: Exception | None) -> None:
             self._saving = False
-            if error is not None:
-                self._keep_changed([table for table, _ in texts], error)
-            for done in waiting:
-                done(error is None)
+            for table, _ in texts:
+                self._note_saved(table, errors.get(table))
+            call_each(waiting, not errors)
             if self._waiting:
                 self.save_soon()
 
         self._saving = True
         self._worker.submit(write, written)
 
-    def _keep_changed(self, tables: Sequence[SavedTable], error: Exception) -> None:
-        for table in tables:
-            table.changed = True
-        names = ", ".join(table.path.name for table in tables)
-        _log.error("%s could not be saved, changes are in memory only and will be tried again: %s", names, error)
+    def _texts(self) -> tuple[list[tuple[SavedTable, str]], dict[SavedTable, Exception]]:
+        """What is to be written, and the tables that cannot say it: the others are saved all the same."""
+        texts: list[tuple[SavedTable, str]] = []
+        errors: dict[SavedTable, Exception] = {}
+        for table in self._tables:
+            if not table.changed:
+                continue
+            try:
+                texts.append((table, table.to_text()))
+                table.changed = False
+            except Exception as error:
+                errors[table] = error
+                self._note_saved(table, error)
+        return texts, errors
 
-    async def _tick(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval_seconds)
-            if any(table.changed for table in self._tables):
-                self.save_soon()
+    def _note_saved(self, table: SavedTable, error: Exception | None) -> None:
+        name = table.path.name
+        if error is not None:
+            table.changed = True
+            _log.error("%s could not be saved, changes are in memory only and will be tried again: %s", name, error)
+        self.health.set(f"table-saver/{name}", "" if error is None else f"{name} cannot be saved: {error!r}")
+
+    def _save_changed(self) -> None:
+        if any(table.changed for table in self._tables):
+            self.save_soon()

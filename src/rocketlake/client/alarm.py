@@ -25,16 +25,11 @@ class Alarm:
     async def wait(self, seconds: float) -> bool:
         """True when rung, false when the time was up."""
         if not self._rung.is_set():
-            waits = (
-                asyncio.ensure_future(self._clock.sleep(seconds)),
-                asyncio.ensure_future(self._rung.wait()),
-            )
-            try:
+            async with asyncio.TaskGroup() as tasks:
+                waits = tasks.create_task(self._clock.sleep(seconds)), tasks.create_task(self._rung.wait())
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
                 for each in waits:
                     each.cancel()
-                await asyncio.gather(*waits, return_exceptions=True)
         rung = self._rung.is_set()
         self._rung.clear()
         return rung

@@ -45,9 +45,9 @@ class ClientInstance(Service):
     def __init__(
         self, config: ClientConfig | None = None, *, clock: Clock | None = None, network: Network | None = None
     ) -> None:
-        super().__init__("rocketmq client")
         self.config = config or ClientConfig()
         self.clock: Clock = clock or SystemClock()
+        super().__init__("rocketmq client", self.clock)
         self.client_id = make_client_id(self.config, self.clock)
         self._consumers: dict[str, ConsumerMember] = {}
         self._producers: dict[str, TransactionCheck | None] = {}
@@ -55,6 +55,7 @@ class ClientInstance(Service):
         self.net = NetClient(
             None, self.clock, Served(self._consumers, self._producers, self.spawn).handlers(), network=network
         )
+        self.adopt(self.net)
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
         self._published: dict[str, tuple[str, int]] = {}
@@ -68,15 +69,15 @@ class ClientInstance(Service):
         if self._is_closed:
             raise UsageError("a client that was stopped cannot be started again", hint="make a new one")
         await super().start()
-        self.spawn("routes", self._refresh_routes())
-        self.spawn("heartbeats", self._send_heartbeats())
-        self.spawn("offsets", self._persist_offsets())
+        self.keep("routes", self._refresh_routes)
+        self.keep("heartbeats", self._send_heartbeats)
+        self.every("offsets", self.config.persist_interval_ms / 1000, self._persist_offsets)
 
     async def stop(self) -> None:
         """Stop the timers and close all links."""
         self._is_closed = True
         await super().stop()
-        await self.net.close()
+        await self.net.stop()
 
     # groups
 
@@ -254,36 +255,36 @@ class ClientInstance(Service):
     # timers
 
     async def _refresh_routes(self) -> None:
-        while True:
-            rung = await self._route_alarm.wait(self.config.route_interval_ms / 1000)
-            topics = set(self._published)
-            for member in self._consumers.values():
-                topics.update(member.topics)
-            for topic in sorted(topics):
-                try:
-                    async with self._route_lock:
-                        await self._ask_publish_route(topic)
-                except RocketLakeError as error:
-                    log.warning("route of topic %s stays as it was: %s", topic, error)
-            self.routes.drop_unrouted_brokers()
-            if rung:
-                await self.clock.sleep(ALARM_PAUSE_SECONDS)
-
-    async def _send_heartbeats(self) -> None:
-        while True:
-            await self._heartbeat_alarm.wait(self.config.heartbeat_interval_ms / 1000)
-            await self.heartbeat()
-            # Rings in a row (a broker that restarts refuses every pull) make one heartbeat.
+        rung = await self._route_alarm.wait(self.config.route_interval_ms / 1000)
+        topics = set(self._published)
+        for member in self._consumers.values():
+            topics.update(member.topics)
+        for topic in sorted(topics):
+            try:
+                async with self._route_lock:
+                    await self._ask_publish_route(topic)
+            except RocketLakeError as error:
+                log.warning("route of topic %s stays as it was: %s", topic, error)
+            except Exception:
+                log.exception("route of topic %s stays as it was", topic)
+        self.routes.drop_unrouted_brokers()
+        if rung:
             await self.clock.sleep(ALARM_PAUSE_SECONDS)
 
+    async def _send_heartbeats(self) -> None:
+        await self._heartbeat_alarm.wait(self.config.heartbeat_interval_ms / 1000)
+        await self.heartbeat()
+        # Rings in a row (a broker that restarts refuses every pull) make one heartbeat.
+        await self.clock.sleep(ALARM_PAUSE_SECONDS)
+
     async def _persist_offsets(self) -> None:
-        while True:
-            await self.clock.sleep(self.config.persist_interval_ms / 1000)
-            for member in list(self._consumers.values()):
-                try:
-                    await member.persist_offsets()
-                except (RocketLakeError, OSError) as error:
-                    log.warning("offsets of group %s were not saved: %s", member.group, error)
+        for member in list(self._consumers.values()):
+            try:
+                await member.persist_offsets()
+            except (RocketLakeError, OSError) as error:
+                log.warning("offsets of group %s were not saved: %s", member.group, error)
+            except Exception:
+                log.exception("offsets of group %s were not saved", member.group)
 
 
 def _check_group(group: str) -> None:

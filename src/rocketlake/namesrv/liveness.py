@@ -6,6 +6,7 @@ Must not know   how a broker is heard.
 
 from __future__ import annotations
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
@@ -21,22 +22,19 @@ class Liveness(Service):
 
     def __init__(self, routes: RouteTable, clock: Clock, interval_ms: int = 5000) -> None:
         """`interval_ms`: scanNotActiveBrokerInterval."""
-        super().__init__("liveness")
+        super().__init__("liveness", clock)
         self._routes = routes
-        self._clock = clock
         self._interval_seconds = interval_ms / 1000
 
     async def start(self) -> None:
         """Begin to look."""
         await super().start()
-        self.spawn("scan", self._run())
+        self.every("scan", self._interval_seconds, self._drop_silent)
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._interval_seconds)
-            for dropped in self._routes.expire():
-                _log.warning("broker %s (%s) is dropped: it fell silent", dropped.broker_name, dropped.address)
-                dropped.link.close()
+    def _drop_silent(self) -> None:
+        for dropped in self._routes.expire():
+            _log.warning("broker %s (%s) is dropped: it fell silent", dropped.broker_name, dropped.address)
+            call(dropped.link.close)
 
     def link_lost(self, link: Link) -> None:
         """A link is gone: drop its brokers at once."""

@@ -6,8 +6,10 @@ Must not know   what a request means.
 
 from __future__ import annotations
 
-from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.health import Health
+from rocketlake.base.service import Service, stop_each
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
 from rocketlake.namesrv.dispatch_table import rows
 from rocketlake.namesrv.kv_config import KVConfig
@@ -24,7 +26,7 @@ from rocketlake.net.server import Server
 __all__ = ["NameServer"]
 
 
-class NameServer:
+class NameServer(Service):
     """One name server. Several of them know nothing of each other: brokers register with all."""
 
     def __init__(
@@ -35,7 +37,9 @@ class NameServer:
         files: Files | None = None,
         network: Network | None = None,
     ) -> None:
-        clock = clock or SystemClock()
+        super().__init__("name server", clock)
+        clock = self._clock
+        self.health = Health(clock)
         self.routes = RouteTable(clock)
         self._live = LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files or PosixFiles())
@@ -51,6 +55,7 @@ class NameServer:
             Dispatcher(table), host=config.listen_host, port=config.listen_port, clock=clock, network=network
         )
         self._server.on_link_lost.append(self._liveness.link_lost)
+        self.adopt(self._liveness, self._server)
         self._apply(config)
 
     @property
@@ -61,6 +66,7 @@ class NameServer:
     async def start(self) -> None:
         """Load KV settings and serve. StoreError if they cannot be read, UsageError if the address is taken."""
         self._kv_config.load()
+        await super().start()
         await self._liveness.start()
         try:
             await self._server.start()
@@ -70,8 +76,8 @@ class NameServer:
 
     async def stop(self, drain_seconds: float = 3.0) -> None:
         """Finish open requests for `drain_seconds`, close every link."""
-        await self._server.stop(drain_seconds)
-        await self._liveness.stop()
+        await stop_each(lambda: self._server.stop(drain_seconds), self._liveness.stop)
+        await super().stop()
 
     def _apply(self, config: NameServerConfig) -> None:
         self.routes.support_acting_master = config.support_acting_master

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
@@ -31,7 +32,7 @@ __all__ = ["InvokeTimeout", "NetClient"]
 log: Final = get_logger(__name__)
 
 
-class NetClient:
+class NetClient(Service):
     """One link per address, opened when needed, opened again after it broke. Use within one event loop."""
 
     def __init__(
@@ -43,14 +44,15 @@ class NetClient:
         network: Network | None = None,
         codec: Codec = Codec.JSON,
     ) -> None:
+        super().__init__("net-client", clock)
         self._limits = limits or NetLimits()
-        self._clock = clock or SystemClock()
         self._codec = codec
         self._warnings = RareWarnings(log, clock=self._clock)
         self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
         self._turns = Turns(self._clock, self._limits.turn_seconds)
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), self._limits, self._clock, self._sweeper)
+        self.adopt(self._sweeper, self._pool)
 
     async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
         """Asks and waits for the answer, whatever its code. Raises InvokeTimeout, LinkError, UsageError (address).
@@ -83,9 +85,14 @@ class NetClient:
         self._pool.drop(address)
 
     async def close(self) -> None:
+        """The same as `stop`."""
+        await self.stop()
+
+    async def stop(self) -> None:
         """Closes every connection; waiting requests get LinkError."""
-        await self._pool.close()
-        self._sweeper.stop()
+        await self._pool.stop()
+        await self._sweeper.stop()
+        await super().stop()
 
     async def _writable(self, address: str, deadline: float) -> ClientLink:
         link = self._pool.ready(address)

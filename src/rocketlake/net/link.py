@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, ProtocolError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -107,11 +108,7 @@ class Link(asyncio.Protocol):
         self._out_bytes = 0
         self._paused = False
         self.pending.fail_all(f"link to {self.address} closed" + (f": {exc}" if exc else ""))
-        for callback in self.on_close:
-            try:
-                callback(self)
-            except Exception:
-                log.exception("close callback of %s failed", self.address)
+        call_each(self.on_close, self)
 
     def close(self) -> None:
         """Closes after what is written is sent. Callable at any time, more than once."""

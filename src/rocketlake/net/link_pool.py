@@ -14,6 +14,7 @@ from typing import Final
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.service import Service
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network
@@ -34,7 +35,7 @@ class _Failure:
     pause: float
 
 
-class LinkPool:
+class LinkPool(Service):
     """Links by `host:port`. Concurrent askers of one address share one attempt to connect."""
 
     def __init__(
@@ -45,13 +46,13 @@ class LinkPool:
         clock: Clock,
         sweeper: Sweeper,
     ) -> None:
+        super().__init__("link-pool", clock)
         self._make_link = make_link
         self._network = network
         self._limits = limits
-        self._clock = clock
         self._sweeper = sweeper
         self._links: dict[str, ClientLink] = {}
-        self._opening: dict[str, asyncio.Task[ClientLink]] = {}
+        self._opening: dict[str, asyncio.Task[ClientLink | Exception]] = {}
         self._failures: dict[str, _Failure] = {}
         self._open: dict[ClientLink, None] = {}
         self._closed = False
@@ -70,7 +71,7 @@ class LinkPool:
         task = self._opening.get(address)
         if task is None:
             self._check_may_try(address)
-            task = asyncio.get_running_loop().create_task(self._connect(address), name=f"connect {address}")
+            task = self.spawn(f"connect {address}", self._try_connect(address))
             self._opening[address] = task
             task.add_done_callback(lambda done: self._opened(address, done))
         done, _ = await asyncio.wait((task,), timeout=max(0.0, timeout_seconds))
@@ -78,7 +79,10 @@ class LinkPool:
             raise LinkError(f"no connection to {address} within {timeout_seconds:.3g} s")
         if task.cancelled():
             raise LinkError(f"the client was closed while it connected to {address}")
-        return task.result()
+        link_or_error = task.result()
+        if isinstance(link_or_error, Exception):
+            raise link_or_error
+        return link_or_error
 
     def retire(self, link: ClientLink) -> None:
         """Nobody gets this link any longer; it closes when its last answer has come."""
@@ -104,13 +108,10 @@ class LinkPool:
         if link is not None:
             link.close()
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Closes all links and waits until they are closed."""
         self._closed = True
-        for task in tuple(self._opening.values()):
-            task.cancel()
-        if self._opening:
-            await asyncio.wait(tuple(self._opening.values()))
+        await super().stop()
         for link in tuple(self._open):
             link.close()
         if not await self._gone(_CLOSE_SECONDS):
@@ -133,6 +134,13 @@ class LinkPool:
         if failure is not None and self._clock.monotonic() < failure.until:
             raise LinkError(failure.text, where=address)
 
+    async def _try_connect(self, address: str) -> ClientLink | Exception:
+        """The error is for those who wait, perhaps nobody does any more."""
+        try:
+            return await self._connect(address)
+        except Exception as error:
+            return error
+
     async def _connect(self, address: str) -> ClientLink:
         host, port = split_address(address)
         try:
@@ -143,13 +151,12 @@ class LinkPool:
         assert isinstance(link, ClientLink)
         return link
 
-    def _opened(self, address: str, task: asyncio.Task[ClientLink]) -> None:
+    def _opened(self, address: str, task: asyncio.Task[ClientLink | Exception]) -> None:
         del self._opening[address]
         if task.cancelled():
             return
-        problem = task.exception()
-        if problem is None:
-            link = task.result()
+        link = task.result()
+        if not isinstance(link, Exception):
             self._failures.pop(address, None)
             if link.closed:
                 return
@@ -159,7 +166,7 @@ class LinkPool:
             return
         before = self._failures.get(address)
         pause = min(before.pause * 2, _BACK_OFF_MAX) if before is not None else _BACK_OFF_FIRST
-        self._failures[address] = _Failure(str(problem), self._clock.monotonic() + pause, pause)
+        self._failures[address] = _Failure(str(link), self._clock.monotonic() + pause, pause)
 
 
 def split_address(address: str) -> tuple[str, int]:

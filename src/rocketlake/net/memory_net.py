@@ -17,12 +17,13 @@ from typing import Any
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.service import Service
 from rocketlake.net.network import Listener
 
 MakeLink = Callable[[], asyncio.Protocol]
 
 
-class MemoryNet:
+class MemoryNet(Service):
     """All hosts of a simulated network. `delay_ms` is (least, most) per chunk; `cut_chance` per chunk."""
 
     def __init__(
@@ -33,8 +34,9 @@ class MemoryNet:
         delay_ms: tuple[float, float] = (0.0, 0.0),
         cut_chance: float = 0.0,
     ) -> None:
-        self.random = random.Random(seed)
         self.clock = clock or SystemClock()
+        super().__init__("memory-net", self.clock)
+        self.random = random.Random(seed)
         self.delay_ms = delay_ms
         self.cut_chance = cut_chance
         self.listeners: dict[tuple[str, int], MemoryListener] = {}
@@ -176,7 +178,7 @@ class _Pipe:
     def wake(self) -> None:
         """Starts delivering, unless that is going on."""
         if self._pump is None or self._pump.done():
-            self._pump = asyncio.get_running_loop().create_task(self._run())
+            self._pump = self._net.spawn("pipe", self._run())
 
     async def _run(self) -> None:
         await asyncio.sleep(0)

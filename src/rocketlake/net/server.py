@@ -11,8 +11,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.callbacks import call_each
+from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Listener, Network, TcpNetwork
@@ -27,7 +29,7 @@ _CLOSE_SECONDS: Final = 0.5
 """How long a peer may take to read our last bytes."""
 
 
-class Server:
+class Server(Service):
     """Serves a dispatcher on one port. Start once, stop once."""
 
     def __init__(
@@ -42,6 +44,7 @@ class Server:
         codec: Codec = Codec.JSON,
         turns: Turns | None = None,
     ) -> None:
+        super().__init__("server", clock)
         self.dispatcher = dispatcher
         self.host = host
         self.links: dict[ServerLink, None] = {}
@@ -50,13 +53,13 @@ class Server:
         self.on_link_lost: list[Callable[[ServerLink], None]] = []
         self._port = port
         self._limits = limits or NetLimits()
-        self._clock = clock or SystemClock()
         self._network = network or TcpNetwork()
         self._codec = codec
         self._turns = turns or Turns(self._clock, self._limits.turn_seconds)
         self._warnings = RareWarnings(log, clock=self._clock)
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
+        self.adopt(self._sweeper)
         self._last_lost = asyncio.Event()
 
     @property
@@ -71,6 +74,8 @@ class Server:
 
     async def start(self) -> None:
         """Listens. Raises UsageError naming the address when it is taken."""
+        await super().start()
+        await self._sweeper.start()
         self._listener = await self._network.listen(self._make_link, self.host, self._port)
 
     async def stop(self, drain_seconds: float = 3.0) -> None:
@@ -87,7 +92,8 @@ class Server:
         while loop.time() < deadline and any(link.unfinished for link in self.links):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await self._close_links()
-        self._sweeper.stop()
+        await self._sweeper.stop()
+        await super().stop()
 
     async def _close_links(self) -> None:
         """Closes politely; who does not take its last bytes is cut."""
@@ -126,11 +132,7 @@ class Server:
         self._sweeper.discard(link)
         if not self.links:
             self._last_lost.set()
-        for callback in self.on_link_lost:
-            try:
-                callback(link)
-            except Exception:
-                log.exception("link-lost callback failed for %s", link.address)
+        call_each(self.on_link_lost, link)
 
     def expects(self, link: ServerLink) -> None:
         """A link asked its client something (called by the link)."""

@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service
 from rocketlake.net.link import Link
 
 _SLOW_SECONDS: Final = 1.0
 _FAST_SECONDS: Final = 0.05
 
 
-class Sweeper:
+class Sweeper(Service):
     """Calls `sweep` of its links from one task, on the time of its clock.
 
     An answer that does not come is noticed 50 ms late at most. Without links there is no task.
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        super().__init__("link-sweeper", clock)
         self._links: dict[Link, None] = {}  # in the order they came, so that simulations repeat
         self._expecting: dict[Link, None] = {}
         self._task: asyncio.Task[None] | None = None
@@ -41,7 +43,7 @@ class Sweeper:
         self._links.pop(link, None)
         self._expecting.pop(link, None)
         if not self._links:
-            self.stop()
+            self._end()
 
     def expect(self, link: Link) -> None:
         """The link has a request pending: look at it often."""
@@ -50,8 +52,13 @@ class Sweeper:
             self._fast = True
             self._start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Ends the task."""
+        self._task = None
+        self._fast = False
+        await super().stop()
+
+    def _end(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -63,9 +70,9 @@ class Sweeper:
         if now >= self._next_slow:
             self._next_slow = now + _SLOW_SECONDS
             for link in tuple(self._links):
-                link.sweep(now)
+                call(link.sweep, now)
         for link in tuple(self._expecting):
-            link.pending.sweep(now)
+            call(link.pending.sweep, now)
             if not link.pending:
                 self._expecting.pop(link, None)
 
@@ -73,10 +80,8 @@ class Sweeper:
         """Starts the task, or starts it anew because it sleeps too long for what is expected now."""
         if self._task is not None:
             self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="link sweeper")
+        self._task = self.every("sweep", lambda: _FAST_SECONDS if self._fast else _SLOW_SECONDS, self._look)
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(_FAST_SECONDS if self._fast else _SLOW_SECONDS)
-            self.sweep()
-            self._fast = bool(self._expecting)
+    def _look(self) -> None:
+        self.sweep()
+        self._fast = bool(self._expecting)

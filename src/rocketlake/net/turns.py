@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from rocketlake.base.callbacks import call, raised
 from rocketlake.base.clock import Clock
 
 __all__ = ["Turns"]
@@ -55,12 +56,12 @@ class Turns:
         self._line.append(work)
         self._plan()
 
-    def at_end(self, call: Callable[[], object]) -> None:
-        """Call `call` when this turn ends, before the loop looks at its sockets; soon, if no turn is on."""
+    def at_end(self, ending: Callable[[], object]) -> None:
+        """Call `ending` when this turn ends, before the loop looks at its sockets; soon, if no turn is on."""
         if self._is_on:
-            self._endings.append(call)
+            self._endings.append(ending)
         else:
-            asyncio.get_running_loop().call_soon(call)
+            asyncio.get_running_loop().call_soon(ending)
 
     def _plan(self) -> None:
         if not self._planned:
@@ -70,18 +71,22 @@ class Turns:
     def _run(self) -> None:
         """One turn; then the loop looks at its sockets."""
         begin = self._clock.monotonic()
-        end = begin + self.seconds
         self._is_on = True
         try:
+            end = begin + self.seconds
             while self._line:
-                self._line.popleft()(end)
+                work = self._line.popleft()
+                try:
+                    work(end)
+                except Exception as error:
+                    raised(work, error)
                 if self._clock.monotonic() > end:
                     break
         finally:
             self._is_on = self._planned = False
             endings, self._endings = self._endings, []
-            for call in endings:
-                call()
+            for ending in endings:
+                call(ending)
             self.busy_seconds += self._clock.monotonic() - begin
             if self._line:
                 self._plan()

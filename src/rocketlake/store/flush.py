@@ -4,7 +4,7 @@ Owns        the sync that is under way and the next one, who waits for them, whe
 Must not know   records, messages, what is told to the sender.
 
 Invariant: a position is "flushed" only after a sync that began after its bytes were written has succeeded.
-Invariant: after a failed sync nothing is synced again, nobody is told OK, and `on_failure` is called once.
+Invariant: after a failed sync nothing is synced again and nobody is told OK.
 
 Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommit-, FlushRealTime- and CommitRealTimeService).
 """
@@ -16,6 +16,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
@@ -47,7 +48,6 @@ class LogSync:
         self.zero_step = 0
         """So many zeros at a time are written ahead while syncs are small; 0: none."""
         self.on_flushed: Callable[[], object] = _nothing
-        self.on_failure: Callable[[str], object] = _unheard
         self._log = log
         self._worker = worker
         self._last_store_ms = last_store_ms
@@ -113,7 +113,6 @@ class LogSync:
             job.failed(error)
             self.failure = self._log.sync_error
             _log.error("%s; the store takes no more messages until it is restarted", self.failure)
-            self.on_failure(self.failure)
             self.flushed.fail_all()
             return
         job.done()
@@ -121,7 +120,7 @@ class LogSync:
         if sync.due is not sync.begun and not self._given:
             self.start()
         # First what the sync makes readable, then the senders: who is told OK finds the message.
-        self.on_flushed()
+        call(self.on_flushed)
         self.flushed.advance(self._log.flushed_offset)
 
 
@@ -141,16 +140,15 @@ class GroupCommit(Service):
     """SYNC_FLUSH: everybody who waits when a sync starts is served by that one sync."""
 
     def __init__(self, sync: LogSync, clock: Clock) -> None:
-        super().__init__("group-commit")
+        super().__init__("group-commit", clock)
         self._sync = sync
-        self._clock = clock
         self._soon = Soon(sync.start)
         self._somebody_waits = asyncio.Event()
 
     async def start(self) -> None:
         """Begin to watch deadlines."""
         await super().start()
-        self.spawn("deadlines", self._watch_deadlines())
+        self.keep("deadlines", self._watch_deadlines)
 
     def wait(self, target: int, waiter: Waiter, timeout_ms: int) -> None:
         """Call `waiter(True)` when the log is safe up to `target`, `waiter(False)` at the timeout or a failed sync.
@@ -168,32 +166,30 @@ class GroupCommit(Service):
         self._soon.ask()
 
     async def _watch_deadlines(self) -> None:
-        while True:
-            await self._somebody_waits.wait()
-            pause = self._sync.flushed.next_deadline - self._clock.monotonic()
-            if pause == float("inf"):
-                self._somebody_waits.clear()
-            elif pause > 0:
-                await self._clock.sleep(pause)
-            else:
-                self._sync.flushed.expire(self._clock.monotonic())
+        await self._somebody_waits.wait()
+        pause = self._sync.flushed.next_deadline - self._clock.monotonic()
+        if pause == float("inf"):
+            self._somebody_waits.clear()
+        elif pause > 0:
+            await self._clock.sleep(pause)
+        else:
+            self._sync.flushed.expire(self._clock.monotonic())
 
 
 class TimedFlush(Service):
     """ASYNC_FLUSH: a sync by interval and pages, a thorough one now and then; `wake` asks for one now (real-time)."""
 
     def __init__(self, sync: LogSync, config: StoreConfig, clock: Clock) -> None:
-        super().__init__("timed-flush")
+        super().__init__("timed-flush", clock)
         self._sync = sync
         self._config = config
-        self._clock = clock
         self._thorough = Thorough(config.flush_thorough_interval_ms, clock)
         self._soon = Soon(self._round)
 
     async def start(self) -> None:
         """Begin the rounds."""
         await super().start()
-        self.spawn("rounds", _rounds(self._round, self._config.flush_interval_ms, self._clock))
+        self.every("rounds", self._config.flush_interval_ms / 1000, self._round)
 
     def wake(self) -> None:
         """Do not wait for the interval; without effect when `flushCommitLogTimed` is on."""
@@ -208,17 +204,16 @@ class PoolCommit(Service):
     """Write pool: carries buffers into files by interval and pages; `wake` asks for a look now."""
 
     def __init__(self, commit: Callable[[int], object], config: StoreConfig, clock: Clock) -> None:
-        super().__init__("pool-commit")
+        super().__init__("pool-commit", clock)
         self._commit = commit
         self._config = config
-        self._clock = clock
         self._thorough = Thorough(config.commit_thorough_interval_ms, clock)
         self._soon = Soon(self._round)
 
     async def start(self) -> None:
         """Begin the rounds."""
         await super().start()
-        self.spawn("rounds", _rounds(self._round, self._config.commit_interval_ms, self._clock))
+        self.every("rounds", self._config.commit_interval_ms / 1000, self._round)
 
     def wake(self) -> None:
         """Do not wait for the interval; without effect when `wakeCommitWhenPutMessage` is off."""
@@ -269,15 +264,5 @@ class Soon:
         self._call()
 
 
-async def _rounds(call: Callable[[], object], interval_ms: int, clock: Clock) -> None:
-    while True:
-        await clock.sleep(interval_ms / 1000)
-        call()
-
-
 def _nothing() -> None:
-    """Nobody is interested."""
-
-
-def _unheard(_reason: str) -> None:
     """Nobody is interested."""

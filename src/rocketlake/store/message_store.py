@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.callbacks import raised
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Closeable, Files, PosixFiles
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service
+from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.delay_levels import DelayLevels
@@ -52,6 +53,7 @@ _log = get_logger(__name__)
 _NOT_STARTED = "the store is not started"
 _STOPPED = "the store is stopped"
 _RETRY_SECONDS = 1.0
+_HEALTH_SECONDS = 1.0
 _ZERO_STEP = 256 * 1024
 
 
@@ -67,14 +69,13 @@ class MessageStore(Service):
         clock: Clock | None = None,
         workers: Callable[[str], Worker] = ThreadWorker,
     ) -> None:
-        super().__init__("store")
+        super().__init__("store", clock)
         self.config = config
         self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): does anybody want `on_arrival` for it now? Who stores many messages at once asks first."""
         self._disk = files or PosixFiles()
-        self._clock = clock or SystemClock()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
         self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete", "reads")}
         self._closed = _NOT_STARTED
@@ -131,6 +132,7 @@ class MessageStore(Service):
             self._services.append(self._pool_commit)
             if config.sync_flush:
                 self._sync.commit_first = self._commit_pool
+        self.adopt(*self._services, self.residency)
         self._waits_for_sync = config.sync_flush and not config.read_uncommitted
         self._dispatch_soon = Soon(self._dispatch_readable)
         self._dispatches_at_once = not self._waits_for_sync and self.log.pool is None
@@ -151,7 +153,8 @@ class MessageStore(Service):
         await super().start()
         for service in self._services:
             await service.start()
-        self.spawn("dispatch-retry", self._retry_dispatch())
+        self.every("dispatch-retry", _RETRY_SECONDS, self._retry_dispatch)
+        self.every("health", _HEALTH_SECONDS, self._note_health)
         self.log.make_ahead()
 
     def _open(self) -> None:
@@ -181,17 +184,17 @@ class MessageStore(Service):
         if self._closed:
             return
         self._closed = _STOPPED
-        await super().stop()
-        for service in self._services:
-            await service.stop()
-        self._sync.stop()
-        self.residency.close()
-        for worker in self._workers.values():
-            await worker.close()
         try:
+            await super().stop()
+            await stop_each(*[service.stop for service in self._services])
+            self._sync.stop()
+            await self.residency.stop()
+            for worker in self._workers.values():
+                await worker.close()
             self._flush_all()
-        except (OSError, StoreError) as error:
-            _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error)
+        except Exception as error:
+            trace = None if isinstance(error, OSError | StoreError) else error
+            _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error, exc_info=trace)
         finally:
             self._sync.flushed.fail_all()
             self._release()
@@ -219,8 +222,8 @@ class MessageStore(Service):
             try:
                 if part is not None:
                     part.close()
-            except OSError as error:
-                _log.warning("cannot close: %s", error)
+            except Exception as error:
+                _log.warning("cannot close: %r", error)
         self._lock = None
 
     # -- state ---------------------------------------------------------------------------------------------------------
@@ -398,11 +401,13 @@ class MessageStore(Service):
         if self.dispatch.run(self._readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
 
-    async def _retry_dispatch(self) -> None:
-        while True:
-            await self._clock.sleep(_RETRY_SECONDS)
-            if self.dispatch.error:
-                self._dispatch_readable()
+    def _retry_dispatch(self) -> None:
+        if self.dispatch.error:
+            self._dispatch_readable()
+
+    def _note_health(self) -> None:
+        """All that keeps messages from being taken: a failed sync, a full disk, a broken log, a dead dispatch."""
+        self.health.set("store/writes", self.not_writable_reason)
 
     def _commit_pool(self, least_pages: int = 0) -> None:
         """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
@@ -417,7 +422,10 @@ class MessageStore(Service):
             self._dispatch_readable()
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:
-        self.on_arrival(topic, queue_id, max_offset, tag_code, store_ms)
+        try:
+            self.on_arrival(topic, queue_id, max_offset, tag_code, store_ms)
+        except Exception as error:
+            raised(self.on_arrival, error)
 
     # -- background work -----------------------------------------------------------------------------------------------
 
@@ -426,8 +434,9 @@ class MessageStore(Service):
         if least_pages == 0:
             yield from self.index.to_flush()
 
-    def _drop_below(self, min_physical: int) -> list[Removable]:
-        return [*self.queues.delete_before(min_physical), *self.index.delete_before(min_physical)]
+    def _drop_below(self, min_physical: int) -> Iterator[Removable]:
+        yield from self.index.delete_before(min_physical)
+        yield from self.queues.delete_before(min_physical)
 
     def _note_safe(self) -> None:
         """Bring the checkpoint's numbers up to date, except that of the queues, which QueueFlush sets."""

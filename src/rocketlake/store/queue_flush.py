@@ -15,7 +15,7 @@ from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.checkpoint import Checkpoint
@@ -57,12 +57,11 @@ class QueueFlush(Service):
         worker: Worker,
     ) -> None:
         """`to_flush` looks at one queue after the other, by least pages: what to sync of it, None: nothing."""
-        super().__init__("queue-flush")
+        super().__init__("queue-flush", clock)
         self._to_flush = to_flush
         self._dispatched_ms = dispatched_ms
         self._checkpoint = checkpoint
         self._config = config
-        self._clock = clock
         self._worker = worker
         self._thorough = Thorough(config.queue_flush_thorough_interval_ms, clock)
         self._soon = Soon(self._look)
@@ -71,21 +70,20 @@ class QueueFlush(Service):
         self._safe_ms = 0
         """The store time up to which queues are safe when this round ends; 0 if it is not thorough."""
         self._failed = False
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
         """Begin the rounds."""
         await super().start()
-        self.spawn("rounds", self._run())
+        self.every("rounds", self._config.queue_flush_interval_ms / 1000, self._begin)
 
     async def stop(self) -> None:
         """Begin no more; a sync that is under way ends as usual."""
         await super().stop()
         self._round = None
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._config.queue_flush_interval_ms / 1000)
-            self.flush(thorough=self._thorough.is_due())
+    def _begin(self) -> None:
+        self.flush(thorough=self._thorough.is_due())
 
     def flush(self, *, thorough: bool) -> None:
         """Begin a round; nothing happens while one is under way or after a failed sync."""
@@ -101,27 +99,48 @@ class QueueFlush(Service):
             return
         try:
             looked = list(islice(self._round, _LOOK_AT))
-        except (OSError, StoreError) as error:
-            self._round = None
-            _log.warning("the consume queues cannot be flushed, it is tried again: %s", error)
-            return
-        jobs = [job for job in looked if job is not None]
-        if jobs:
-            self._worker.submit(lambda: _run_all(jobs), self._synced)
-        elif looked:
-            self._soon.ask()
-        else:
-            self._end()
-
-    def _synced(self, outcomes: list[tuple[SyncJob, OSError | None]], _error: Exception | None) -> None:
-        for job, error in outcomes:
-            if error is None:
-                job.done()
+            jobs = [job for job in looked if job is not None]
+            if jobs:
+                self._worker.submit(lambda: _run_all(jobs), self._synced)
+            elif looked:
+                self._soon.ask()
             else:
-                job.failed(error)
-                self._failed = True
-                _log.error("a consume queue cannot be synced; the next start rebuilds it from the log: %s", error)
+                self._end()
+        except Exception as error:
+            self._give_up(error)
+
+    def _synced(self, outcomes: list[tuple[SyncJob, Exception | None]] | None, error: Exception | None) -> None:
+        if outcomes is None:
+            self._give_up(error)
+            return
+        for job, problem in outcomes:
+            try:
+                self._note(job, problem)
+            except Exception as bug:
+                self._note_unsafe(bug)
         self._look()
+
+    def _note(self, job: SyncJob, error: Exception | None) -> None:
+        if error is None:
+            job.done()
+        elif isinstance(error, OSError):
+            job.failed(error)
+            self._failed = True
+            _log.error("a consume queue cannot be synced; the next start rebuilds it from the log: %s", error)
+            self.health.set("queue-flush/sync", f"a consume queue cannot be synced, restart the broker: {error}")
+        else:
+            self._note_unsafe(error)
+
+    def _note_unsafe(self, error: Exception) -> None:
+        """Something else than the disk is at fault: the rest goes on, the next round tries again."""
+        self._safe_ms = 0
+        self._warnings.error("job", error, "a consume queue was not flushed, it is tried again: %r", error)
+
+    def _give_up(self, error: Exception | None) -> None:
+        """This round ends here; the next one begins in time."""
+        self._round = None
+        error = error or StoreError("the worker came back without outcomes")
+        self._warnings.error("round", error, "the consume queues cannot be flushed, it is tried again: %r", error)
 
     def _end(self) -> None:
         self._round = None
@@ -129,13 +148,13 @@ class QueueFlush(Service):
             self._checkpoint.logics_ms = self._safe_ms
 
 
-def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, OSError | None]]:
-    outcomes: list[tuple[SyncJob, OSError | None]] = []
+def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, Exception | None]]:
+    outcomes: list[tuple[SyncJob, Exception | None]] = []
     for job in jobs:
         try:
             job.run()
             outcomes.append((job, None))
-        except OSError as error:
+        except Exception as error:
             outcomes.append((job, error))
     return outcomes
 
@@ -145,22 +164,16 @@ class CheckpointWriter(Service):
 
     def __init__(self, checkpoint: Checkpoint, note_safe: Callable[[], object], clock: Clock, worker: Worker) -> None:
         """`note_safe` brings the checkpoint's numbers up to date."""
-        super().__init__("checkpoint")
+        super().__init__("checkpoint", clock)
         self._checkpoint = checkpoint
         self._note_safe = note_safe
-        self._clock = clock
         self._worker = worker
         self._under_way = False
 
     async def start(self) -> None:
         """Begin the rounds."""
         await super().start()
-        self.spawn("rounds", self._run())
-
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(_CHECKPOINT_SECONDS)
-            self.write()
+        self.every("rounds", _CHECKPOINT_SECONDS, self.write)
 
     def write(self) -> None:
         """Have the worker write the page, if it is not the one on disk."""
@@ -176,3 +189,4 @@ class CheckpointWriter(Service):
         self._under_way = False
         if error is not None:
             _log.warning("the checkpoint cannot be written: %s", error)
+        self.health.set("checkpoint", "" if error is None else f"the checkpoint cannot be written: {error!r}")

@@ -11,7 +11,7 @@ Why: docs/decisions/0008-cold-reads-on-a-worker.md.
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -20,8 +20,10 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
+from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.results import ColdPart
@@ -49,12 +51,12 @@ class _Load:
     error: Exception | None = None
 
 
-class Residency:
+class Residency(Service):
     """What is known of the page cache, for the files of a log."""
 
     def __init__(self, files: Files, clock: Clock, worker: Worker) -> None:
+        super().__init__("residency", clock)
         self._files = files
-        self._clock = clock
         self._worker = worker
         self._sure: dict[int, bytearray] = {}
         self._sure_until = 0.0
@@ -63,7 +65,6 @@ class Residency:
         self._asked: deque[ColdPart] = deque()
         self._reading = False
         self._closed = False
-        self._resting: asyncio.Task[None] | None = None
         self.rest: Callable[[], float] = lambda: 0.0
         """Seconds to let the disk rest before the next read: reading is never urgent, appending is."""
 
@@ -116,12 +117,11 @@ class Residency:
         """Parts that are asked for or being read."""
         return len(self._loading)
 
-    def close(self) -> None:
+    async def stop(self) -> None:
         """Read no more; who still waits, or asks later, is not called."""
         self._closed = True
         self._asked.clear()
-        if self._resting is not None:
-            self._resting.cancel()
+        await super().stop()
 
     def _read_next(self) -> None:
         """Give the worker what is asked for by now, all at once.
@@ -147,23 +147,24 @@ class Residency:
                 if not load.left:
                     ended.append(load)
         self._reading = False
-        self._go_on()  # before the readers are called: a mistake there must not end all reading
+        self._go_on()
         for load in ended:
-            load.done(load.error)
+            call(load.done, load.error)
 
     def _go_on(self) -> None:
-        seconds = self.rest()
+        seconds = 0.0
+        with contextlib.suppress(Exception):  # then without a rest
+            seconds = self.rest()
         if not self._asked:
             return
         if seconds:
             self._reading = True
-            self._resting = asyncio.get_running_loop().create_task(self._rest(seconds))
+            self.spawn("rest", self._rest(seconds))
         else:
             self._read_next()
 
     async def _rest(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        self._resting = None
         self._read_next()
 
     def _read(self, batch: list[ColdPart]) -> dict[ColdPart, OSError]:

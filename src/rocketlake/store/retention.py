@@ -12,12 +12,13 @@ Rules: docs/internals/store_layout.md, "Retention" (Apache's CleanCommitLogServi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
@@ -66,9 +67,9 @@ class Retention(Service):
         files: Files,
         clock: Clock,
         worker: Worker,
-        drop_below: Callable[[int], list[Removable]],
+        drop_below: Callable[[int], Iterator[Removable]],
     ) -> None:
-        super().__init__("retention")
+        super().__init__("retention", clock)
         self.disk_full = ""
         """Why puts are refused; "" while there is room."""
         self.disk_percent = 0.0
@@ -76,10 +77,10 @@ class Retention(Service):
         self._folders = folders
         self._config = config
         self._files = files
-        self._clock = clock
         self._worker = worker
         self._drop_below = drop_below
         self._under_way = False
+        self._stopped = False
         self._rounds_asked = 0
         self._followed = log.min_offset
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -88,12 +89,12 @@ class Retention(Service):
         """Begin the rounds; the first look is now, so that a full disk refuses puts from the start."""
         await super().start()
         self.look()
-        self.spawn("rounds", self._run())
+        self.every("rounds", self._config.clean_interval_ms / 1000, self.look)
 
-    async def _run(self) -> None:
-        while True:
-            await self._clock.sleep(self._config.clean_interval_ms / 1000)
-            self.look()
+    async def stop(self) -> None:
+        """Delete no more; a file the worker has begun with goes."""
+        self._stopped = True
+        await super().stop()
 
     def ask(self) -> None:
         """Let the next rounds delete expired files at any hour (admin request)."""
@@ -118,22 +119,45 @@ class Retention(Service):
                 used[folder] = 100.0 * (total - free) / total if total else -1.0
             except OSError:
                 used[folder] = -1.0
-        return DiskView(used, [self._files.modified_ms(path) for path in paths])
+        return DiskView(used, self._ages(paths))
+
+    def _ages(self, paths: list[Path]) -> list[int]:
+        """Of the oldest files, up to the first that does not tell: the files behind it wait for the next round."""
+        modified_ms = []
+        for path in paths:
+            try:
+                modified_ms.append(self._files.modified_ms(path))
+            except OSError as error:
+                self._warnings.warn("age", "the age of %s cannot be read: %s", path, error)
+                break
+        return modified_ms
 
     def _measured(self, disk: DiskView | None, error: Exception | None) -> None:
-        if disk is None:
-            self._under_way = False
-            self._warnings.warn("measure", "cannot look at the disk: %s", error)
-            return
-        folder, percent = disk.fullest
-        self.disk_percent = percent
-        self._judge(folder, percent)
-        dropped: list[Removable] = [*self._log.drop_first(self.count_to_drop(disk))]
-        self._rounds_asked = max(0, self._rounds_asked - 1)
-        if self._log.min_offset > self._followed:
-            self._followed = self._log.min_offset
-            dropped += self._drop_below(self._followed)
-        self._remove(dropped)
+        """Every file that is taken out goes to `_remove`, whatever raises: nobody else would ever delete it."""
+        dropped: list[Removable] = []
+        try:
+            if disk is None:
+                raise error or StoreError("the worker came back without a view of the disk")
+            folder, percent = disk.fullest
+            self.disk_percent = percent
+            self._judge(folder, percent)
+            dropped += self._log.drop_first(self.count_to_drop(disk))
+            self._rounds_asked = max(0, self._rounds_asked - 1)
+            self._follow(dropped)
+            self.health.set("retention/round", "")
+        except Exception as problem:
+            self._warnings.error("round", problem, "old files are not all taken out, the next round tries: %r", problem)
+            self.health.set("retention/round", f"old files are not all taken out: {problem!r}")
+        finally:
+            self._remove(dropped)
+
+    def _follow(self, dropped: list[Removable]) -> None:
+        """Queue and index files below the log's begin; after an error they are looked at again."""
+        begin = self._log.min_offset
+        if begin > self._followed:
+            for removable in self._drop_below(begin):
+                dropped.append(removable)
+            self._followed = begin
 
     def _judge(self, folder: Path, percent: float) -> None:
         """Set and clear the disk-full verdict; between the two levels it stays as it is."""
@@ -165,8 +189,12 @@ class Retention(Service):
         return count
 
     def _remove(self, dropped: list[Removable]) -> None:
-        """One file per call of the worker, so that a sync of the same disk can come in between."""
-        if not dropped:
+        """One file per call of the worker, so that a sync of the same disk can come in between.
+
+        None once the store stops, for the folder may have another owner then: what is left comes back with the next
+        start, and is dropped again.
+        """
+        if not dropped or self._stopped:
             self._under_way = False
             return
         mapped, rest = dropped[0], dropped[1:]

@@ -3,7 +3,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from rocketlake.base.service import Service
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.service import Service, stop_each
 
 
 async def test_stop_cancels_and_awaits_every_task():
@@ -27,10 +30,8 @@ async def test_stop_cancels_and_awaits_every_task():
     await service.stop()
 
 
-async def test_a_failing_task_is_logged_by_name_and_reported(caplog):
+async def test_a_failing_task_is_logged_by_name(caplog):
     service = Service("flush")
-    failures = []
-    service.on_failure = failures.append
 
     async def work():
         raise ValueError("disk gone")
@@ -40,7 +41,6 @@ async def test_a_failing_task_is_logged_by_name_and_reported(caplog):
         await asyncio.wait([task])
         await asyncio.sleep(0)
     assert "flush/loop failed: disk gone" in caplog.text
-    assert [str(error) for error in failures] == ["disk gone"]
     await service.stop()
 
 
@@ -90,3 +90,140 @@ async def test_a_task_spawned_while_stopping_is_cancelled_too():
     await asyncio.sleep(0)
     await service.stop()
     assert ended == ["late"]
+
+
+class Duties:
+    """A service on a clock moved by hand, whose duty raises what it is told."""
+
+    def __init__(self):
+        self.clock = ManualClock()
+        self.service = Service("s", self.clock)
+        self.raises = []
+        self.rounds = []
+
+    def work(self):
+        if self.raises:
+            raise self.raises.pop(0)
+        self.rounds.append(self.clock.monotonic())
+
+    async def work_on(self):
+        await self.clock.sleep(1)
+        self.work()
+
+
+@pytest.mark.parametrize("kind", ["every", "keep", "coroutine"])
+async def test_a_duty_goes_on_after_an_unexpected_exception(kind, caplog):
+    it = Duties()
+    it.raises = [ValueError("a mistake"), KeyError("another")]
+    async with it.service:
+        if kind == "every":
+            it.service.every("work", 1, it.work)
+        elif kind == "keep":
+            it.service.keep("work", it.work_on)
+        else:
+            it.service.every("work", 0, it.work_on)
+        await it.clock.run_for(5000)
+        assert it.rounds
+        assert it.service.duties["work"].rounds == len(it.rounds)
+        assert it.service.duties["work"].failures == 0
+    assert "s/work failed, it is tried again in 0.1 s: ValueError('a mistake')" in caplog.text
+    assert "Traceback" in caplog.text
+    assert not it.service.duties
+
+
+async def test_a_duty_that_fails_without_end_backs_off_and_turns_the_health_red(caplog):
+    it = Duties()
+    it.raises = [ValueError("a mistake")] * 40
+    async with it.service:
+        it.service.every("work", 0.01, it.work)
+        await it.clock.run_for(250)
+        assert it.service.health.is_green
+        await it.clock.run_for(60_000)
+        assert len(it.raises) > 20, "it backs off"
+        reason = it.service.health.troubles["s/work"].reason
+        assert reason == "fails again and again, last with ValueError('a mistake')"
+        assert sum("it is tried again" in record.message for record in caplog.records) <= 2
+        it.raises.clear()
+        await it.clock.run_for(11_000)
+        assert it.service.health.is_green
+        assert it.rounds
+
+
+async def test_a_cancelled_future_inside_does_not_end_a_duty():
+    it = Duties()
+    stray = asyncio.get_running_loop().create_future()
+    stray.cancel()
+
+    async def work():
+        if not it.rounds:
+            it.rounds.append(0)
+            await stray
+        it.work()
+        await it.clock.sleep(1)
+
+    async with it.service:
+        it.service.keep("work", work)
+        await it.clock.run_for(1500)
+        assert len(it.rounds) > 1
+
+
+async def test_a_duty_ends_when_its_task_is_cancelled():
+    it = Duties()
+    async with it.service:
+        task = it.service.every("work", 1, it.work)
+        await it.clock.settle()
+        task.cancel()
+        await it.clock.run_for(3000)
+        assert task.cancelled()
+        assert not it.rounds
+        assert not it.service.duties
+
+
+async def test_a_round_that_waits_for_nothing_does_not_keep_the_loop_to_itself():
+    it = Duties()
+
+    async def work():
+        it.rounds.append(0)
+
+    async with it.service:
+        it.service.keep("work", work)
+        await it.clock.settle()
+        assert it.rounds
+
+
+async def test_a_task_that_something_inside_cancelled_is_logged(caplog):
+    service = Service("s")
+    stray = asyncio.get_running_loop().create_future()
+    stray.cancel()
+
+    async def work():
+        await stray
+
+    async with service:
+        await asyncio.wait([service.spawn("work", work())])
+        await asyncio.sleep(0)
+        assert "s/work ended: something it waited for was cancelled" in caplog.text
+
+
+async def test_parts_share_the_health_of_the_whole():
+    leaf, branch, whole = Service("leaf"), Service("branch"), Service("whole")
+    branch.adopt(leaf)
+    whole.adopt(branch)
+    leaf.health.set("leaf", "broken")
+    assert list(whole.health.troubles) == ["leaf"]
+    assert [service.name for service in whole.services()] == ["whole", "branch", "leaf"]
+
+
+async def test_each_is_stopped_whatever_the_others_raise(caplog):
+    stopped = []
+
+    async def broken():
+        raise KeyError("a mistake")
+
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await stop_each(broken, lambda: stopped.append("first"), cancelled, lambda: stopped.append("last"))
+    assert stopped == ["first", "last"]
+    assert "could not be stopped cleanly" in caplog.text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from rocketlake.base.clock import ManualClock
 from rocketlake.net.turns import Turns
 
@@ -79,11 +81,36 @@ async def test_who_has_more_to_do_goes_to_the_end_of_the_line() -> None:
     assert turns == ["aa", "bb", "ca", "ba", "aa", ""]
 
 
-async def test_work_that_fails_does_not_stop_the_others() -> None:
+def fail(*_any: object) -> None:
+    raise ZeroDivisionError("a mistake")
+
+
+async def test_work_that_fails_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    failures: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
-    world.turns.wait(lambda _end: 1 // 0)
+    world.turns.wait(fail)
     world.begin(a=1)
     assert "".join([await world.turn() for _ in range(3)]) == "a"
-    assert [type(failure) for failure in failures] == [ZeroDivisionError]
+    assert "callback fail failed" in caplog.text
+
+
+async def test_an_ending_that_fails_stops_neither_other_endings_nor_who_waits() -> None:
+    world = World()
+    ended: list[str] = []
+
+    def end_badly(_until: float) -> None:
+        world.turns.at_end(fail)
+        world.turns.at_end(lambda: ended.append("other"))
+
+    world.turns.wait(end_badly)
+    world.begin(a=3)
+    assert "".join([await world.turn() for _ in range(4)]) == "aaa"
+    assert ended == ["other"]
+
+
+async def test_a_failing_question_for_a_brief_turn_does_not_stop_the_turns() -> None:
+    world = World()
+    world.turns.is_brief = fail  # type: ignore[assignment]
+    world.begin(a=1)
+    assert await world.turn() == ""
+    world.turns.is_brief = lambda: False
+    assert "".join([await world.turn() for _ in range(3)]) == "a"

@@ -229,7 +229,7 @@ async def test_a_store_that_stops_reads_no_more(old: Old) -> None:
     old.cool("commitlog")
     old.load_block(0)
     old.load_block(5)
-    old.store.residency.close()
+    await old.store.residency.stop()
     old.reads.run_all()
     assert old.ended == [None]  # the one that was being read
     old.load_block(2)
@@ -246,8 +246,7 @@ async def test_a_mistake_of_one_reader_ends_no_reading(old: Old) -> None:
 
     old.store.load([(path, 0, BLOCK_BYTES)], fail)
     old.load_block(2)
-    with pytest.raises(RuntimeError, match="a mistake"):
-        old.reads.run_one()
+    old.reads.run_one()
     old.reads.run_all()
     assert old.ended == [None]
 

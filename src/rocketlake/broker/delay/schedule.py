@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -59,11 +60,10 @@ class DelaySchedule(Service):
     """All delay levels of a broker."""
 
     def __init__(self, store: MessageStore, levels: DelayLevels, progress: DelayProgress, clock: Clock) -> None:
-        super().__init__("delay-schedule")
+        super().__init__("delay-schedule", clock)
         self._store = store
         self._levels = levels
         self._progress = progress
-        self._clock = clock
         self._warnings = RareWarnings(_log, clock=clock)
         self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
 
@@ -71,7 +71,7 @@ class DelaySchedule(Service):
         """Begin to deliver; what fell due while the broker was down comes at once."""
         await super().start()
         for level in self._arrivals:
-            self.spawn(f"level-{level}", self._run(level))
+            self.keep(f"level-{level}", partial(self._deliver_next, level))
 
     def message_parked(self, queue_id: int) -> None:
         """A message came into a queue of the delay topic."""
@@ -84,19 +84,14 @@ class DelaySchedule(Service):
         ends = {level: self._store.max_offset(DELAY_TOPIC, level - 1) for level in self._arrivals}
         return {level: (self._progress.next_offset(level), end) for level, end in ends.items() if end > 0}
 
-    async def _run(self, level: int) -> None:
+    async def _deliver_next(self, level: int) -> None:
         arrival = self._arrivals[level]
-        while True:
-            arrival.clear()
-            try:
-                pause = self.deliver_due(level)
-            except Exception:
-                _log.exception("delay level %d failed, it goes on in 10 s", level)
-                pause = _Pause(10_000)
-            if pause.ms is None:
-                await arrival.wait()
-            else:
-                await self._clock.sleep(min(pause.ms, _LONGEST_SLEEP_MS) / 1000)
+        arrival.clear()
+        pause = self.deliver_due(level)
+        if pause.ms is None:
+            await arrival.wait()
+        else:
+            await self._clock.sleep(min(pause.ms, _LONGEST_SLEEP_MS) / 1000)
 
     def deliver_due(self, level: int) -> _Pause:
         """Deliver up to a batch of messages that are due; how long to rest then."""

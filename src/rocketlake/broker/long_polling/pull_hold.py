@@ -4,6 +4,7 @@ Owns        the held pulls of each queue, their deadlines, the one timer that en
 Must not know   requests, answers, subscriptions: a held pull is a queue offset, a tag test and a call to make.
 
 Invariant: a pull is held by exactly one queue, one link and one deadline bucket, or by none.
+Invariant: a pull that raises when it is resumed keeps no other from being resumed.
 Rule: a message wakes a pull when it lies at or behind the offset the pull asked for and passes its tag test
 (RocketMQ's PullRequestHoldService). A woken pull reads again and is answered, whatever it finds.
 """
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from rocketlake.base.callbacks import call, raised
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
@@ -31,7 +33,7 @@ _K = TypeVar("_K")
 
 
 class HeldPull:
-    """One waiting pull. `match=None`: any message will do. `resume` reads again and answers; it must not raise."""
+    """One waiting pull. `match=None`: any message will do. `resume` reads again and answers."""
 
     __slots__ = ("bucket", "from_offset", "link", "match", "queue", "resume")
 
@@ -56,8 +58,7 @@ class PullHold(Service):
 
     def __init__(self, clock: Clock, turns: Turns, held_max: int = 100_000) -> None:
         """`held_max`: pullThreadPoolQueueCapacity."""
-        super().__init__("pull-hold")
-        self._clock = clock
+        super().__init__("pull-hold", clock)
         self._turns = turns
         self._held_max = held_max
         self.is_closed = False
@@ -79,7 +80,7 @@ class PullHold(Service):
     async def start(self) -> None:
         """Begin to watch deadlines."""
         await super().start()
-        self.spawn("deadlines", self._watch())
+        self.keep("deadlines", self._watch)
 
     async def stop(self) -> None:
         """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
@@ -143,27 +144,31 @@ class PullHold(Service):
             self._end(bucket)
 
     async def _watch(self) -> None:
-        while True:
-            if not self._buckets:
-                self._not_empty.clear()
-                await self._not_empty.wait()
-            await self._clock.sleep(1 / SWEEPS_PER_SECOND)
-            self.expire()
+        if not self._buckets:
+            self._not_empty.clear()
+            await self._not_empty.wait()
+        await self._clock.sleep(1 / SWEEPS_PER_SECOND)
+        self.expire()
 
     def _resume_woken(self, turn_end: float) -> None:
         """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
         while self._woken:
-            self._woken.popleft()()
+            resume = self._woken.popleft()
+            try:
+                resume()
+            except Exception as error:
+                raised(resume, error)
             if self._woken and self._clock.monotonic() > turn_end:
                 self._turns.wait(self._resume_woken)
                 break
 
     def _end(self, bucket: int) -> None:
-        ended = list(self._buckets[bucket])
+        # Empty if one that was resumed before it has closed their links.
+        ended = list(self._buckets.get(bucket, ()))
         for pull in ended:
             self._take_out(pull)
         for pull in ended:
-            pull.resume()
+            call(pull.resume)
 
     def _take_out(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)

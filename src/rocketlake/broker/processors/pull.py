@@ -356,13 +356,15 @@ class Pull:
 
         It holds many pulls perhaps, and all their records would wait in memory. Its next pull waits until it reads.
         """
+        request.answer(_as_reply(run_handler(lambda again: self._answer_again(again, header), request)))
+
+    def _answer_again(self, request: Request, header: PullHeader) -> Reply | Held:
         if not request.link.writable:
             low = self._store.min_offset(header.topic, header.queue_id)
             high = self._store.max_offset(header.topic, header.queue_id)
             fields = pull_reply_fields(header.queue_offset, low, high, 0, 0)
-            request.answer(Reply(ResponseCode.PULL_NOT_FOUND, fields=fields, remark="the link is full"))
-            return
-        request.answer(_as_reply(run_handler(lambda again: self._serve(again, header, first_pass=False), request)))
+            return Reply(ResponseCode.PULL_NOT_FOUND, fields=fields, remark="the link is full")
+        return self._serve(request, header, first_pass=False)
 
     def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
         if self._hold.is_full:

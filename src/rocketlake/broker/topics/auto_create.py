@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from rocketlake.base.callbacks import call
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TEMPLATE_TOPIC, Perm, TopicConfig
@@ -102,7 +103,7 @@ class AutoCreate:
         for request, serve in waiting:
             reply = run_handler(serve, request) if saved else _not_saved(name)
             if reply is not HELD:
-                request.answer(reply)
+                call(request.answer, reply)
 
 
 def _not_saved(name: str) -> Reply:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
@@ -93,8 +94,7 @@ class TopicTable(SavedTable):
 
     def _tell_change(self, name: str) -> None:
         self._note_change()
-        for call in self.on_change:
-            call(name)
+        call_each(self.on_change, name)
 
 
 def _to_wire(topic: TopicConfig) -> dict[str, Any]:

@@ -58,14 +58,13 @@ class TransactionCheck(Service):
         check_back: CheckBack,
         clock: Clock,
     ) -> None:
-        super().__init__("transaction-check")
+        super().__init__("transaction-check", clock)
         self._config = config
         self._store = store
         self._topics = topics
         self._ops = ops
         self._progress = progress
         self._check_back = check_back
-        self._clock = clock
         self._warnings = RareWarnings(_log, clock=clock)
         self._questions: deque[tuple[StoredMessage, int, PutResult]] = deque()
         """Half message, how often it was asked about, its new copy: not asked yet."""
@@ -73,20 +72,16 @@ class TransactionCheck(Service):
     async def start(self) -> None:
         """Begin to walk, for the first time after one interval."""
         await super().start()
-        self.spawn("walks", self._run())
+        self.keep("walks", self._walk_in_time)
 
-    async def _run(self) -> None:
-        while True:
-            due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
+    async def _walk_in_time(self) -> None:
+        due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
+        self._ask_readable()
+        while not self._progress.settle() and self._clock.monotonic() + _SETTLE_SECONDS < due:
+            await self._clock.sleep(_SETTLE_SECONDS)
             self._ask_readable()
-            while not self._progress.settle() and self._clock.monotonic() + _SETTLE_SECONDS < due:
-                await self._clock.sleep(_SETTLE_SECONDS)
-                self._ask_readable()
-            await self._clock.sleep(due - self._clock.monotonic())
-            try:
-                await self.walk()
-            except Exception:
-                _log.exception("looking for undecided half messages failed, the next try comes in time")
+        await self._clock.sleep(due - self._clock.monotonic())
+        await self.walk()
 
     async def walk(self) -> None:
         """One walk, at most a minute long."""

@@ -45,10 +45,9 @@ class TransactionOps(Service):
 
     def __init__(self, store: MessageStore, config: LiveConfig, clock: Clock, store_host: Callable[[], bytes]) -> None:
         """`store_host`: this broker's address as records carry it."""
-        super().__init__("transaction-ops")
+        super().__init__("transaction-ops", clock)
         self._store = store
         self._config = config
-        self._clock = clock
         self._store_host = store_host
         self._warnings = RareWarnings(_log, clock=clock)
         self._waiting: list[int] = []
@@ -59,7 +58,7 @@ class TransactionOps(Service):
     async def start(self) -> None:
         """Begin to write what waits for too long."""
         await super().start()
-        self.spawn("writing", self._run())
+        self.keep("writing", self._write_next)
 
     async def stop(self) -> None:
         """Write what is there."""
@@ -107,11 +106,10 @@ class TransactionOps(Service):
             self._bytes -= len(body)
         self._first_came.clear()
 
-    async def _run(self) -> None:
-        while True:
-            await self._first_came.wait()
-            await self._clock.sleep(self._config.now.transaction_op_interval_ms / 1000)
-            self.write()
+    async def _write_next(self) -> None:
+        await self._first_came.wait()
+        await self._clock.sleep(self._config.now.transaction_op_interval_ms / 1000)
+        self.write()
 
     def _message(self, body: bytes) -> PutMessage:
         host = self._store_host()

@@ -18,13 +18,14 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, wanted_of
-from rocketlake.client.consumer.running import Spawn
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 from rocketlake.protocol.response_code import ResponseCode
 
 log = get_logger(__name__)
+Keep = Callable[[str, Callable[[], Awaitable[object]]], asyncio.Task[None]]
+"""Service.keep of the consumer."""
 
 
 class Fetch:
@@ -42,7 +43,7 @@ class Fetch:
         line_broke: Callable[[], None],
         config: ConsumerConfig,
         clock: Clock,
-        spawn: Spawn,
+        keep: Keep,
     ) -> None:
         self.queue = queue
         self.position = position
@@ -54,11 +55,11 @@ class Fetch:
         self._warnings = RareWarnings(log, clock=clock)
         self._config = config
         self._clock = clock
-        self._spawn = spawn
+        self._keep = keep
         self._fetched: deque[StoredMessage] = deque()
         self._bytes = 0
         self._next = position
-        self._task = spawn(f"fetch {queue}", self._run())
+        self._task = keep(f"fetch {queue}", self._fetch_next)
 
     def take(self, limit: int) -> list[StoredMessage]:
         """The next messages in order, at most `limit`; moves the position behind them."""
@@ -73,24 +74,23 @@ class Fetch:
         self._fetched.clear()
         self._bytes = 0
         self.position = self._next = offset
-        self._task = self._spawn(f"fetch {self.queue}", self._run())
+        self._task = self._keep(f"fetch {self.queue}", self._fetch_next)
 
     async def stop(self) -> None:
         """Fetch no more."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self) -> None:
-        while True:
-            pause = self._pause_ms()
-            if pause:
-                await self._clock.sleep(pause / 1000)
-                continue
-            try:
-                answer = await self._pull(self.queue, self._subscription, self._next)
-            except RocketLakeError as error:
-                await self._clock.sleep(self._after_error(error))
-                continue
+    async def _fetch_next(self) -> None:
+        pause = self._pause_ms()
+        if pause:
+            await self._clock.sleep(pause / 1000)
+            return
+        try:
+            answer = await self._pull(self.queue, self._subscription, self._next)
+        except RocketLakeError as error:
+            await self._clock.sleep(self._after_error(error))
+        else:
             self._take_in(answer)
 
     def _pause_ms(self) -> int:

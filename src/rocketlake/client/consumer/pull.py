@@ -178,7 +178,7 @@ class PullConsumer(Service):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
         await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
-        self.spawn("rebalance", self._rebalance.run())
+        self.keep("rebalance", self._rebalance.run)
 
     async def stop(self) -> None:
         """Commit what the polls handed out (auto_commit), leave the group."""
@@ -333,7 +333,7 @@ class PullConsumer(Service):
             line_broke=self.instance.routes_soon,
             config=self.config,
             clock=self._clock,
-            spawn=self.spawn,
+            keep=self.keep,
         )
 
     async def leave(self, queue: MessageQueue) -> bool:

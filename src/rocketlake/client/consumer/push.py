@@ -148,7 +148,7 @@ class PushConsumer(Service):
         except BaseException:
             await self.stop()
             raise
-        self._rounds.append(self.spawn("rebalance", self._rebalance.run()))
+        self._rounds.append(self.keep("rebalance", self._rebalance.run))
 
     def _build(self) -> None:
         """Put the parts together: listener call, runner, held queues, rebalance, membership."""

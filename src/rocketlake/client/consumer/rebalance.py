@@ -74,14 +74,13 @@ class Rebalance:
         self._alarm.ring()
 
     async def run(self) -> None:
-        """Rounds without end."""
-        while True:
-            balanced = self.is_paused or await self.once()
-            if not balanced:
-                await self._clock.sleep(self._config.rebalance_retry_ms / 1000)
-            elif await self._alarm.wait(self._config.rebalance_interval_ms / 1000):
-                # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
-                await self._clock.sleep(STORM_PAUSE_SECONDS)
+        """A round, and the pause behind it."""
+        balanced = self.is_paused or await self.once()
+        if not balanced:
+            await self._clock.sleep(self._config.rebalance_retry_ms / 1000)
+        elif await self._alarm.wait(self._config.rebalance_interval_ms / 1000):
+            # A storm of notifications (a rolling restart of the group) must not become a storm of rounds.
+            await self._clock.sleep(STORM_PAUSE_SECONDS)
 
     async def once(self) -> bool:
         """One round over all topics; true when everything is as it should be."""

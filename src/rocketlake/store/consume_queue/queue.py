@@ -12,6 +12,7 @@ Bytes: docs/internals/store_layout.md, "Consume queue".
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from rocketlake.base.logs import get_logger
@@ -333,7 +334,8 @@ class ConsumeQueue(QueueTail):
             outdated += 1
         dropped = self._list.drop_first(outdated)
         for mapped in dropped:
-            mapped.close()
+            with contextlib.suppress(OSError):  # it is taken out, and whoever removes it closes it as well
+                mapped.close()
         return dropped
 
     def destroy(self) -> None:

@@ -194,13 +194,24 @@ class ConsumeQueueTable:
             if queue.max_physical_offset > physical_offset or queue.next_offset > queue.max_offset:
                 queue.truncate_after(physical_offset)
 
-    def delete_before(self, min_physical: int) -> list[MappedFile]:
-        """The commit log starts at `min_physical` now: returns the files to remove, on a worker if you like.
+    def delete_before(self, min_physical: int) -> Iterator[MappedFile]:
+        """The commit log starts at `min_physical` now: gives the files to remove, on a worker if you like.
 
-        Min offsets are worked out when they are asked for, so this stays cheap with many queues.
+        Min offsets are worked out when they are asked for, so this stays cheap with many queues. A queue that cannot be
+        read keeps its files, and the error is raised at the end (OSError, StoreError): ask again for the same position.
         """
         self.min_physical = min_physical
-        return [mapped for queue in self if len(queue.files) > 1 for mapped in queue.drop_before(min_physical)]
+        problem: Exception | None = None
+        for queue in self:
+            if len(queue.files) > 1:
+                try:
+                    dropped = queue.drop_before(min_physical)
+                except (OSError, StoreError) as error:
+                    problem = error
+                else:
+                    yield from dropped
+        if problem is not None:
+            raise problem
 
     def delete_topics(self, names: Collection[str]) -> None:
         """Remove all queues of these topics. Raises OSError."""

@@ -57,6 +57,7 @@ class KeyIndexFile:
         self.path = path
         self.slots = slots
         self.entries_max = entries_max
+        self.closed = False
         self._disk = files
         size = file_size(slots, entries_max)
         self.file: File = files.open(path, size=size, create=not read_only, read_only=read_only)
@@ -276,6 +277,7 @@ class KeyIndexFile:
 
     def close(self) -> None:
         """Close; what was put but not written out is lost."""
+        self.closed = True
         self._new = None
         self._view = None
         self.file.close()

@@ -41,7 +41,11 @@ class KeyIndexFlush:
     def run(self) -> None:
         """Sync. Raises OSError."""
         for file, _count in self._files:
-            file.file.sync()
+            try:
+                file.file.sync()
+            except (OSError, ValueError):
+                if not file.closed:  # retention took it out meanwhile, then nobody asks for its entries
+                    raise
 
     def done(self) -> None:
         """What had been put when the job was made is safe."""

@@ -1,0 +1,65 @@
+"""What is wrong with a server now, by name, with the reason and since when.
+
+Owns        the troubles of one server, the log line when one comes, changes or ends.
+Must not know   who reports a trouble, who shows it.
+
+All services of a server share one Health (Service.adopt).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock, SystemClock
+from rocketlake.base.logs import RareWarnings, get_logger
+
+__all__ = ["Health", "Trouble"]
+
+_log = get_logger(__name__)
+
+_NAME_BYTES_MAX = 200
+_REASON_BYTES_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why something does not work, and since when (milliseconds since 1970)."""
+
+    reason: str
+    since_ms: int
+
+
+class Health:
+    """Green while nothing is wrong, else red."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._troubles: dict[str, Trouble] = {}
+        self._changes = RareWarnings(_log, clock=self._clock)
+
+    @property
+    def is_green(self) -> bool:
+        """True while nothing is wrong."""
+        return not self._troubles
+
+    @property
+    def troubles(self) -> dict[str, Trouble]:
+        """A copy: what is wrong, in the order it began."""
+        return dict(self._troubles)
+
+    def set(self, name: str, reason: str) -> None:
+        """`name` does not work, because of `reason`; "" says that it works (again)."""
+        name, reason = name[:_NAME_BYTES_MAX], reason[:_REASON_BYTES_MAX]
+        before = self._troubles.get(name)
+        if before is None and reason:
+            self._troubles[name] = Trouble(reason, self._clock.now_ms())
+            _log.error("health is red: %s: %s", name, reason)
+        elif before is not None and not reason:
+            del self._troubles[name]
+            seconds = (self._clock.now_ms() - before.since_ms) / 1000
+            state = "all is green" if self.is_green else f"still red: {', '.join(self._troubles)}"
+            _log.warning("health: %s works again after %.0f s; %s", name, seconds, state)
+        elif before is not None and before.reason != reason:
+            self._troubles[name] = Trouble(reason, before.since_ms)
+            # A reason may hold numbers that change all the time.
+            self._changes.warn(name, "health is red: %s: %s", name, reason)
