@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketlake.base.files import Fault, FaultPlan
+from rocketlake.codec.compression import compress
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
+from rocketlake.model.sys_flag import COMPRESSED, LZ4, ZLIB, ZSTD
 from rocketlake.net.limits import NetLimits
 from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
 from rocketlake.protocol.frame import encode_command
@@ -229,6 +231,25 @@ def test_each_special_property(pair: str, sync: bool) -> None:
             body = encode_batch([message])
             chunk += request(number + 10, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", body=body, codec=codec, m="true")
         await both([chunk], sync=sync)
+
+    run(work)
+
+
+@pytest.mark.parametrize("kind", range(8))
+def test_bodies_that_begin_as_their_compression_flag_says(kind: int) -> None:
+    """And those that do not: both ways refuse the same."""
+
+    async def work() -> None:
+        bodies = [compress(b"x" * 40, known) for known in (ZLIB, LZ4, ZSTD)]
+        bodies += [body[:size] for body in bodies for size in (0, 1, 2, 3, 4)]
+        bodies += [b"x" * 40, b"\x78\x9d" + bodies[0][2:], b"\x78\xbb" + bodies[0][2:]]
+        flag = str(COMPRESSED | kind << 8)
+        chunk = b"".join(request(number, body=body, f=flag) for number, body in enumerate(bodies))
+        batches = [encode_batch([Message("T", body), Message("T", b"plain")]) for body in bodies]
+        chunk += b"".join(request(100 + number, body=body, f=flag, m="true") for number, body in enumerate(batches))
+        fast, _ = await both([chunk], sync=False)
+        good = fast.broker.store.queues.find("T", 1).max_offset
+        assert good == {0: 7, 1: 5, 2: 5, 3: 7}.get(kind, 3)  # three of them are empty: nothing to unpack
 
     run(work)
 

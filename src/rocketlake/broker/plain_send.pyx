@@ -29,6 +29,10 @@ cdef enum:
     SEND_BATCH_MESSAGE = 320
     TRANSACTION_BITS = 12
     INNER_BATCH_BITS = 192
+    COMPRESSED = 1
+    LZ4 = 1
+    ZSTD = 2
+    ZLIB = 3
     MULTI_TAGS = 2
     PROPERTIES_BYTES_MAX = 32767
     BATCH_HEAD_BYTES = 20
@@ -331,7 +335,11 @@ cdef class PlainSendCutter:
         if fields.sys_flag & (TRANSACTION_BITS | INNER_BATCH_BITS) or frame.body_size > self._body_bytes_max:
             return False
         if fields.is_batch or head.code == SEND_BATCH_MESSAGE:
+            if fields.sys_flag & COMPRESSED:
+                return False
             return self._take_batch(sends, &head, &fields, topic, frame.body, frame.body_size)
+        if fields.sys_flag & COMPRESSED and not _begins_packed(fields.sys_flag, frame.body, frame.body_size):
+            return False
         return self._take_message(sends, &head, &fields, topic, frame.body, frame.body_size)
 
     cdef PlainTopic _topic(self, Slice name):
@@ -487,6 +495,20 @@ cdef inline void _move(Slice* part, const uint8_t* old, const uint8_t* new) noex
 cdef bint _says_wait(Slice value) noexcept:
     """WAIT is absent or "true"."""
     return value.size == 0 or (value.size == 4 and memcmp(value.at, b"true", 4) == 0)
+
+
+cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size) noexcept:
+    """Does a body begin as its flag says it is compressed (codec/compression.py, `fault_at_start`)?"""
+    cdef int kind = (sys_flag >> 8) & 7
+    if size == 0:
+        return True
+    if kind == ZLIB or kind == 0:
+        return size > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 and not body[1] & 32
+    if kind == LZ4:
+        return size >= 4 and memcmp(body, b"\x04\x22\x4d\x18", 4) == 0
+    if kind == ZSTD:
+        return size >= 4 and memcmp(body, b"\x28\xb5\x2f\xfd", 4) == 0
+    return False
 
 
 cdef bint _is_plain_key(Slice key) noexcept:

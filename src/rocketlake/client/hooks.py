@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
@@ -42,6 +43,15 @@ class ConsumeEvent:
 
 
 @dataclass(slots=True)
+class DamageEvent:
+    """A record of the group that cannot be read. `is_dead_letter`: its body, as stored, is in the dead letters now."""
+
+    group: str
+    record: DamagedRecord
+    is_dead_letter: bool
+
+
+@dataclass(slots=True)
 class Hooks:
     """Lists to append to; each hook is a plain function that must not block."""
 
@@ -49,6 +59,7 @@ class Hooks:
     after_send: list[Callable[[SendEvent], None]] = field(default_factory=list)
     before_consume: list[Callable[[ConsumeEvent], None]] = field(default_factory=list)
     after_consume: list[Callable[[ConsumeEvent], None]] = field(default_factory=list)
+    on_damage: list[Callable[[DamageEvent], None]] = field(default_factory=list)
 
 
 def run_hooks(hooks: Sequence[Callable[[Event], None]], event: Event) -> None:

@@ -101,6 +101,9 @@ class _AsyncConsumer(_AsyncClient, Protocol):
     @property
     def assignment(self) -> list[MessageQueue]: ...
 
+    @property
+    def damaged(self) -> int: ...
+
 
 A = TypeVar("A", bound=_AsyncClient)
 C = TypeVar("C", bound=_AsyncConsumer)
@@ -220,6 +223,11 @@ class _BlockingConsumer(_Blocking[C]):
     def assignment(self) -> list[MessageQueue]:
         """The queues this member reads now."""
         return self._call(lambda: self._twin.assignment)
+
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read."""
+        return self._twin.damaged
 
 
 class Producer(_Blocking[AsyncProducer]):

@@ -14,14 +14,17 @@ import lz4.frame
 import zstandard
 
 from rocketlake.codec.record_layout import RecordError
-from rocketlake.model.sys_flag import LZ4, ZLIB, ZSTD, compression_type
+from rocketlake.model.sys_flag import COMPRESSED, LZ4, ZLIB, ZSTD, compression_type
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVEL_DEFAULT", "compress", "decompress"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVEL_DEFAULT", "compress", "decompress", "fault_at_start"]
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 LEVEL_DEFAULT = 5
 """What Java producers use (compressLevel)."""
 _ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
+_LZ4_MAGIC = bytes.fromhex("04224d18")
+_ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+_NAMES = {ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
 
 Buffer = bytes | bytearray | memoryview
 
@@ -36,6 +39,27 @@ def compress(body: Buffer, kind: int = ZLIB, level: int = LEVEL_DEFAULT) -> byte
     if kind == ZSTD:
         return bytes(zstandard.ZstdCompressor(level=level).compress(body))
     raise ValueError(f"unknown compression {kind}")
+
+
+def fault_at_start(body: Buffer, sys_flag: int) -> str:
+    """Why a body cannot be compressed as the flag says, judged by its first bytes; "" when it may be.
+
+    Cheap enough for every message; plain_send.pyx says the same.
+    """
+    kind = compression_type(sys_flag)
+    if not sys_flag & COMPRESSED or not body:
+        return ""
+    start = bytes(body[:4])
+    if kind == ZLIB:
+        # Two bytes: method "deflate", then a check of both; no dictionary, which a reader would not have.
+        is_good = len(start) > 1 and start[0] & 15 == 8 and (start[0] << 8 | start[1]) % 31 == 0 and not start[1] & 32
+    elif kind == LZ4:
+        is_good = start == _LZ4_MAGIC
+    elif kind == ZSTD:
+        is_good = start == _ZSTD_MAGIC
+    else:
+        return f"the system flag {sys_flag} names compression {kind}, which nobody can read"
+    return "" if is_good else f"the body is not compressed as its system flag {sys_flag} says ({_NAMES[kind]})"
 
 
 def decompress(body: Buffer, sys_flag: int, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:

@@ -12,6 +12,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.base.service import Service
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.offset_store import RemoteOffsets
 from rocketlake.client.consumer.process_queue import ProcessQueue
@@ -45,6 +46,8 @@ class Stage:
         self.answers: deque[Planned] = deque()
         self.submitted: list[int] = []
         self.restarted: list[int] = []
+        self.damaged: list[tuple[int, list[int]]] = []
+        self.no_dead_letters = False
         self.heartbeats = 0
         self.route_questions = 0
         self.is_paused = False
@@ -64,6 +67,7 @@ class Stage:
             line_broke=self.line_broke,
             is_paused=lambda: self.is_paused,
             is_locked=None,
+            damaged=self.settle,
             commits=True,
             queue_limit=lambda topic: config.queue_messages_max,
         )
@@ -86,6 +90,10 @@ class Stage:
 
     def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
         self.submitted += [message.queue_offset for message in messages]
+
+    async def settle(self, record: DamagedRecord) -> bool:
+        self.damaged.append((record.offset, list(self.submitted)))
+        return not self.no_dead_letters
 
     async def restart(self, held: ProcessQueue, offset: int) -> None:
         held.dropped = True
@@ -226,3 +234,27 @@ async def test_an_answer_for_a_queue_that_was_lost_is_thrown_away(stage: MakeSta
     gate.set()
     await it.clock.settle()
     assert it.submitted == []
+
+
+def with_damage(answer: PullAnswer, *offsets: int) -> PullAnswer:
+    answer.damaged = [DamagedRecord(QUEUE, offset, "scripted") for offset in offsets]
+    return answer
+
+
+async def test_a_damaged_record_is_seen_to_between_its_neighbours(stage: MakeStage) -> None:
+    it = stage()
+    await it.run(with_damage(found(0, 1, 3, 5), 2, 4))
+    assert it.damaged == [(2, [0, 1]), (4, [0, 1, 3])]
+    assert it.submitted == [0, 1, 3, 5]
+    assert [offset for offset, _ in it.pulls] == [0, 6]
+
+
+async def test_a_damaged_record_without_dead_letters_is_asked_for_again(stage: MakeStage) -> None:
+    it = stage()
+    it.no_dead_letters = True
+    await it.run(with_damage(found(0, 1, 3), 2), with_damage(found(3), 2))
+    assert it.submitted == [0, 1]
+    it.no_dead_letters = False
+    await it.clock.run_for(1000)
+    assert [offset for offset, _ in it.pulls] == [0, 2, 4]
+    assert it.submitted == [0, 1, 3]

@@ -5,7 +5,8 @@ Must not know   how a message is stored or delayed, who reads it.
 
 Departures from RocketMQ 5.3: a message of a batch keeps its own UNIQ_KEY; Apache adds that of the batch behind it, so
 that all of them look like one message. A batch cannot be a half message, and a half message cannot be delayed; Apache
-takes both and loses what was asked for.
+takes both and loses what was asked for. A body that does not begin as its compression flag says is refused; Apache
+stores it, and its consumers drop it together with what stands behind it in an answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.codec import property_text
+from rocketlake.codec.compression import fault_at_start
 from rocketlake.codec.host import encode_host
+from rocketlake.codec.record_batch import decode_batch
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id
@@ -185,6 +189,7 @@ class Send:
         self, request: Request, header: SendHeader, topic: TopicConfig, dead_letters: TopicConfig | None
     ) -> Reply | Held:
         message, properties = self._read_message(request, header, topic)
+        _check_compression(message.body, header.sys_flag)
         queue_id = message.queue_id
         is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
         if is_back:
@@ -216,6 +221,8 @@ class Send:
             )
         if is_half(message, properties):
             raise RemoteError("a batch cannot be part of a transaction", code=ResponseCode.MESSAGE_ILLEGAL)
+        if header.sys_flag & sys_flag.COMPRESSED:
+            _check_batch_compression(message.body, header.sys_flag)
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._add_properties(properties)
         if names.PRODUCER_SEQUENCE not in properties:
@@ -328,6 +335,24 @@ def _check_name(topic: str) -> None:
         raise RemoteError(error.what, code=ResponseCode.INVALID_PARAMETER, hint=error.hint) from None
     if not is_sendable_topic(topic):
         raise RemoteError(f"Sending message to topic[{topic}] is forbidden.", code=ResponseCode.NO_PERMISSION)
+
+
+def _check_compression(body: bytes | memoryview, flag: int) -> None:
+    """Refuse a body that no consumer could unpack, as far as its first bytes tell: it would be read by nobody."""
+    if fault := fault_at_start(body, flag):
+        raise RemoteError(
+            fault, code=ResponseCode.MESSAGE_ILLEGAL, hint="compress the body as the flag says, or leave the flag away"
+        )
+
+
+def _check_batch_compression(body: bytes | memoryview, flag: int) -> None:
+    """The flag of a batch is that of each message in it."""
+    try:
+        entries = decode_batch(body)
+    except RecordError:
+        return  # refused for that
+    for _flag, entry, _properties in entries:
+        _check_compression(entry, flag)
 
 
 def _choose_queue(queue_id: int, topic: TopicConfig) -> int:

@@ -3,8 +3,8 @@
 Owns        the flags of a pull, the meaning of its codes, taking inner batches apart.
 Must not know   positions, flow control.
 
-Rule: an answer is a list of records as they lie in the broker's log. A record that does not decode is an error here,
-never skipped: skipping would lose it (and all behind it) without a word.
+Rule: an answer is a list of records as they lie in the broker's log. A record that does not decode is never left out
+without a word: it is an error, or (for who asks for it) named in `PullAnswer.damaged`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from enum import Enum
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask, refusal
-from rocketlake.codec.record import decode_records
-from rocketlake.codec.record_batch import unwrap_batch
+from rocketlake.client.calls.records import DamagedRecord, read_records
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
-from rocketlake.model.sys_flag import INNER_BATCH
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import to_fields
@@ -52,7 +50,10 @@ _STATUSES: dict[int, PullStatus] = {int(status.value): status for status in Pull
 
 @dataclass(slots=True)
 class PullAnswer:
-    """One pull: where to go on (`next_offset`), what the queue holds, the messages (or the raw `body`)."""
+    """One pull: where to go on (`next_offset`), what the queue holds, the messages (or the raw `body`).
+
+    `damaged` are the records of the answer that are not among `messages` because they cannot be read.
+    """
 
     status: PullStatus
     next_offset: int
@@ -61,6 +62,7 @@ class PullAnswer:
     suggested_broker_id: int = 0
     messages: list[StoredMessage] = field(default_factory=list)
     body: bytes = b""
+    damaged: list[DamagedRecord] = field(default_factory=list)
 
 
 async def pull(
@@ -77,12 +79,14 @@ async def pull(
     commit: int = 0,
     lite: bool = False,
     decode: bool = True,
+    around_damage: bool = False,
     timeout_ms: int = 30_000,
 ) -> PullAnswer:
     """Messages from `offset` on; the broker holds the request up to `hold_ms` while there is none.
 
     `lite` sends the subscription along, so that no consumer need be registered. `commit` > 0 commits that offset first.
-    With `decode` false the records stay in `body`.
+    With `decode` false the records stay in `body`. A record that cannot be read is a ProtocolError; with
+    `around_damage` it is among `damaged`, and the others are read.
     """
     flags = PULL_COMMIT_OFFSET if commit > 0 else 0
     flags |= PULL_SUSPEND if hold_ms > 0 else 0
@@ -115,7 +119,13 @@ async def pull(
     )
     if result.status is PullStatus.FOUND:
         result.body = answer.body_bytes
-        if decode:
+        if around_damage:
+            offsets = offset, result.next_offset
+            found = read_records(result.body, queue, offsets, delta=reply.offset_delta or 0)
+            result.messages, result.damaged = found.messages, found.damaged
+            if found.ends_at is not None:
+                result.next_offset = found.ends_at
+        elif decode:
             result.messages = decode_messages(result.body, queue, address, delta=reply.offset_delta or 0)
     return result
 
@@ -212,16 +222,14 @@ async def view_message(
 
 
 def decode_messages(body: bytes, queue: MessageQueue | None, address: str, *, delta: int = 0) -> list[StoredMessage]:
-    """Records back to back, each with its queue's broker name; inner batches become their messages."""
-    records = decode_records(body, broker_name=queue.broker_name if queue else "")
-    size = sum([record.store_size for record in records])
-    if size != len(body):
-        what = f"record at byte {size} of an answer with messages is broken"
+    """Records back to back, each with its queue's broker name; inner batches become their messages.
+
+    ProtocolError when one of them cannot be read.
+    """
+    found = read_records(body, queue, delta=delta)
+    if found.damaged:
+        first = found.damaged[0]
+        what = f"a message at queue offset {first.offset} cannot be read: {first.reason}"
         where = f"{queue} at {address}" if queue else address
         raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
-    if delta:
-        for record in records:
-            record.queue_offset += delta
-    if not any([record.sys_flag & INNER_BATCH for record in records]):
-        return records
-    return [message for record in records for message in unwrap_batch(record)]
+    return found.messages

@@ -172,6 +172,11 @@ class Consumer:
         if current is not None and not current.done():
             current.set_result(result)
 
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read since the start; each is in the log and, in clustering, a dead letter."""
+        return self._push.damaged
+
     async def _hand_over(self, messages: list[StoredMessage]) -> ConsumeResult:
         settle: Settle = asyncio.get_running_loop().create_future()
         if self._is_closing:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, wanted_of
 from rocketlake.model.message import StoredMessage
@@ -40,6 +41,7 @@ class Fetch:
         pull: Callable[[MessageQueue, Subscription, int], Awaitable[PullAnswer]],
         arrived: Callable[[], None],
         unregistered: Callable[[], None],
+        damaged: Callable[[Sequence[DamagedRecord]], None],
         line_broke: Callable[[], None],
         config: ConsumerConfig,
         clock: Clock,
@@ -51,6 +53,7 @@ class Fetch:
         self._pull = pull
         self._arrived = arrived
         self._unregistered = unregistered
+        self._damaged = damaged
         self._line_broke = line_broke
         self._warnings = RareWarnings(log, clock=clock)
         self._config = config
@@ -112,6 +115,8 @@ class Fetch:
     def _take_in(self, answer: PullAnswer) -> None:
         if answer.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
+        if answer.damaged:
+            self._damaged(answer.damaged)
         self._next = answer.next_offset
         wanted = wanted_of(answer.messages, self._subscription)
         self._fetched += wanted

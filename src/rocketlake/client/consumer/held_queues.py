@@ -10,12 +10,13 @@ offset, give the lock up; only then may another member find the queue free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pull import PullAnswer
+from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.first_offset import StartPolicy
 from rocketlake.client.consumer.offset_store import OffsetStore
@@ -56,6 +57,7 @@ class HeldQueues:
         config: ConsumerConfig,
         locks: QueueAccess | None,
         is_locked: Callable[[ProcessQueue], bool] | None,
+        damaged: Callable[[DamagedRecord], Awaitable[bool]],
         subscription: Callable[[str], Subscription | None],
         commits: bool,
         is_suspended: Callable[[], bool],
@@ -86,6 +88,7 @@ class HeldQueues:
             line_broke=instance.routes_soon,
             is_paused=is_suspended,
             is_locked=is_locked,
+            damaged=damaged,
             commits=commits,
             queue_limit=lambda topic: self._queue_limits.get(topic, config.queue_messages_max),
         )

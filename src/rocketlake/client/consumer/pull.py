@@ -20,6 +20,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.fetch import Fetch
 from rocketlake.client.consumer.filters import check_filters, subscription_of
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
@@ -29,6 +30,7 @@ from rocketlake.client.consumer.puller import Puller
 from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.errors import NoRoute, NotRunning
+from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
@@ -54,6 +56,7 @@ class PullConsumer(Service):
         config: ConsumerConfig | None = None,
         client_config: ClientConfig | None = None,
         instance: ClientInstance | None = None,
+        hooks: Hooks | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(f"pull consumer {group}")
@@ -77,6 +80,7 @@ class PullConsumer(Service):
         self._assigning = asyncio.Lock()
         self._turn = 0
         self._paused: set[MessageQueue] = set()
+        self._damage = Damage(group, hooks or Hooks(), None)
         self._rebalance = Rebalance(
             self.instance,
             self,
@@ -155,6 +159,11 @@ class PullConsumer(Service):
     def assignment(self) -> list[MessageQueue]:
         """The queues read now."""
         return sorted(self._fetches if self._assigned is None else self._assigned)
+
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read and were passed over; each is in the log."""
+        return self._damage.count
 
     # life
 
@@ -330,6 +339,7 @@ class PullConsumer(Service):
             pull=self._puller.pull,
             arrived=self._arrived.ring,
             unregistered=self.instance.heartbeat_soon,
+            damaged=self._damage.skip,
             line_broke=self.instance.routes_soon,
             config=self.config,
             clock=self._clock,

@@ -5,6 +5,7 @@ Must not know   listeners, who owns which queue.
 
 Rule: a pull commits the offset known so far on its way (not to a replica). An empty answer moves the committed offset
 only if nothing is in hand. An illegal offset (files deleted, broker restored) restarts the queue where the broker says.
+What stands before a damaged record is handed over first; the queue goes on behind it once it is seen to (damage.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
@@ -50,6 +52,7 @@ class PullPlan:
     line_broke: Callable[[], None]
     is_paused: Callable[[], bool]
     is_locked: Callable[[ProcessQueue], bool] | None
+    damaged: Callable[[DamagedRecord], Awaitable[bool]]
     commits: bool
     queue_limit: Callable[[str], int]
 
@@ -120,14 +123,25 @@ class PullLoop:
             )
             await plan.restart(held, answer.next_offset)
             return 0.0
+        messages = answer.messages
+        for record in answer.damaged:
+            self._hand_over([message for message in messages if message.queue_offset < record.offset], subscription)
+            messages = [message for message in messages if message.queue_offset >= record.offset]
+            self.next_offset = record.offset
+            if not await plan.damaged(record):
+                return plan.config.error_pause_ms / 1000
+            if held.dropped:
+                return 0.0
+        self._hand_over(messages, subscription)
         self.next_offset = answer.next_offset
-        wanted = wanted_of(answer.messages, subscription)
-        if wanted:
-            held.add(wanted)
-            plan.submit(held, wanted)
-        elif held.count == 0:
+        if held.count == 0:
             plan.offsets.update(held.queue, self.next_offset, increase_only=True)
         return plan.config.pull_interval_ms / 1000
+
+    def _hand_over(self, messages: list[StoredMessage], subscription: Subscription) -> None:
+        if wanted := wanted_of(messages, subscription):
+            self._held.add(wanted)
+            self._plan.submit(self._held, wanted)
 
 
 def wanted_of(messages: list[StoredMessage], subscription: Subscription) -> list[StoredMessage]:

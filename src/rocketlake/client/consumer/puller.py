@@ -1,7 +1,10 @@
 """One pull of one queue: from the replica the broker suggested last.
 
-Owns        the choice of address and of the pull's flags.
+Owns        the choice of address and of the pull's flags, asking again for what came damaged.
 Must not know   positions, flow control.
+
+Rule: an answer with a damaged record is asked for once more, in case it was damaged on its way. What is damaged then
+is damaged at the broker.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ class Puller:
         self, queue: MessageQueue, subscription: Subscription, offset: int, *, commit: int = 0
     ) -> PullAnswer:
         """Messages from `offset` on, held by the broker up to `hold_ms` when there is none; `commit` > 0 commits."""
+        answer = await self._pull(queue, subscription, offset, commit)
+        return await self._pull(queue, subscription, offset, commit) if answer.damaged else answer
+
+    async def _pull(self, queue: MessageQueue, subscription: Subscription, offset: int, commit: int) -> PullAnswer:
         broker_id = self._suggested.get(queue.broker_name, MASTER)
         address, is_master = await self._instance.to_read_from(queue, broker_id)
         answer = await calls.pull(
@@ -44,6 +51,7 @@ class Puller:
             # A replica does not take commits.
             commit=commit if is_master else 0,
             lite=self._lite,
+            around_damage=True,
             timeout_ms=self._config.pull_timeout_ms,
         )
         self._suggested[queue.broker_name] = answer.suggested_broker_id

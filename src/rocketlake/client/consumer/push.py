@@ -21,6 +21,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
+from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.filters import check_filters, subscription_of
 from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
 from rocketlake.client.consumer.held_queues import HeldQueues
@@ -93,6 +94,7 @@ class PushConsumer(Service):
         self._start_policy = StartPolicy(self.from_where, since, self._access.end_of, self._access.by_time)
         self._allocate = allocate
         self._is_suspended = False
+        self._damage: Damage | None = None
         self._rounds: list[asyncio.Task[None]] = []
 
     def _make_store(self) -> OffsetStore:
@@ -154,7 +156,12 @@ class PushConsumer(Service):
         """Put the parts together: listener call, runner, held queues, rebalance, membership."""
         locks = self._access if self.orderly and not self.broadcasting else None
         self._call = ListenerCall(self._listener, threads=self.config.concurrency)
-        self._runner = self._make_runner(locks)
+        send_back = None
+        if not self.broadcasting:
+            limit = self.config.reconsume_limit(orderly=self.orderly)
+            send_back = SendBack(self.instance, self.group, reconsume_limit=limit, clock=self._clock)
+        self._damage = Damage(self.group, self.hooks, send_back.to_dead_letters if send_back else None)
+        self._runner = self._make_runner(locks, send_back)
         self._held = HeldQueues(
             self.instance,
             self._store,
@@ -164,6 +171,7 @@ class PushConsumer(Service):
             config=self.config,
             locks=locks,
             is_locked=self._runner.is_locked if isinstance(self._runner, OrderedRunner) else None,
+            damaged=self._damage.settle,
             subscription=self._subscriptions.get,
             commits=not self.broadcasting,
             is_suspended=lambda: self._is_suspended,
@@ -196,11 +204,7 @@ class PushConsumer(Service):
             properties=self._properties,
         )
 
-    def _make_runner(self, locks: QueueAccess | None) -> ConcurrentRunner | OrderedRunner:
-        send_back = None
-        if not self.broadcasting:
-            limit = self.config.reconsume_limit(orderly=self.orderly)
-            send_back = SendBack(self.instance, self.group, reconsume_limit=limit, clock=self._clock)
+    def _make_runner(self, locks: QueueAccess | None, send_back: SendBack | None) -> ConcurrentRunner | OrderedRunner:
         if self.orderly:
             return OrderedRunner(
                 self._call,
@@ -262,6 +266,11 @@ class PushConsumer(Service):
     def assignment(self) -> list[MessageQueue]:
         """The queues this member reads now."""
         return sorted(self._held.queues()) if self.is_running else []
+
+    @property
+    def damaged(self) -> int:
+        """Messages that could not be read since the start; each is in the log and, in clustering, a dead letter."""
+        return self._damage.count if self._damage else 0
 
     async def _persist(self) -> None:
         await self._store.persist(self._held.queues())

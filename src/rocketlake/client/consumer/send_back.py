@@ -13,9 +13,12 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls import send as calls
+from rocketlake.client.calls.send import Outgoing
+from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import INNER_PRODUCER_GROUP, retry_topic
 
 log = get_logger(__name__)
@@ -61,16 +64,7 @@ class SendBack:
             return False
         for queue in queues:
             try:
-                address = await self._instance.master(queue.broker_name, copy.topic)
-                await calls.send(
-                    self._instance.net,
-                    address,
-                    copy,
-                    queue,
-                    calls.Sender(INNER_PRODUCER_GROUP),
-                    born_ms=self._clock.now_ms(),
-                    timeout_ms=SEND_BACK_TIMEOUT_MS,
-                )
+                await self._send_copy(copy, queue)
             except RocketLakeError as error:
                 log.warning(
                     "a copy of message %s was not taken by %s: %s", message.message_id, queue.broker_name, error
@@ -78,6 +72,29 @@ class SendBack:
             else:
                 return True
         return False
+
+    async def to_dead_letters(self, message: StoredMessage) -> None:
+        """Put a copy into the dead letters at once. Raises what the last broker tried said."""
+        # A retry that was tried more often than its limit is a dead letter for the broker.
+        copy = calls.prepare(retry_copy(message, self._group, 0), message.message_id)
+        failure: RocketLakeError | None = None
+        for queue in await self._instance.queues_to_publish(copy.topic):
+            try:
+                return await self._send_copy(copy, queue)
+            except RocketLakeError as error:
+                failure = error
+        raise failure or NoRoute(copy.topic, self._instance.name_servers.addresses)
+
+    async def _send_copy(self, copy: Outgoing, queue: MessageQueue) -> None:
+        await calls.send(
+            self._instance.net,
+            await self._instance.master(queue.broker_name, copy.topic),
+            copy,
+            queue,
+            calls.Sender(INNER_PRODUCER_GROUP),
+            born_ms=self._clock.now_ms(),
+            timeout_ms=SEND_BACK_TIMEOUT_MS,
+        )
 
 
 def retry_copy(message: StoredMessage, group: str, limit: int) -> Message:
