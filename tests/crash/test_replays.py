@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -73,13 +74,14 @@ class Task:
 
     def _command(self, queue_id: int, first: int, count: int) -> Command:
         query, _, task = self.name.partition("/")
+        messages = [Message(TOPIC, self.body(self.batch, queue_id, row)) for row in range(first + count)]
+        digests = "/".join(f"{crc32(encode_batch(part)):08x}" for part in (messages[:first], messages))
         header = SendHeaderV2(
             producer_group="crash", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
             queue_id=queue_id, sys_flag=0, born_timestamp=1, flag=0, batch=True,
-            properties=f"__RL_SEQ\x01{query}/{self.batch}/{task}/{first}/lay\x02",
+            properties=f"__RL_SEQ\x01{query}/{self.batch}/{task}/{first}/lay/{count}/{digests}\x02",
         )  # fmt: skip
-        messages = [Message(TOPIC, self.body(self.batch, queue_id, first + row)) for row in range(count)]
-        return Command.request(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages))
+        return Command.request(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages[first:]))
 
 
 async def stored(address: str, queue_id: int) -> list[bytes]:

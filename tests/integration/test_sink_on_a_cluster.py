@@ -55,10 +55,17 @@ def messages(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
 
 
 def write(cluster: EmbeddedCluster, topic: str, rows: int, partition: int = 0, batch: int = 0, **more: str) -> Counts:
+    bodies = [f"{partition}-{row}".encode() for row in range(rows)]
+    return write_bodies(cluster, topic, bodies, partition, batch, **more)
+
+
+def write_bodies(
+    cluster: EmbeddedCluster, topic: str, bodies: list[bytes], partition: int = 0, batch: int = 0, **more: str
+) -> Counts:
     options = parse_options({"namesrvAddr": cluster.namesrv, "topic": topic} | more, streaming=False)
     identity = TaskIdentity("query", batch, partition)
-    table = pa.record_batch({"body": [f"{partition}-{row}".encode() for row in range(rows)]})
-    batches = (table.slice(first, 700) for first in range(0, rows, 700))
+    table = pa.record_batch({"body": pa.array(bodies, pa.binary())})
+    batches = (table.slice(first, 700) for first in range(0, len(bodies), 700))
     return SinkTask(options, InputColumns({"body": 0}), identity, connect(options)).write(batches)
 
 
@@ -109,3 +116,82 @@ def test_a_topic_that_got_other_queues_within_a_batch_is_refused_with_what_to_do
     with pytest.raises(WriteFailed, match=r"spreads its rows over the queues of Grows.*give the topic the queues"):
         write(cluster, "Grows", 100, partition=1, **ONCE)
     assert write(cluster, "Grows", 100, partition=1, batch=1, **ONCE).replayed == 0
+
+
+# -- a batch whose plan changed after a part of it was written ---------------------------------------------------------
+
+
+def run_batch(cluster: EmbeddedCluster, topic: str, partitions: list[list[bytes]], *, fails: frozenset[int]) -> None:
+    """The tasks of one attempt as Spark runs them: another one's failure stops none that is under way."""
+    failures: list[WriteFailed] = []
+    for number, bodies in enumerate(partitions):
+        if number in fails:
+            continue
+        try:
+            write_bodies(cluster, topic, bodies, number, **ONCE)
+        except WriteFailed as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"row %d" % number for number in range(count)]
+
+
+def cut(rows: list[bytes], parts: int) -> list[list[bytes]]:
+    size = len(rows) // parts
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
+
+
+def in_topic(cluster: EmbeddedCluster, topic: str) -> Counter[bytes]:
+    return Counter(message.body for message in messages(cluster, topic))
+
+
+REFUSED = r"(was written before with other rows|rows of this batch were stored in).*minPartitions"
+
+
+def test_other_partitions_in_a_half_written_batch_are_refused(cluster: EmbeddedCluster) -> None:
+    """History D1: one of four tasks failed, the batch is repeated with eight."""
+    make_topic(cluster, "Partitions")
+    rows = numbered(80)
+    run_batch(cluster, "Partitions", cut(rows, 4), fails=frozenset({0}))
+    with pytest.raises(WriteFailed, match=REFUSED):
+        run_batch(cluster, "Partitions", cut(rows, 8), fails=frozenset())
+    make_topic(cluster, "PartitionsAgain")
+    run_batch(cluster, "PartitionsAgain", cut(rows, 4), fails=frozenset({0}))
+    run_batch(cluster, "PartitionsAgain", cut(rows, 4), fails=frozenset())
+    assert in_topic(cluster, "PartitionsAgain") == Counter(rows)
+
+
+@pytest.mark.parametrize("kept", [range(3, 9), range(3, 4), range(0, 3)])
+def test_another_condition_in_a_written_batch_is_refused(cluster: EmbeddedCluster, kept: range) -> None:
+    """History D2: all tasks were through when the driver died; `where a < 5` became another condition."""
+    topic = f"Condition-{kept.start}-{kept.stop}"
+    make_topic(cluster, topic)
+    before, now = ([[b"row %d" % a for a in wanted for _ in range(4)]] * 2 for wanted in (range(5), kept))
+    run_batch(cluster, topic, before, fails=frozenset())
+    with pytest.raises(WriteFailed, match=REFUSED):
+        run_batch(cluster, topic, now, fails=frozenset())
+
+
+def test_rows_in_another_order_in_a_half_written_batch_are_refused(cluster: EmbeddedCluster) -> None:
+    """History E1: 20 of 40 rows were stored, then a shuffle gave them in another order. E2: in the same one."""
+    rows = numbered(40)
+    for topic, second in (("Shuffled", rows[::-1]), ("Same", rows)):
+        make_topic(cluster, topic)
+        write_bodies(cluster, topic, rows[:20], **ONCE)
+        if second is rows:
+            assert write_bodies(cluster, topic, second, **ONCE, batchBytes="1k").replayed == 20
+            assert in_topic(cluster, topic) == Counter(rows)
+        else:
+            with pytest.raises(WriteFailed, match=REFUSED):
+                write_bodies(cluster, topic, second, **ONCE)
+            assert in_topic(cluster, topic) == Counter(rows[:20]), "nothing was added"
+
+
+def test_an_older_batch_is_refused(cluster: EmbeddedCluster) -> None:
+    make_topic(cluster, "Older")
+    write(cluster, "Older", 10, batch=7, **ONCE)
+    with pytest.raises(WriteFailed, match=r"sends batch 3 to Older, but has written batch 7.*older copy of a checkp"):
+        write(cluster, "Older", 10, batch=3, **ONCE)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rocketlake.broker.intake import Intake
+from rocketlake.broker.producer_sequences.mark import parse_mark
+from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
+from rocketlake.net.link import Link
 from rocketlake.protocol.command import Codec
 from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.parity.test_plain_sends import World, both, request, run
+
+
+def digested(task: str, first: int, count: int, plan: str = "") -> str:
+    """The mark of a request for rows that are not looked at on this path."""
+    before, after = (f"{crc32((plan + str(end)).encode()) if end else 0:08x}" for end in (first, first + count))
+    return f"{task}/{first}/l/{count}/{before}/{after}"
 
 
 def batch(opaque: int, mark: str, count: int, *, queue: str = "1", own: str = "", codec: Codec = Codec.JSON) -> bytes:
@@ -35,10 +47,12 @@ def chunks(draw: st.DrawFn) -> list[bytes]:
         first, batch_id, layout = draw(st.integers(0, 4)), draw(st.integers(0, 1)), draw(st.sampled_from("llm"))
         mark = draw(st.sampled_from(["", "odd", *[f"q/{batch_id}/0/{first}/{layout}"] * 8]))
         own = "q/0/0/0/l" if draw(st.integers(0, 9)) == 0 else ""
-        codec = draw(st.sampled_from(Codec))
-        found.append(
-            batch(opaque, mark, draw(st.integers(1, 4)), queue=draw(st.sampled_from("01")), own=own, codec=codec)
-        )
+        codec, count = draw(st.sampled_from(Codec)), draw(st.integers(1, 4))
+        if draw(st.booleans()):
+            mark = digested(
+                f"q/{batch_id}/0", first, count + (draw(st.integers(0, 9)) == 0), draw(st.sampled_from("aab"))
+            )
+        found.append(batch(opaque, mark, count, queue=draw(st.sampled_from("01")), own=own, codec=codec))
     joined = b"".join(found)
     edges = sorted(draw(st.lists(st.integers(0, len(joined)), max_size=2)))
     return [joined[start:end] for start, end in zip([0, *edges], [*edges, len(joined)], strict=True) if end > start]
@@ -84,9 +98,46 @@ def test_marked_batches_are_taken_by_the_chunk_when_they_are_new() -> None:
         for odd in ("q/0/0/5/m", "q/0/0/6/l", "q/0/0/4/l", "odd"):  # layout, gap, overlap, no mark
             await world.send(batch(5, odd, 1))
         await world.send(batch(6, "q/0/0/5/l", 1, own="q/0/0/0/l"))
+        await world.send(batch(5, digested("q/0/0", 5, 2), 1))  # it speaks of two
+        await world.send(batch(5, digested("r/0/0", 0, 2, "a"), 2, queue="3"))
+        assert taken.pop() == 2
+        await world.send(batch(5, digested("r/0/0", 2, 2, "b"), 2, queue="3"))  # what is before it is something else
+        assert taken == [7]
         await world.send(batch(7, "q/0/0/5/l", 1) + batch(8, "q/0/0/6/l", 1))  # the second follows from the first
         await world.send(batch(9, "q/2/0/0/l", 1) + batch(10, "q/1/0/0/l", 1))  # nor may the second be taken
         assert taken == [7, 1], "the one behind was new when the first had been stored"
+        await world.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("place", "sync"), [("count_put", False), ("count_put", True), ("when_run_durable", True), ("write_answers", False)]
+)
+def test_what_is_stored_counts_as_served_whatever_fails_behind_it(
+    place: str, sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of ours behind the append of a run: served again in the ordinary way it would be stored twice."""
+
+    async def work() -> None:
+        world = World(by_runs=True, sync=sync)
+        await world.start()
+        await world.send(batch(1, "q/0/0/0/l", 3))
+        await world.clock.run_for(50)
+        broker, failures = world.broker, list[str]()
+
+        def fails(*_arguments: Any) -> None:
+            failures.append(place)
+            raise ZeroDivisionError("a bug")
+
+        owner = {"count_put": BrokerStats, "when_run_durable": Intake, "write_answers": Link}[place]
+        monkeypatch.setattr(owner, place, fails)
+        await world.send(batch(2, digested("q/1/0", 0, 2), 2) + request(3, queue="1"))
+        await world.clock.run_for(50)
+        assert broker.store.max_offset("T", 1) == 3 + 2 + 1
+        assert failures and world.peer.lost, "the senders learn that no answer comes"
+        mark = parse_mark(digested("q/1/0", 0, 2))
+        assert broker.sequences.known("T", 1, mark, 2, lambda count: mark.after if count else 0) == 2
         await world.stop()
 
     run(work)

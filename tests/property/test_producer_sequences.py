@@ -12,6 +12,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -24,9 +25,11 @@ from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import FrameReader, decode_frame, encode_command
+from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -64,6 +67,12 @@ def batch_request(opaque: int, queue_id: int, mark: str | None, bodies: list[byt
     return b"".join(bytes(part) for part in encode_command(command))
 
 
+def mark(task: str, bodies: list[bytes], first: int) -> str:
+    """The mark of a request that begins with row `first`, as the sink writes it."""
+    before, after = (crc32(encode_batch(Message("T", body) for body in part)) for part in (bodies[:first], bodies))
+    return f"{task}/{first}/lay/{len(bodies) - first}/{before:08x}/{after:08x}"
+
+
 class World:
     """One broker on a disk in memory, and one connection."""
 
@@ -78,7 +87,7 @@ class World:
         self.broker = Broker(
             BrokerConfig(
                 broker_name="b", cluster_name="C", listen_host=HOST, listen_port=10911, fast_listen_port=0,
-                store_root=Path("/store"),
+                store_root=Path("/store"), admin_access=AdminAccess.ANY,
             ),
             StoreConfig(
                 commit_log_file_bytes=16 * 1024, consume_queue_file_bytes=2000, index_slots=10, index_entries=100,
@@ -108,6 +117,17 @@ class World:
         await self.clock.settle()
         await old.stop()
         await self.start()
+
+    async def delete_topic(self) -> None:
+        """And make it anew."""
+        self.opaque += 1
+        command = Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic="T"))
+        command.opaque = self.opaque
+        self.peer.transport.write(b"".join(bytes(part) for part in encode_command(command)))
+        await self.clock.run_for(1000)
+        assert self.peer.answers[self.opaque].code == ResponseCode.SUCCESS
+        self.broker.topics.put(TopicConfig("T", read_queues=QUEUES, write_queues=QUEUES))
+        self.broker.topics.save()
 
     async def send(self, queue_id: int, mark: str | None, bodies: list[bytes], **own: str) -> Command:
         self.opaque += 1
@@ -139,8 +159,8 @@ class Producer:
 
     def request(self, queue_id: int, first: int, count: int) -> tuple[int, str, list[bytes]]:
         query, _, task = self.name.rpartition("/")
-        bodies = [self.body(self.batch, queue_id, number) for number in range(first, first + count)]
-        return queue_id, f"{query}/{self.batch}/{task}/{first}/lay", bodies
+        bodies = [self.body(self.batch, queue_id, number) for number in range(first + count)]
+        return queue_id, mark(f"{query}/{self.batch}/{task}", bodies, first), bodies[first:]
 
     def body(self, batch: int, queue_id: int, number: int) -> bytes:
         return f"{self.name} {batch} {queue_id} {number}".encode()
@@ -274,6 +294,86 @@ def test_a_table_that_knows_more_than_the_log_holds_is_made_from_the_log() -> No
         await world.start()
         await world.send(0, "q/0/0/0/l", [b"a", b"b", b"c"])
         assert world.bodies(0) == [b"a", b"b", b"c"]
+
+    run_one(case)
+
+
+def test_a_replay_with_another_content_is_refused_also_after_a_restart_and_a_torn_batch() -> None:
+    """S1. What is compared survives a kill (from the saved table and the log) and a power cut (from the records)."""
+    old, new = [b"row %d" % number for number in range(9)], [b"other %d" % number for number in range(9)]
+
+    async def refused(world: World, there: int) -> None:
+        assert world.bodies(0) == old[:there]
+        for first, end in ((0, 9), (0, there), (there, 9)):
+            answer = await world.send(0, mark("q/0/0", new[:end], first), new[first:end])
+            assert answer.code == ResponseCode.MESSAGE_ILLEGAL and "with other rows" in (answer.remark or "")
+        assert world.bodies(0) == old[:there]
+
+    async def case(world: World) -> None:
+        await world.send(0, mark("q/0/0", old[:4], 0), old[:4])
+        await refused(world, 4)
+        await world.crash(world.disk.killed())
+        await refused(world, 4)
+        await world.clock.run_for(30_000)
+        await world.send(0, mark("q/0/0", old[:8], 4), old[4:8])
+        await refused(world, 8)
+        await world.stop()
+        await world.start()
+        await refused(world, 8)
+        for end in range(4, 9):
+            answer = await world.send(0, mark("q/0/0", old, end), old[end:])
+            assert answer.code == ResponseCode.SUCCESS, "the same rows, cut anywhere"
+        assert world.bodies(0) == old
+
+    run_one(case)
+
+
+def test_the_digest_of_a_torn_batch_is_made_from_its_records() -> None:
+    rows = [b"row %d" % number for number in range(9)]
+
+    async def case(world: World) -> None:
+        await world.send(0, mark("q/0/0", rows[:2], 0), rows[:2])
+        await world.clock.run_for(30_000)
+        place = world.broker.store.max_physical_offset
+        await world.send(0, mark("q/0/0", rows[:8], 2), rows[2:8])
+        size = (world.broker.store.max_physical_offset - place) // 6
+        log = Path("/store/commitlog/00000000000000000000")
+        torn = world.disk.killed()
+        whole = torn.read_bytes(log)
+        end = place + 4 * size
+        torn.write_bytes(log, whole[:end] + bytes(len(whole) - end))
+        await world.crash(torn)
+        assert world.bodies(0) == rows[:6]
+        other = [*rows[:5], b"other", *rows[6:]]
+        answer = await world.send(0, mark("q/0/0", other, 0), other)
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL and "with other rows" in (answer.remark or "")
+        await world.send(0, mark("q/0/0", rows, 0), rows)
+        assert world.bodies(0) == rows
+
+    run_one(case)
+
+
+def test_a_batch_is_stored_again_when_its_topic_was_deleted_and_made_again() -> None:
+    """H6."""
+
+    async def case(world: World) -> None:
+        await world.send(0, "q/0/0/0/l", [b"old a", b"old b"])
+        await world.clock.run_for(20_000)
+        await world.send(0, "q/0/0/2/l", [b"old c", b"old d"])
+        await world.delete_topic()
+        await world.send(0, "q/0/0/0/l", [b"a"])
+        await world.send(0, "q/0/0/0/l", [b"a", b"b", b"c"])
+        assert world.bodies(0) == [b"a", b"b", b"c"]
+
+    run_one(case)
+
+
+def test_a_mark_that_speaks_of_other_messages_than_its_batch_is_refused() -> None:
+    async def case(world: World) -> None:
+        await world.send(0, "q/0/0/0/l", [b"a"])
+        answer = await world.send(0, "q/0/0/1/l/3/00000000/00000000", [b"b", b"c"])
+        assert (answer.code, world.bodies(0)) == (ResponseCode.MESSAGE_ILLEGAL, [b"a"])
+        assert "speaks of 3 messages, the batch has 2" in (answer.remark or "")
 
     run_one(case)
 

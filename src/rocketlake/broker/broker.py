@@ -225,7 +225,13 @@ class Broker(Service):
         from rocketlake.broker.send_runs import SendRuns
 
         sends = SendRuns(
-            self.config, processors.send, self.intake, self.sequenced, wire, lambda: self.store.config.body_bytes_max
+            self.config,
+            processors.send,
+            self.intake,
+            self.sequenced,
+            wire,
+            lambda: self.store.config.body_bytes_max,
+            lambda: self.store.max_physical_offset,
         )
         pulls = PullRuns(processors.pull, self.store, wire, self._clock)
 
@@ -266,6 +272,7 @@ class Broker(Service):
             admin_topic=AdminTopic(
                 topics=topics,
                 offsets=offsets,
+                sequences=self.sequences,
                 consumers=consumers,
                 store=store,
                 hold=self.hold,

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.base.logs import get_logger
 from rocketlake.broker import plain_send
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.processors.send import Send
-from rocketlake.broker.sequenced_puts import SequencedPuts
+from rocketlake.broker.sequenced_puts import NextBatch, SequencedPuts
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.model.topic import Perm, TopicFilterType
@@ -29,6 +30,8 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.results import PutResult, PutStatus
 
 __all__ = ["SendRuns"]
+
+_log = get_logger(__name__)
 
 _BORN_HOST = "born host"
 # Values that stand out, to find their places in an answer of the ordinary path.
@@ -46,6 +49,7 @@ class SendRuns:
         sequenced: SequencedPuts,
         wire: WireLimits,
         body_bytes_max: Callable[[], int],
+        log_end: Callable[[], int],
     ) -> None:
         self._config = config
         self._send = send
@@ -53,6 +57,7 @@ class SendRuns:
         self._sequenced = sequenced
         self._wire = wire
         self._body_bytes_max = body_bytes_max
+        self._log_end = log_end
         self._acks_at_once = intake.acks_at_once
         self._made_for: BrokerConfig | None = None
         self._takes_sends = False
@@ -80,21 +85,35 @@ class SendRuns:
             return position
         if not (self._acks_at_once or self._may_wait(link, sends, config)):
             return position
-        marked = sends.marked
-        if marked and not self._sequenced.are_next(marked):
+        marked: list[NextBatch] | None = []
+        if sends.marked:
+            marked = self._sequenced.next_ones(sends.marked)
+        if marked is None:
             return position
-        if not self._intake.put_run(sends.run, sends.topic_counts()):
-            return position
-        if marked:
+        log_end = self._log_end()
+        try:
+            if not self._intake.put_run(sends.run, sends.topic_counts()):
+                return position
             self._sequenced.note(marked)
+            self._answer_run(link, sends)
+        except Exception as problem:
+            if self._log_end() == log_end:
+                raise
+            # Our bug. The messages are stored: served in the ordinary way they would be stored a second time. The
+            # senders learn by the end of their link that no answer comes.
+            self._sequenced.note(marked)
+            _log.exception("%d sends of %s are stored, but are not answered", sends.count, link.address)
+            link.abort("run", f"its sends are stored, but cannot be answered: {problem!r}")
+        return sends.end
+
+    def _answer_run(self, link: Link, sends: plain_send.PlainSends) -> None:
         if self._acks_at_once:
             link.write_answers([sends.answers()])
-        else:
-            link.held += sends.count
-            self._intake.when_run_durable(
-                sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
-            )
-        return sends.end
+            return
+        link.held += sends.count
+        self._intake.when_run_durable(
+            sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
+        )
 
     def _may_wait(self, link: Link, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
         """Do all senders want to wait for the disk, and is there room for them?"""

@@ -9,6 +9,8 @@ Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.errors import RemoteError, UsageError
@@ -25,12 +27,25 @@ from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
-__all__ = ["SequencedPuts", "refuse_inner_marks"]
+__all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_marks"]
 
 _NAME = names.PRODUCER_SEQUENCE.encode()
 
 MarkedBatch = tuple[str, int, str, int]
 """(topic, queue id, mark, messages)."""
+NextBatch = tuple[str, int, SequenceMark, int]
+"""The same with the mark read; it is the next one of its producer in its queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How many messages of a request were stored before, and how many of its batch are stored in the queue now."""
+
+    messages: int
+    next_number: int
+
+
+NOTHING_KNOWN = Known(0, 0)
 
 
 class SequencedPuts:
@@ -65,54 +80,88 @@ class SequencedPuts:
 
     # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
 
-    def are_next(self, batches: Sequence[MarkedBatch]) -> bool:
-        """Are these batches new as a whole, each of them, so that they can be stored as they are?"""
+    def next_ones(self, batches: Sequence[MarkedBatch]) -> list[NextBatch] | None:
+        """These batches if they are new as a whole, each of them, so that they can be stored as they are; or None."""
         if not self._sequences.is_kept:
-            return False
+            return None
+        found: list[NextBatch] = []
         seen: dict[tuple[str, str], tuple[int, str, set[int]]] = {}
         for topic, queue_id, text, count in batches:
             try:
                 mark = parse_mark(text)
-                known = self._sequences.known(topic, queue_id, mark, count)
+                known = self._sequences.known(topic, queue_id, mark, count, _digest_before(mark))
             except (UsageError, RemoteError):
-                return False
+                return None
             batch, layout, queues = seen.setdefault((topic, mark.producer), (mark.batch, mark.layout, set()))
             if known or (batch, layout) != (mark.batch, mark.layout) or queue_id in queues:
-                return False
+                return None
+            if mark.count not in (0, count):
+                return None
             queues.add(queue_id)
-        return True
+            found.append((topic, queue_id, mark, count))
+        return found
 
-    def note(self, batches: Sequence[MarkedBatch]) -> None:
+    def note(self, batches: Sequence[NextBatch]) -> None:
         """They were stored."""
-        for topic, queue_id, text, count in batches:
-            self._sequences.advance(topic, queue_id, parse_mark(text), count)
+        for batch in batches:
+            self._sequences.advance(*batch)
 
     # -- one by one ----------------------------------------------------------------------------------------------------
 
-    def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, int]:
-        """(what became of the new messages, how many were known). Without a new one nothing is appended: `count` 0.
+    def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, Known]:
+        """(what became of the new messages, what was known). Without a new one nothing is appended: `count` 0.
 
         RemoteError if the mark is none, or its number may not be taken now.
         """
         topic, queue_id = message.topic, message.queue_id
         mark = _read(properties)
         refuse_inner_marks(message.body)
-        try:
-            starts = entry_starts(message.body)
-        except RecordError as error:
-            raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
-        known = self._sequences.known(topic, queue_id, mark, len(starts))
-        if known == len(starts):
+        body = memoryview(message.body)
+        starts = _entries(body, mark)
+
+        def digest_at(count: int) -> int | None:
+            return mark.before if mark.before is None else crc32(body[: starts[count]], mark.before)
+
+        count = len(starts) - 1
+        known = self._sequences.known(topic, queue_id, mark, count, digest_at)
+        if known == count:
             # They may not be on disk yet: whoever waits for them waits for all there is.
-            return PutResult(PutStatus.OK, next_offset=self._log_end(), count=0), known
+            result = PutResult(PutStatus.OK, next_offset=self._log_end(), count=0)
+            return result, Known(known, self._sequences.next_number(topic, queue_id, mark))
         if known:
-            message.body = memoryview(message.body)[starts[known] :]
-            mark = mark.later(known)
+            message.body = body[starts[known] :]
+            mark = mark.later(known, digest_at(known))
             properties[names.PRODUCER_SEQUENCE] = mark.to_text()
-        result = self._intake.put_batch(message, properties)
+        log_end = self._log_end()
+        try:
+            result = self._intake.put_batch(message, properties)
+        except Exception:
+            if self._log_end() != log_end:  # it is stored, and will be sent again
+                self._sequences.advance(topic, queue_id, mark, count - known)
+            raise
         if result.status.is_stored:
             self._sequences.advance(topic, queue_id, mark, result.count)
-        return result, known
+        return result, Known(known, mark.sequence + count - known) if known else NOTHING_KNOWN
+
+
+def _digest_before(mark: SequenceMark) -> Callable[[int], int | None]:
+    """Of a batch of which nothing is known: behind none of its messages. If some are known it is not looked at."""
+    return lambda _count: mark.before
+
+
+def _entries(body: memoryview, mark: SequenceMark) -> list[int]:
+    """Where the entries of a batch begin, and where the last one ends. RemoteError if it is broken."""
+    try:
+        starts = entry_starts(body)
+    except RecordError as error:
+        raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
+    if mark.count not in (0, len(starts)):
+        raise RemoteError(
+            f"property {names.PRODUCER_SEQUENCE} speaks of {mark.count} messages, the batch has {len(starts)}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="write the number of messages of this request into it",
+        )
+    return [*starts, len(body)]
 
 
 def _not_saved() -> Reply:

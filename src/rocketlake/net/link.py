@@ -191,7 +191,7 @@ class Link(asyncio.Protocol):
             return False
         try:
             end = run(self, self._rest, self._rest_at, turn_end)
-        except Exception as problem:  # our bug; the ordinary path serves it all, better twice than never
+        except Exception as problem:  # our bug; it has stored nothing, and the ordinary path serves it all
             self._warnings.warn("run", "a run of requests from %s failed: %r", self.address, problem)
             return False
         if end == self._rest_at:

@@ -16,6 +16,7 @@ from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.outbound import Identity
+from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.broker.registration import Registration
 from rocketlake.broker.stats import TOPIC_PUT_NUMS, BrokerStats
 from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
@@ -55,6 +56,7 @@ class AdminTopic:
         *,
         topics: TopicTable,
         offsets: OffsetTable,
+        sequences: ProducerSequences,
         consumers: ConsumerTable,
         store: MessageStore,
         hold: PullHold,
@@ -65,6 +67,7 @@ class AdminTopic:
     ) -> None:
         self._topics = topics
         self._offsets = offsets
+        self._sequences = sequences
         self._consumers = consumers
         self._store = store
         self._hold = hold
@@ -106,7 +109,7 @@ class AdminTopic:
         return self._answer_when_known(request) if changed else Reply()
 
     def delete(self, request: Request) -> Reply | Held:
-        """DELETE_TOPIC_IN_BROKER: the topic, the offsets of its groups, its queues."""
+        """DELETE_TOPIC_IN_BROKER: the topic, the offsets of its groups, what producers wrote to it, its queues."""
         name = request.header(DeleteTopicHeader).topic
         if not name.strip():
             raise _invalid("The specified topic is blank.")
@@ -116,6 +119,7 @@ class AdminTopic:
         for queue_id in range(0 if known is None else known.read_queues):
             self._hold.wake(name, queue_id)
         self._offsets.remove_topic(name)
+        self._sequences.forget_topic(name)
         self._store.delete_topics([name])
         self._stats.forget_topic(name)
         return self._answer_when_known(request)

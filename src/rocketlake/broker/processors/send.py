@@ -23,7 +23,7 @@ from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.put_answer import CODE_OF, put_failure
 from rocketlake.broker.queue_locks import QueueLocks
-from rocketlake.broker.sequenced_puts import SequencedPuts, refuse_inner_marks
+from rocketlake.broker.sequenced_puts import NOTHING_KNOWN, Known, SequencedPuts, refuse_inner_marks
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half, park_half
@@ -274,7 +274,7 @@ class Send:
         properties: dict[str, str],
         queue_id: int,
         unique_key: str | None,
-        known: int = 0,
+        known: Known = NOTHING_KNOWN,
     ) -> Reply | Held:
         if self._intake.acks_at_once or not result.status.is_stored:
             return self.answer(result.status, result, queue_id, unique_key, known)
@@ -286,9 +286,14 @@ class Send:
         return HELD
 
     def answer(
-        self, status: PutStatus, result: PutResult, queue_id: int, unique_key: str | None, known: int = 0
+        self,
+        status: PutStatus,
+        result: PutResult,
+        queue_id: int,
+        unique_key: str | None,
+        known: Known = NOTHING_KNOWN,
     ) -> Reply:
-        """The answer to a send that ended with this status; `known` messages of it were stored before."""
+        """The answer to a send that ended with this status; `known`: what of it was stored before."""
         if not status.is_stored:
             return put_failure(status, result)
         config = self._config.now
@@ -303,7 +308,8 @@ class Send:
             transaction_id=unique_key,
             region=config.region_id,
             trace_on=config.trace_on,
-            known=known or None,
+            known=known.messages or None,
+            next_number=known.next_number if known.messages else None,
         )
         if status is PutStatus.OK:
             return Reply(ResponseCode.SUCCESS, header)

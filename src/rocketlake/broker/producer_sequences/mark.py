@@ -1,11 +1,16 @@
-"""The mark of a batch that takes part in the check: who sent it, and which of its messages it holds.
+"""The mark of a batch that takes part in the check: who sent it, which of its messages it holds, and with what content.
 
 Owns        the text of property __RL_SEQ.
 Must not know   what was stored before.
 
-`Q/B/P/S/L`: query id, batch id, partition id, sequence number of the first message, layout. The messages of a batch
-have the numbers S, S+1, ...; they count from 0 for each (Q, B, P) and queue. The layout is a digest of how the producer
-spreads rows over queues: with another one the same number means another row.
+`Q/B/P/S/L/N/X/Y`: query id, batch id, partition id, sequence number of the first message, layout, number of messages,
+digest before the first message, digest behind the last. The messages of a batch have the numbers S, S+1, ...; they
+count from 0 for each (Q, B, P) and queue. The layout is a digest of how the producer spreads rows over queues: with
+another one the same number means another row. X and Y are the CRC-32 of all batch entries of this (Q, B, P) and queue,
+from number 0 on: X of those with a lower number than S, Y of those below S+N. They do not depend on how a producer cuts
+its rows into requests, so what is sent again can be compared from any number on.
+
+`Q/B/P/S/L` is what older sinks wrote. It is taken as it was then: nothing is compared.
 """
 
 from __future__ import annotations
@@ -17,26 +22,35 @@ from rocketlake.base.errors import UsageError
 
 __all__ = ["SequenceMark", "parse_mark"]
 
-_MARK = re.compile(r"([\w.-]{1,100})/(\d{1,18})/(\d{1,9})/(\d{1,18})/(\w{1,32})", re.ASCII)
+_MARK = re.compile(
+    r"([\w.-]{1,100})/(\d{1,18})/(\d{1,9})/(\d{1,18})/(\w{1,32})(?:/(\d{1,9})/([0-9a-f]{8})/([0-9a-f]{8}))?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceMark:
-    """A read mark. `producer` is `Q/P`."""
+    """A read mark. `producer` is `Q/P`; a mark without digests has `count` 0."""
 
     producer: str
     batch: int
     sequence: int
     layout: str
+    count: int = 0
+    before: int | None = None
+    after: int | None = None
 
-    def later(self, count: int) -> SequenceMark:
-        """The mark of what is left when the first `count` messages are cut off."""
-        return SequenceMark(self.producer, self.batch, self.sequence + count, self.layout)
+    def later(self, count: int, digest: int | None) -> SequenceMark:
+        """The mark of what is left when the first `count` messages are cut off; `digest`: up to there."""
+        sequence = self.sequence + count
+        if self.before is None:
+            return SequenceMark(self.producer, self.batch, sequence, self.layout)
+        return SequenceMark(self.producer, self.batch, sequence, self.layout, self.count - count, digest, self.after)
 
     def to_text(self) -> str:
         """As the property holds it."""
         query, _, partition = self.producer.rpartition("/")
-        return f"{query}/{self.batch}/{partition}/{self.sequence}/{self.layout}"
+        text = f"{query}/{self.batch}/{partition}/{self.sequence}/{self.layout}"
+        return text if self.before is None else f"{text}/{self.count}/{self.before:08x}/{self.after:08x}"
 
 
 def parse_mark(text: str) -> SequenceMark:
@@ -45,7 +59,10 @@ def parse_mark(text: str) -> SequenceMark:
     if found is None:
         raise UsageError(
             f"property __RL_SEQ is {text[:100]!r}",
-            hint="write it as queryId/batchId/partitionId/sequence/layout",
+            hint="write it as queryId/batchId/partitionId/sequence/layout/count/digestBefore/digestAfter",
         )
-    query, batch, partition, sequence, layout = found.groups()
-    return SequenceMark(f"{query}/{int(partition)}", int(batch), int(sequence), layout)
+    query, batch, partition, sequence, layout, count, before, after = found.groups()
+    producer = f"{query}/{int(partition)}"
+    if count is None:
+        return SequenceMark(producer, int(batch), int(sequence), layout)
+    return SequenceMark(producer, int(batch), int(sequence), layout, int(count), int(before, 16), int(after, 16))

@@ -4,20 +4,25 @@ Owns        finding marked records behind a place in the log, the number of each
 Must not know   when tables are saved, what a number decides.
 
 A record holds the mark of its batch; its own number follows from its place: the messages of a batch are neighbours in
-their queue. Of a batch whose end was lost (a power cut) what is there is counted, so a replay brings the rest.
+their queue, have one store time, and are not more than the mark says. Of a batch whose end was lost (a power cut) what
+is there is counted, so a replay brings the rest; the digest of what is there is made from the records then, for an
+entry of a batch has nothing that its record has not.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from zlib import crc32
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.broker.producer_sequences.mark import parse_mark
+from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.codec.record import decode_record
-from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, RecordError
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, BLANK_BYTES, MAGIC_V1, MAGIC_V2, RecordError
+from rocketlake.codec.record_parts import properties_block
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 
@@ -26,35 +31,74 @@ __all__ = ["recover_sequences"]
 _log = get_logger(__name__)
 
 _HEAD = struct.Struct(">ii")  # size, magic
+_ENTRY_HEAD = struct.Struct(">iiiii")
 _MARK = f"{names.PRODUCER_SEQUENCE}\x01".encode()
 _CHUNK = 4 << 20
 
 
-def recover_sequences(table: ProducerSequences, log: Iterable[tuple[int, memoryview]]) -> int:
+@dataclass(slots=True)
+class _Batch:
+    """The messages of one batch that were found so far: they begin at `queue_offset`."""
+
+    text: str
+    mark: SequenceMark
+    store_ms: int
+    queue_offset: int
+    digest: int | None
+
+    def holds(self, text: str, message: StoredMessage) -> bool:
+        """Is the message, the next one of the queue with a mark, of this batch?"""
+        number = message.queue_offset - self.queue_offset
+        return (
+            (text, message.store_ms) == (self.text, self.store_ms)
+            and number >= 0
+            and (not self.mark.count or number < self.mark.count)
+        )
+
+
+def recover_sequences(
+    table: ProducerSequences, log: Iterable[tuple[int, memoryview]], deleted: Mapping[str, int] | None = None
+) -> int:
     """Bring the table up to the end of the log; `log` are its bytes behind the table's place, file by file.
 
-    Returns how many messages were counted.
+    `deleted`: topic -> where the log ended when it was deleted; what lies before that is not counted. Returns how many
+    messages were counted.
     """
-    begins: dict[tuple[str, int], tuple[str, int]] = {}  # the last batch of a queue: its mark, and where it begins
+    batches: dict[tuple[str, int], _Batch] = {}  # the last one of each queue
+    ends = deleted or {}
     found = 0
     for offset, view in log:
-        for message in _marked(offset, view):
+        for place, record, message in _marked(offset, view):
             text = message.properties[names.PRODUCER_SEQUENCE]
-            try:
-                mark = parse_mark(text)
-            except UsageError:
-                continue  # written by another broker
+            if place < ends.get(message.topic, 0):
+                continue
             queue = message.topic, message.queue_id
-            if begins.get(queue, ("", 0))[0] != text:
-                begins[queue] = text, message.queue_offset
-            number = mark.sequence + message.queue_offset - begins[queue][1]
-            table.recover(*queue, mark, number + 1, message.store_ms)
+            batch = batches.get(queue)
+            if batch is None or not batch.holds(text, message):
+                try:
+                    mark = parse_mark(text)
+                except UsageError:
+                    continue  # written by another broker
+                batch = batches[queue] = _Batch(text, mark, message.store_ms, message.queue_offset, mark.before)
+            if batch.digest is not None:
+                batch.digest = crc32(_entry(record, message), batch.digest)
+            count = message.queue_offset - batch.queue_offset + 1
+            digest = batch.mark.after if count == batch.mark.count else batch.digest
+            table.recover(*queue, batch.mark, batch.mark.sequence + count, digest, message.store_ms)
             found += 1
     return found
 
 
-def _marked(offset: int, view: memoryview) -> Iterator[StoredMessage]:
-    """The messages in these records that have a mark."""
+def _entry(record: bytes, message: StoredMessage) -> bytes:
+    """The batch entry that this record was made of: behind its own properties the broker put the mark and others."""
+    properties = properties_block(record)
+    own, body = properties[: properties.rfind(_MARK)], message.body
+    head = _ENTRY_HEAD.pack(BATCH_ENTRY_BYTES_MIN + len(body) + len(own), 0, 0, message.flag, len(body))
+    return b"".join((head, body, len(own).to_bytes(2, "big"), own))
+
+
+def _marked(offset: int, view: memoryview) -> Iterator[tuple[int, bytes, StoredMessage]]:
+    """The messages in these records that have a mark: (physical offset, record, message)."""
     position, step = 0, _CHUNK
     while position + BLANK_BYTES <= len(view):
         chunk = bytes(view[position : position + step])
@@ -75,11 +119,11 @@ def _marked(offset: int, view: memoryview) -> Iterator[StoredMessage]:
         position += taken
 
 
-def _decoded(record: bytes, offset: int) -> Iterator[StoredMessage]:
+def _decoded(record: bytes, offset: int) -> Iterator[tuple[int, bytes, StoredMessage]]:
     try:
         message = decode_record(record, check_crc=False, decompress=False)
     except RecordError as error:
         _log.warning("the record at %d is damaged, its producer's sequence is not counted: %s", offset, error)
         return
     if names.PRODUCER_SEQUENCE in message.properties:  # a body may hold these bytes, too
-        yield message
+        yield offset, record, message

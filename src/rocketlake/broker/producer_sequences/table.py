@@ -1,20 +1,26 @@
 """How far each producer came: topic and producer -> its batch, and the next sequence number in each queue.
 
+A digest of what was stored below that number is kept beside it.
+
 Owns        the table, which messages of a batch are replays, what is forgotten when, producerSequences.json.
 Must not know   the network, bytes of messages, how the log is read again (rebuild.py).
 
 Invariant: the table agrees with the log. Every message with a mark that lies in the log before `log_offset` is counted,
 and no other: the file is only ever written as of a place that is on disk, and what lies behind it is read from the log.
 
-A batch is known when it belongs to an earlier batch id, or its numbers were reached. A number beyond the next one is
-refused: messages before it are missing, and taking it would have them taken for replays when they come.
+Messages of the present batch are known when their numbers were reached. Refused is what cannot be told from new rows:
+a number beyond the next one (messages before it are missing, and taking it would have them taken for replays when they
+come), an earlier batch, another layout, and another content: whoever reaches the next number must have the digest that
+the table has there. Who ends below the next number is not seen here; the answer says it (`next_number`), and the sink
+compares.
 
 Bytes: docs/internals/store_layout.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +38,11 @@ __all__ = ["LogEnds", "ProducerSequences"]
 
 _log = get_logger(__name__)
 
+OTHER_ROWS_HINT = (
+    "until this batch is through, give the query the conditions, columns and options (minPartitions and the like) it"
+    " had when the batch was begun; or write the batch with 'at_least_once', what is stored of it is there twice then"
+)
+
 _SAVE_EVERY_BYTES = 64 << 20
 """The file is brought up to date at least so often, so that a start after a crash reads no more of the log."""
 
@@ -46,12 +57,23 @@ class LogEnds:
 
 @dataclass(slots=True)
 class _Progress:
-    """One producer in one topic. `queues`: queue id -> next sequence number of this batch."""
+    """One producer in one topic. `queues`: queue id -> next sequence number of this batch; `digests`: of what is below
+    it, as far as it is known."""
 
     batch: int
     layout: str
     last_ms: int
     queues: dict[int, int] = field(default_factory=dict)
+    digests: dict[int, int] = field(default_factory=dict)
+
+    def reach(self, queue_id: int, next_number: int, digest: int | None) -> None:
+        """All messages below this number are stored; never goes back."""
+        if next_number >= self.queues.get(queue_id, 0):
+            self.queues[queue_id] = next_number
+            if digest is None:
+                self.digests.pop(queue_id, None)
+            else:
+                self.digests[queue_id] = digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,8 @@ class ProducerSequences(SavedTable):
         self._log_ends = log_ends
         self._producers_max = producers_max
         self._keep_ms = keep_ms
-        self._table: dict[tuple[str, str], _Progress] = {}  # those used last are last
+        # Those used last are last. Not a dict: finding its first key after deletions walks over all that is gone.
+        self._table: OrderedDict[tuple[str, str], _Progress] = OrderedDict()
         self._version = 0
         self._candidate: _Snapshot | None = None
         self._safe: _Snapshot | None = None
@@ -100,46 +123,75 @@ class ProducerSequences(SavedTable):
 
     # -- the check -----------------------------------------------------------------------------------------------------
 
-    def known(self, topic: str, queue_id: int, mark: SequenceMark, count: int) -> int:
+    def known(
+        self, topic: str, queue_id: int, mark: SequenceMark, count: int, digest_at: Callable[[int], int | None]
+    ) -> int:
         """How many of the `count` messages of this batch, from its first on, were stored before.
 
-        RemoteError if it may be neither taken nor dropped.
+        `digest_at(n)`: the digest behind its first n messages. RemoteError if it may be neither taken nor dropped.
         """
-        progress = self._table.get((topic, mark.producer))
-        expected = 0
-        if progress is not None:
-            if progress.batch > mark.batch:
-                return count
-            if progress.batch == mark.batch:
-                if progress.layout != mark.layout:
-                    raise _refusal(
-                        f"batch {mark.batch} of producer {mark.producer} spreads its rows over the queues of {topic} in"
-                        " another way than when it was sent first, so replays cannot be told from new rows",
-                        "give the topic the queues (and the sink the options) it had then until this batch is through",
-                    )
-                expected = progress.queues.get(queue_id, 0)
+        progress = self._of_batch(topic, mark)
+        expected = 0 if progress is None else progress.queues.get(queue_id, 0)
         if mark.sequence > expected:
             raise _refusal(
                 f"producer {mark.producer} sends number {mark.sequence} of batch {mark.batch} to queue {queue_id} of"
                 f" {topic}, but {expected} is next",
                 "messages before it are missing here; send the batch again from its beginning",
             )
-        return min(expected - mark.sequence, count)
+        stored = expected - mark.sequence
+        if stored > count:
+            return count
+        digest = None if progress is None else progress.digests.get(queue_id)
+        if digest is not None and mark.before is not None and digest_at(stored) != digest:
+            raise _refusal(
+                f"batch {mark.batch} of producer {mark.producer} was written before with other rows: {expected} of them"
+                f" are stored in queue {queue_id} of {topic}, and the first {expected} it sends now are not the same",
+                OTHER_ROWS_HINT,
+            )
+        return stored
+
+    def _of_batch(self, topic: str, mark: SequenceMark) -> _Progress | None:
+        """What is known of the mark's batch; None if nothing. RemoteError for an earlier batch or another layout."""
+        progress = self._table.get((topic, mark.producer))
+        if progress is None or progress.batch < mark.batch:
+            return None
+        if progress.batch > mark.batch:
+            raise _refusal(
+                f"producer {mark.producer} sends batch {mark.batch} to {topic}, but has written batch {progress.batch}"
+                " there: whether these rows are stored cannot be told",
+                "an older copy of a checkpoint, or a lower batchId under the same producerId, begins anew with a new"
+                " checkpoint or producerId, or is written with 'at_least_once'; what was stored before is there twice"
+                " then",
+            )
+        if progress.layout != mark.layout:
+            raise _refusal(
+                f"batch {mark.batch} of producer {mark.producer} spreads its rows over the queues of {topic} in"
+                " another way than when it was sent first, so replays cannot be told from new rows",
+                "give the topic the queues (and the sink the options) it had then until this batch is through",
+            )
+        return progress
+
+    def next_number(self, topic: str, queue_id: int, mark: SequenceMark) -> int:
+        """How many messages of the mark's batch are stored in this queue."""
+        progress = self._table.get((topic, mark.producer))
+        return 0 if progress is None or progress.batch != mark.batch else progress.queues.get(queue_id, 0)
 
     def advance(self, topic: str, queue_id: int, mark: SequenceMark, count: int) -> None:
         """The `count` messages of a batch with this mark were stored."""
-        self.recover(topic, queue_id, mark, mark.sequence + count, self._clock.now_ms())
+        self.recover(topic, queue_id, mark, mark.sequence + count, mark.after, self._clock.now_ms())
         self._drop_old()
 
-    def recover(self, topic: str, queue_id: int, mark: SequenceMark, next_sequence: int, stored_ms: int) -> None:
-        """The log has all messages of the mark's batch below this number."""
+    def recover(
+        self, topic: str, queue_id: int, mark: SequenceMark, next_number: int, digest: int | None, stored_ms: int
+    ) -> None:
+        """The log has all messages of the mark's batch below this number; their digest, if it is known."""
         key = topic, mark.producer
-        progress = self._table.pop(key, None)
+        progress = self._table.get(key)
         if progress is None or progress.batch < mark.batch:
-            progress = _Progress(mark.batch, mark.layout, stored_ms)
-        self._table[key] = progress
+            progress = self._table[key] = _Progress(mark.batch, mark.layout, stored_ms)
+        self._table.move_to_end(key)
         if progress.batch == mark.batch:
-            progress.queues[queue_id] = max(next_sequence, progress.queues.get(queue_id, 0))
+            progress.reach(queue_id, next_number, digest)
             progress.last_ms = max(progress.last_ms, stored_ms)
         self._version += 1
 
@@ -166,6 +218,18 @@ class ProducerSequences(SavedTable):
         """Start empty: the table knows more than the log holds."""
         self._table.clear()
         self._version += 1
+
+    def forget_topic(self, topic: str) -> None:
+        """It is deleted, and what was stored in it is gone: whatever is sent to a topic of this name is new."""
+        for key in [key for key in self._table if key[0] == topic]:
+            del self._table[key]
+            self._version += 1
+
+    def forget_deleted(self, ends: Mapping[str, int]) -> None:
+        """The loaded file may be older than a deletion. `ends`: topic -> where the log ended when it was deleted."""
+        for topic, end in ends.items():
+            if self.log_offset is not None and self.log_offset <= end:
+                self.forget_topic(topic)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -220,6 +284,7 @@ class ProducerSequences(SavedTable):
                 "layout": progress.layout,
                 "lastMs": progress.last_ms,
                 "queues": {str(queue_id): number for queue_id, number in progress.queues.items()},
+                "digests": {str(queue_id): f"{digest:08x}" for queue_id, digest in progress.digests.items()},
             }
             for (topic, producer), progress in self._table.items()
         ]
@@ -231,7 +296,9 @@ class ProducerSequences(SavedTable):
         self.log_offset = int(wire["logOffset"])
         for each in wire["producers"]:
             queues = {int(queue_id): int(number) for queue_id, number in each["queues"].items()}
-            progress = _Progress(int(each["batch"]), str(each["layout"]), int(each["lastMs"]), queues)
+            # A file of a release that wrote no digests has none.
+            digests = {int(queue_id): int(digest, 16) for queue_id, digest in each.get("digests", {}).items()}
+            progress = _Progress(int(each["batch"]), str(each["layout"]), int(each["lastMs"]), queues, digests)
             self._table[str(each["topic"]), str(each["producer"])] = progress
 
 

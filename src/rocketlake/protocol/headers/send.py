@@ -68,7 +68,8 @@ class SendReplyHeader(Header, kw_only=True):
     """Answer of the send family (codes 0, 10, 11, 12). `msg_id` is the offset message id; of a batch, joined by ",".
 
     `known` is RocketLake's own: messages of the batch that were stored before and not again; without a new one `msg_id`
-    is all zeros and `queue_offset` -1.
+    is all zeros and `queue_offset` -1. `next_number` comes with it: how many messages of the producer's batch the queue
+    holds now.
     """
 
     msg_id: str
@@ -80,6 +81,7 @@ class SendReplyHeader(Header, kw_only=True):
     region: str | None = field(default=None, name="MSG_REGION")
     trace_on: bool | None = field(default=None, name="TRACE_ON")
     known: Int32 | None = field(default=None, name="rlKnown")
+    next_number: Int64 | None = field(default=None, name="rlNext")
 
 
 class SendBackHeader(RequestHeader, kw_only=True):

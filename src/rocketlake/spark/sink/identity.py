@@ -35,9 +35,12 @@ class TaskIdentity:
         """What the key of each row begins with; its number in the task follows."""
         return f"{self.query}/{self.batch}/{self.partition}/"
 
-    def mark(self, sequence: int, layout: str) -> str:
-        """The value of __RL_SEQ for a request that begins with this sequence number (decision 0010)."""
-        return f"{self.key_prefix}{sequence}/{layout}"
+    def mark(self, sequence: int, layout: str, messages: int, before: int, after: int) -> str:
+        """The value of __RL_SEQ for a request that begins with this sequence number (decision 0014).
+
+        `before`, `after`: digest of all that this task sends to the queue before the request, and with it.
+        """
+        return f"{self.key_prefix}{sequence}/{layout}/{messages}/{before:08x}/{after:08x}"
 
     def unique_prefix(self, *, repeatable: bool) -> bytes:
         """24 digits that begin the unique keys of this task's messages; `repeatable`: of each attempt the same."""

@@ -21,7 +21,7 @@ DESCRIPTIONS: dict[str, str] = {
     "topic": "topic of all rows; without it each row names one in column `topic`",
     "deliveryGuarantee": "`at_least_once` (default) or `effectively_once`: the broker drops what a repeated task sends",
     "producerId": "batch writes: a name that a repeated write has again, so that it can be told; needs `batchId`",
-    "batchId": "batch writes: number of this write; a lower one than before under the same `producerId` is a replay",
+    "batchId": "batch writes: number of this write; the same one again is a replay, a lower one is refused",
     "onInvalidRow": "`fail` (default), `skip`, or `dlq`: what becomes of a row that makes no message",
     "dlqTopic": "`dlq`: topic of invalid rows; default `<topic>__dlq`",
     "dlqPath": "`dlq`: folder (seen by all workers) for invalid rows as Parquet, instead of a topic",

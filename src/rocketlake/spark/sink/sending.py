@@ -32,7 +32,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.sink.counts import Counts
 from rocketlake.spark.sink.options import SinkOptions
 
-__all__ = ["SendRequest", "Sending", "SinkCluster", "WriteFailed"]
+__all__ = ["OTHER_ROWS_HINT", "SendRequest", "Sending", "SinkCluster", "WriteFailed"]
 
 _log = get_logger(__name__)
 
@@ -58,6 +58,11 @@ _HINTS = {
     ResponseCode.MESSAGE_ILLEGAL: "if it is too long: the broker's maxMessageSize bounds a whole request; lower"
     " 'batchBytes', or 'maxMessageBytes'",
 }
+
+OTHER_ROWS_HINT = (
+    "until this batch is through, give the query the conditions, columns and options (minPartitions and the like) it"
+    " had when the batch was begun; or write the batch with 'at_least_once', what is stored of it is there twice then"
+)
 
 
 class WriteFailed(RocketLakeError):
@@ -119,6 +124,8 @@ class Sending:
         self._all_done = threading.Condition()
         self._works: set[Future[None]] = set()
         self._error: BaseException | None = None
+        self.stored: dict[MessageQueue, int] = {}
+        """Messages of this task's batch that a queue holds, as the last answer to a replay said."""
 
     # -- on the task's thread ------------------------------------------------------------------------------------------
 
@@ -220,7 +227,10 @@ class Sending:
         counts.messages += request.messages
         counts.requests += 1
         counts.bytes += len(request.outgoing.body)
-        counts.replayed += answer.header(SendReplyHeader).known or 0
+        header = answer.header(SendReplyHeader)
+        if header.known:
+            counts.replayed += header.known
+            self.stored[request.queue] = header.next_number or 0
         return True
 
     def _failure(self, request: SendRequest, queue: MessageQueue, tries: int, error: RocketLakeError) -> WriteFailed:
@@ -236,7 +246,11 @@ class Sending:
 
 def _refusal(answer: Command, queue: MessageQueue) -> RocketLakeError:
     error = refusal(answer, int(RequestCode.SEND_BATCH_MESSAGE), queue.broker_name)
-    error.hint = error.hint or _HINTS.get(answer.code, "")  # type: ignore[call-overload]
+    what, has_cure, cure = error.what.partition(". Cure: ")  # RocketLake's broker says what to do
+    if has_cure:
+        error.what, error.hint = what, cure
+    else:
+        error.hint = error.hint or _HINTS.get(answer.code, "")  # type: ignore[call-overload]
     return error
 
 

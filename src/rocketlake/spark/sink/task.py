@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import SinkOptions
 from rocketlake.spark.sink.routing import Router, TopicQueues
-from rocketlake.spark.sink.sending import Sending, SendRequest, SinkCluster
+from rocketlake.spark.sink.sending import OTHER_ROWS_HINT, Sending, SendRequest, SinkCluster, WriteFailed
 
 __all__ = ["SinkTask"]
 
@@ -53,7 +54,7 @@ class SinkTask:
         )
         self._router = Router(options.topic, identity.partition + identity.batch, self._find_queues)
         self._sending = Sending(cluster, options, self.counts)
-        self._sequences: dict[MessageQueue, int] = {}
+        self._sent: dict[MessageQueue, tuple[int, int]] = {}  # messages so far, and the digest of their entries
         self._dead: list[DeadLetter] = []
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Counts:
@@ -66,6 +67,7 @@ class SinkTask:
             if self._dead:
                 write_file(self._options.dlq_path, self._dead, self._identity)
             self._sending.finish()
+            self._check_stored()
         except RocketLakeError as error:
             # Whoever reads this in Spark's log must see which task it was.
             identity = self._identity
@@ -75,6 +77,21 @@ class SinkTask:
             self._sending.cancel()
         self._check_sum()
         return self.counts
+
+    def _check_stored(self) -> None:
+        """A batch that was written before is complete now: it holds nothing that this attempt has not sent.
+
+        Each broker compares contents up to where it stood before, so one that stood further has rows of another plan,
+        and rows of this one were taken for replays of them.
+        """
+        for queue, (messages, _digest) in self._sent.items():
+            stored = self._sending.stored.get(queue, 0)
+            if stored > messages:
+                raise WriteFailed(
+                    f"{stored} rows of this batch were stored in {queue} before, now the task has {messages}: it was"
+                    " written with other rows then, and some of those it has now were taken for replays",
+                    hint=OTHER_ROWS_HINT,
+                )
 
     def _check_sum(self) -> None:
         """Each row became a message or was counted as none."""
@@ -104,9 +121,10 @@ class SinkTask:
     ) -> None:
         properties, others = b"", target.queues if is_free else ()
         if self._options.effectively_once:
-            sequence = self._sequences.get(queue, 0)
-            self._sequences[queue] = sequence + messages
-            mark = self._identity.mark(sequence, target.layout)
+            sequence, before = self._sent.get(queue, (0, 0))
+            after = crc32(body, before)
+            self._sent[queue] = sequence + messages, after
+            mark = self._identity.mark(sequence, target.layout, messages, before, after)
             properties, others = f"{names.PRODUCER_SEQUENCE}\x01{mark}\x02".encode(), ()
         outgoing = Outgoing(queue.topic, "", body, properties, count=messages)
         self._sending.put(SendRequest(queue, outgoing, messages, others))

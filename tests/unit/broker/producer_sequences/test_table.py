@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,20 @@ PATH = Path("/store/config/producerSequences.json")
 
 def mark(sequence: int, *, batch: int = 0, producer: str = "q/0", layout: str = "4") -> SequenceMark:
     return SequenceMark(producer, batch, sequence, layout)
+
+
+def rows(plan: int, first: int, count: int, *, batch: int = 0) -> SequenceMark:
+    """The mark of a request whose rows are those of a plan."""
+    before, after = (digest(plan, number) for number in (first, first + count))
+    return SequenceMark("q/0", batch, first, "4", count, before, after)
+
+
+def digest(plan: int, count: int) -> int:
+    return 1000 * plan + count if count else 0
+
+
+def no_digest(_count: int) -> None:
+    return None
 
 
 class World:
@@ -35,13 +50,21 @@ class World:
 
     def put(self, sequence: int, count: int, queue: int = 0, *, batch: int = 0, producer: str = "q/0") -> int:
         """Store what is new; how many were known."""
-        known = self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count)
+        known = self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count, no_digest)
         if known < count:
             self.table.advance("T", queue, mark(sequence + known, batch=batch, producer=producer), count - known)
         return known
 
     def knows(self, sequence: int, count: int = 1, queue: int = 0, *, batch: int = 0, producer: str = "q/0") -> int:
-        return self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count)
+        return self.table.known("T", queue, mark(sequence, batch=batch, producer=producer), count, no_digest)
+
+    def write(self, plan: int, first: int, count: int, *, batch: int = 0) -> int:
+        """Store what is new of these rows of a plan; how many were known."""
+        given = rows(plan, first, count, batch=batch)
+        known = self.table.known("T", 0, given, count, lambda number: digest(plan, first + number))
+        if known < count:
+            self.table.advance("T", 0, given.later(known, digest(plan, first + known)), count - known)
+        return known
 
 
 def test_what_was_stored_is_known_and_the_rest_of_an_overlap_is_not() -> None:
@@ -57,7 +80,7 @@ def test_each_queue_topic_and_task_has_numbers_of_its_own() -> None:
     world.put(0, 10)
     assert world.knows(0, 10, queue=1) == 0
     assert world.knows(0, 10, producer="q/1") == 0
-    assert world.table.known("Other", 0, mark(0), 10) == 0
+    assert world.table.known("Other", 0, mark(0), 10, no_digest) == 0
 
 
 def test_a_number_beyond_the_next_one_is_refused_for_messages_are_missing() -> None:
@@ -70,22 +93,94 @@ def test_a_number_beyond_the_next_one_is_refused_for_messages_are_missing() -> N
         world.put(1, 5, batch=1)
 
 
-def test_a_later_batch_starts_anew_and_makes_all_of_the_earlier_ones_known() -> None:
+def test_a_later_batch_starts_anew_and_an_earlier_one_is_refused() -> None:
     world = World()
     world.put(0, 10, batch=4)
     assert world.put(0, 3, batch=5) == 0
-    assert world.knows(0, 10, batch=4) == 10
-    assert world.knows(500, 10, queue=3, batch=4) == 10
+    for sequence, queue in ((0, 0), (500, 3)):
+        with pytest.raises(RemoteError, match="sends batch 4 to T, but has written batch 5") as refused:
+            world.knows(sequence, 10, queue=queue, batch=4)
+        assert "an older copy of a checkpoint" in refused.value.hint
     assert world.knows(0, 10, batch=5) == 3
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 10), (0, 14), (4, 6), (4, 9), (10, 5)])
+def test_another_content_under_the_same_numbers_is_refused(first: int, count: int) -> None:
+    world = World()
+    world.write(1, 0, 6)
+    world.write(1, 6, 4)
+    with pytest.raises(
+        RemoteError, match=r"was written before with other rows: 10 of them are stored in queue 0"
+    ) as no:
+        world.write(2, first, count)
+    assert "minPartitions" in no.value.hint
+    assert world.write(1, first, count) == 10 - first, "the same rows are taken, however they are cut"
+    assert world.write(2, 0, 5, batch=1) == 0, "and another batch has rows of its own"
+
+
+def test_who_ends_before_what_was_stored_is_told_where_it_ends() -> None:
+    world = World()
+    world.write(1, 0, 10)
+    assert world.write(2, 0, 5) == 5, "the table cannot see what lies below its number"
+    assert world.table.next_number("T", 0, rows(2, 0, 5)) == 10
+    assert world.table.next_number("T", 0, rows(2, 0, 5, batch=1)) == 0
+
+
+def test_digests_are_kept_in_the_file_and_a_file_without_them_is_read() -> None:
+    world = World()
+    world.begin()
+    world.write(1, 0, 10)
+    world.ends = LogEnds(100, 100)
+    world.table.save()
+    again = World(world.files)
+    with pytest.raises(RemoteError, match="with other rows"):
+        again.write(2, 0, 10)
+    text = world.files.read_bytes(PATH).decode()
+    old = re.sub(r',\s*"digests":\s*\{[^}]*\}', "", text)
+    assert old != text
+    world.files.write_bytes(PATH, old.encode())
+    again = World(world.files)
+    assert again.write(2, 0, 12) == 10, "as before: nothing to compare with"
+    with pytest.raises(RemoteError, match="with other rows"):
+        again.write(3, 0, 20)
+
+
+def test_marks_without_digests_are_taken_beside_those_with_them() -> None:
+    world = World()
+    world.put(0, 10)
+    assert world.write(1, 5, 10) == 5
+    assert world.put(12, 10) == 3
+    assert world.write(1, 20, 10) == 2
+
+
+def test_a_deleted_topic_is_forgotten() -> None:
+    world = World()
+    world.put(0, 10)
+    world.table.advance("Other", 0, mark(0), 10)
+    world.table.forget_topic("T")
+    assert world.put(0, 3) == 0
+    assert world.table.known("Other", 0, mark(0), 10, no_digest) == 10
+
+
+@pytest.mark.parametrize(("ends_at", "known"), [(99, 10), (100, 0), (500, 0)])
+def test_a_file_from_before_the_deletion_brings_nothing_back(ends_at: int, known: int) -> None:
+    world = World()
+    world.begin()
+    world.put(0, 10)
+    world.ends = LogEnds(100, 100)
+    world.table.save()
+    again = World(world.files)
+    again.table.forget_deleted({"T": ends_at, "Other": 500})
+    assert again.knows(0, 10) == known
 
 
 def test_another_layout_is_refused_in_the_same_batch_only() -> None:
     world = World()
     world.put(0, 10)
     with pytest.raises(RemoteError, match="spreads its rows over the queues of T in another way") as refused:
-        world.table.known("T", 7, mark(0, layout="8"), 10)
+        world.table.known("T", 7, mark(0, layout="8"), 10, no_digest)
     assert "queues" in refused.value.hint
-    assert world.table.known("T", 7, mark(0, layout="8", batch=1), 10) == 0
+    assert world.table.known("T", 7, mark(0, layout="8", batch=1), 10, no_digest) == 0
 
 
 def test_the_file_is_written_as_of_a_place_that_is_on_disk() -> None:
@@ -160,9 +255,9 @@ def test_too_many_producers_push_out_those_unused_for_longest(caplog: pytest.Log
 
 def test_what_is_recovered_never_goes_back() -> None:
     world = World()
-    world.table.recover("T", 0, mark(0, batch=2), 7, 1)
-    world.table.recover("T", 0, mark(0, batch=1), 90, 1)
-    world.table.recover("T", 0, mark(0, batch=2), 3, 1)
+    world.table.recover("T", 0, mark(0, batch=2), 7, None, 1)
+    world.table.recover("T", 0, mark(0, batch=1), 90, None, 1)
+    world.table.recover("T", 0, mark(0, batch=2), 3, 99, 1)
     assert world.knows(0, 10, batch=2) == 7
 
 

@@ -34,6 +34,7 @@ class FakeCluster:
     topics: dict[str, tuple[MessageQueue, ...]]
     answer: Callable[[MessageQueue, Outgoing], BaseException | int | None] = lambda queue, outgoing: None
     known: int = 0
+    next_number: int = 0
     stored: dict[MessageQueue, list[Got]] = field(default_factory=dict)
     requests: list[tuple[MessageQueue, Outgoing]] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
@@ -65,6 +66,7 @@ class FakeCluster:
         if outcome in (None, ResponseCode.FLUSH_DISK_TIMEOUT):
             self.stored.setdefault(queue, []).extend(messages_of(outgoing))
         fields = {"msgId": "0", "queueId": str(queue.queue_id), "queueOffset": "0", "rlKnown": str(self.known)}
+        fields["rlNext"] = str(self.next_number)
         return Command(outcome or ResponseCode.SUCCESS, remark="because", fields=fields)
 
     def route_is_old(self) -> None:

@@ -49,7 +49,9 @@ def test_replays_and_invalid_rows_are_said_loudly(caplog: pytest.LogCaptureFixtu
 
 def test_a_stream_is_known_by_the_ids_spark_gives_its_tasks() -> None:
     identity = stream_identity("q-1", "12", 4)
-    assert identity.key_prefix == "q-1/12/4/" and identity.mark(9, "ab") == "q-1/12/4/9/ab"
+    assert identity.key_prefix == "q-1/12/4/" and identity.mark(9, "ab", 3, 0, 254) == (
+        "q-1/12/4/9/ab/3/00000000/000000fe"
+    )
     assert identity.unique_prefix(repeatable=True) == stream_identity("q-1", "12", 4).unique_prefix(repeatable=True)
     assert identity.unique_prefix(repeatable=False) != identity.unique_prefix(repeatable=False)
     for query, batch in ((None, "1"), ("q", None), ("q", "x")):

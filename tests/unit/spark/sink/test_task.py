@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -223,12 +224,16 @@ def test_sequence_numbers_count_from_zero_in_each_queue_without_gaps() -> None:
     sink = Sink(deliveryGuarantee="effectively_once", batchBytes="5k")
     sink.write(batch(body=bodies(0, 3000)), batch(body=bodies(3000, 3000)))
     reached: Counter[Any] = Counter()
+    sent: dict[Any, bytes] = defaultdict(bytes)
     for queue, outgoing in sink.cluster.requests:
         (text,) = [pair[9:] for pair in outgoing.properties.decode().split("\x02") if pair.startswith("__RL_SEQ\x01")]
-        query, number, partition, sequence, layout = text.split("/")
+        query, number, partition, sequence, layout, count, before, after = text.split("/")
         assert (query, number, partition) == ("q", "7", "1") and len(layout) == 8
-        assert int(sequence) == reached[queue]
+        assert (int(sequence), int(count)) == (reached[queue], outgoing.count)
         reached[queue] += outgoing.count
+        assert before == f"{crc32(sent[queue]):08x}"
+        sent[queue] += outgoing.body
+        assert after == f"{crc32(sent[queue]):08x}", "of all entries of the queue, however they are cut"
     assert sum(reached.values()) == 6000
 
 
@@ -237,7 +242,7 @@ def test_other_queues_make_another_layout() -> None:
     for count in (2, 3):
         sink = Sink(FakeCluster({"T": queues_of("T", count)}), deliveryGuarantee="effectively_once")
         sink.write(batch(body=[b"x"]))
-        layouts.add(sink.cluster.requests[0][1].properties.decode().split("/")[-1])
+        layouts.add(sink.cluster.requests[0][1].properties.decode().split("/")[4])
     assert len(layouts) == 2
 
 
@@ -321,6 +326,18 @@ def test_a_flush_that_took_too_long_is_counted_or_tried_again() -> None:
 def test_what_the_broker_knew_is_counted() -> None:
     cluster = replace(FakeCluster({"T": queues_of("T", 1)}), known=2)
     assert Sink(cluster, deliveryGuarantee="effectively_once").write(batch(body=[b"x", b"y"])).replayed == 2
+
+
+def test_a_task_that_ends_before_what_is_stored_fails() -> None:
+    """Its broker compares up to where it stands; what ends before is seen here."""
+    for stored, fails in ((2, False), (3, True)):
+        cluster = replace(FakeCluster({"T": queues_of("T", 1)}), known=2, next_number=stored)
+        sink = Sink(cluster, deliveryGuarantee="effectively_once")
+        if not fails:
+            assert sink.write(batch(body=[b"x", b"y"])).messages == 2
+            continue
+        with pytest.raises(WriteFailed, match=r"3 rows of this batch were stored in T@broker-a:0 before, now .* 2"):
+            sink.write(batch(body=[b"x", b"y"]))
 
 
 def test_every_column_of_the_sink_is_used_here() -> None:
