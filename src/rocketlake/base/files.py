@@ -15,7 +15,6 @@ import fcntl
 import mmap
 import os
 import random as random_numbers
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -113,7 +112,10 @@ class Files(Protocol):
         """Return when the names in this folder survive a power cut."""
 
     def disk_usage(self, path: Path) -> tuple[int, int]:
-        """(total, free) bytes of the disk that holds `path`."""
+        """(used and free for us together, free for us) bytes of the disk that holds `path`, as `df` counts them.
+
+        What the disk keeps for root is neither: it can be written by nobody who asks.
+        """
 
     def lock(self, path: Path) -> Closeable:
         """Hold the lock file `path` until closed. StoreError naming it if somebody else holds it."""
@@ -309,9 +311,11 @@ class PosixFiles:
             os.close(descriptor)
 
     def disk_usage(self, path: Path) -> tuple[int, int]:
-        """(total, free for us) bytes."""
-        usage = shutil.disk_usage(path)
-        return usage.total, usage.free
+        """As statvfs has it: blocks reserved for root are free, but not available."""
+        disk = os.statvfs(path)
+        used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+        free = disk.f_bavail * disk.f_frsize
+        return used + free, free
 
     def lock(self, path: Path) -> Closeable:
         """An exclusive POSIX lock."""
