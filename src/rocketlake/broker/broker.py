@@ -30,6 +30,7 @@ from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.long_polling.pull_hold import PullHold
+from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.outbound import Identity, Outbound
 from rocketlake.broker.processors.admin_broker import AdminBroker
@@ -55,6 +56,7 @@ from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.builtin import builtin_topics
+from rocketlake.broker.topics.readable_queue import ReadableQueue
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack
@@ -172,7 +174,8 @@ class Broker(Service):
         cold_rest = ColdRest(self._turns, lambda: self.stats.put_times, clock)
         self.store.residency.rest = cold_rest
         self._turns.is_brief = lambda: self.store.residency.waiting > 0 or cold_rest.is_recent
-        self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock)
+        self.readable_queue = ReadableQueue(self.topics, clock)
+        self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock, self.readable_queue)
         self._transaction_progress = TransactionProgress(self.store, self.offsets)
         self._transaction_ops = TransactionOps(
             self.store, self.config, clock, lambda: encode_host(*self._store_address())
@@ -326,6 +329,8 @@ class Broker(Service):
             for table in self._tables:
                 table.load()
             self._recover_sequences()
+            if self.store.dispatched_offset >= self.store.max_physical_offset:  # else the ends are not known yet
+                lower_to_ends(self.offsets, self.store.max_offset)
             await self.saver.start()
             for service in self._background():
                 await service.start()

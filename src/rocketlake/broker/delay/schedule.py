@@ -10,12 +10,14 @@ Rules (RocketMQ's ScheduleMessageService): the time of delivery is the tag code 
 away than the level's delay (the wall clock was set back) is due now; a message that cannot be stored is tried again
 after 100 ms, at the same place; a record that is gone is skipped; the half topic is never a target. The delivered
 record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too. A message that no store would ever
-take is skipped as well (Apache tries it for ever, and the level with it).
+take is skipped as well (Apache tries it for ever, and the level with it). A queue the topic does not have any more is
+replaced by one that is read (topics/readable_queue.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,8 +61,17 @@ _NOW = _Pause(0)
 class DelaySchedule(Service):
     """All delay levels of a broker."""
 
-    def __init__(self, store: MessageStore, levels: DelayLevels, progress: DelayProgress, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        levels: DelayLevels,
+        progress: DelayProgress,
+        clock: Clock,
+        readable: Callable[[str, int], int] = lambda _topic, queue_id: queue_id,
+    ) -> None:
+        """`readable`: (topic, queue id) -> the queue in which consumers look for it now."""
         super().__init__("delay-schedule", clock)
+        self._readable = readable
         self._store = store
         self._levels = levels
         self._progress = progress
@@ -130,7 +141,8 @@ class DelaySchedule(Service):
         if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
             return 0
-        result = self._store.put(_copy(parked, *target))
+        topic, queue_id = target
+        result = self._store.put(_copy(parked, topic, self._readable(topic, queue_id)))
         if result.status in _HOPELESS:
             _log.error(
                 "delayed message at %d can never be delivered, it is skipped: %s", physical_offset, result.reason

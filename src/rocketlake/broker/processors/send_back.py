@@ -24,7 +24,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import dead_letter_topic, retry_topic
-from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, Perm
+from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, Perm, TopicConfig
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -71,7 +71,7 @@ class SendBack:
         if not topic.is_writeable:
             raise RemoteError(f"the topic[{topic.name}] sending message is forbidden", code=ResponseCode.NO_PERMISSION)
         original = self._look_up(header.offset)
-        target, queue_id, is_dead = topic.name, random.randrange(group.retry_queues), False
+        target, queue_id, is_dead = topic.name, random.randrange(_queues_read(group, topic)), False
         if header.delay_level < 0 or original.reconsume_times >= _tries_max(request, header, group):
             target, queue_id, is_dead = self._auto_create.for_group(dead_letter_topic(group.name), 1).name, 0, True
         message, properties = self._copy(original, target, queue_id)
@@ -127,6 +127,11 @@ class SendBack:
         else:
             answer(result.status)
         return HELD
+
+
+def _queues_read(group: GroupConfig, topic: TopicConfig) -> int:
+    """The group may want more retry queues than its retry topic has: a retry goes where its consumers look."""
+    return max(1, min(group.retry_queues, topic.read_queues))
 
 
 def _tries_max(request: Request, header: SendBackHeader, group: GroupConfig) -> int:

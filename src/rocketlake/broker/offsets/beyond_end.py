@@ -1,0 +1,48 @@
+"""Offsets of groups that lie behind the end of their queue, put right when the broker starts.
+
+Owns        which offsets are too high, and what they become.
+Must not know   how offsets are saved, why the log is shorter than they say.
+
+After a power cut with ASYNC_FLUSH the table of offsets can know more than the log: it was saved, the messages it counts
+were not. New messages take the same offsets, and a group that goes on at the saved one would never see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.model.names import is_system_topic
+
+__all__ = ["lower_to_ends"]
+
+_log = get_logger(__name__)
+
+
+def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> int:
+    """Have every group go on inside its queues; how many offsets were lowered. `end_of`: (topic, queue id) -> end."""
+    too_high = [
+        (group, topic, queue_id, offset, end)
+        for group, topic, queues in offsets.all()
+        for queue_id, offset in queues.items()
+        if offset > (end := end_of(topic, queue_id))
+    ]
+    by_group: dict[str, list[str]] = {}
+    for group, topic, queue_id, offset, end in too_high:
+        if is_system_topic(topic):
+            offsets.commit(group, topic, queue_id, end)  # the broker reads it itself, no pull would take a reset
+        else:
+            # A reset, not a commit: a consumer that lived through our end still holds the old offset.
+            offsets.assign_reset(group, topic, queue_id, end)
+        by_group.setdefault(group, []).append(f"{topic}/{queue_id} {offset} -> {end}")
+    for group, changes in by_group.items():
+        _log.warning(
+            "group %s: %d offsets lie behind the end of their queue (messages they count were lost, as after a power cut"
+            " with ASYNC_FLUSH), the group goes on at the end: %s%s",
+            group,
+            len(changes),
+            ", ".join(changes[:5]),
+            ", ..." if len(changes) > 5 else "",
+        )
+    return len(too_high)
