@@ -511,3 +511,41 @@ async def test_a_reset_reaches_a_pull_that_waits(world: World) -> None:
     answer = await waiting
     assert answer.code == ResponseCode.PULL_OFFSET_MOVED
     assert answer.header(PullReplyHeader).next_begin_offset == 0
+
+
+async def test_a_client_that_writes_enums_by_ordinal_is_a_member(world: World) -> None:
+    asker = world.asker()
+    body = (
+        b'{"clientID":"cpp@1","consumerDataSet":[{"consumeFromWhere":0,"consumeType":1,"groupName":"cpp",'
+        b'"messageModel":1,"subscriptionDataSet":[{"subString":"*","subVersion":"1795400000000","topic":"T"}]}],'
+        b'"producerDataSet":[]}'
+    )
+    await asker.good(Code.HEART_BEAT, body=body)
+    assert await asker.members("cpp") == ["cpp@1"]
+
+
+async def test_a_heartbeat_that_cannot_be_read_is_said_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    asker = world.asker()
+    body = b'{"clientID":"odd@1","consumerDataSet":[{"groupName":"g","consumeType":99}]}'
+    for _ in range(3):
+        assert (await asker.ask(Code.HEART_BEAT, body=body)).code == ResponseCode.SYSTEM_ERROR
+    (line,) = [text for text in caplog.messages if "cannot be read" in text]
+    assert "heartbeat of a client in PYTHON from 127.0.0.1:" in line
+    assert "$.consumerDataSet[0].consumeType" in line
+
+
+async def test_administrators_see_what_each_member_of_an_unequal_group_wants(world: World) -> None:
+    one, other = world.asker(), world.asker()
+    await one.beat("one", "g", ("A", "B"))
+    header = admin_group.ConsumerConnectionsHeader(consumer_group="g")
+    told = client.ConsumerConnection.decode((await one.good(Code.GET_CONSUMER_CONNECTION_LIST, header)).body_bytes)
+    assert [connection.subscription_set for connection in told.connections] == [None]
+    await other.beat("other", "g", ("A",))
+    told = client.ConsumerConnection.decode((await one.good(Code.GET_CONSUMER_CONNECTION_LIST, header)).body_bytes)
+    wanted = {
+        connection.client_id: [entry.topic for entry in connection.subscription_set or ()]
+        for connection in told.connections
+    }
+    assert wanted == {"one": ["A", "B"], "other": ["A"]}

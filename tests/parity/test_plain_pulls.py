@@ -140,7 +140,7 @@ def pulls(draw: st.DrawFn, opaque: int) -> bytes:
     fields: dict[str, Any] = {
         "queueId": draw(st.sampled_from(["0", "1"])),
         "queueOffset": str(draw(st.integers(0, _MESSAGES // 2 + 1) | st.just(_MESSAGES // 2))),
-        "maxMsgNums": draw(st.sampled_from(["1", "2", "32", "5000"])),
+        "maxMsgNums": draw(st.sampled_from(["-1", "0", "1", "2", "32", "5000"])),
         "commitOffset": str(draw(st.integers(0, 40))),
     }
     if draw(st.integers(0, 3)) == 0:

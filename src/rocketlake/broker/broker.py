@@ -269,7 +269,7 @@ class Broker(Service):
             pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
             query=Query(store, topics),
             offset=Offset(store, topics, groups, offsets),
-            client=Client(config, consumers, producers, groups, topics, auto_create),
+            client=Client(config, consumers, producers, groups, topics, auto_create, clock),
             lock=Lock(self.queue_locks),
             assignment=self._assignment,
             admin_topic=AdminTopic(

@@ -133,17 +133,13 @@ class PullRuns:
 
     def _is_plain(self, pull: plain_pull.PlainPull, admission: Admission) -> bool:
         """Is there nothing to say to this pull but what it finds? Besides its kind, which was admitted."""
-        return (
-            0 <= pull.queue_id < admission.topic.read_queues
-            and pull.max_msg_nums >= 1
-            and not self._pull.must_wait(pull)
-        )
+        return 0 <= pull.queue_id < admission.topic.read_queues and not self._pull.must_wait(pull)
 
     def _find(self, queue: ConsumeQueue, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
         """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
         fetch = self._fetch
         bytes_max = BYTES_MAX if pull.max_msg_bytes is None else pull.max_msg_bytes
-        messages_max = min(pull.max_msg_nums, MESSAGES_MAX)
+        messages_max = max(1, min(pull.max_msg_nums, MESSAGES_MAX))
         if not fetch.fetch(queue, pull.queue_offset, messages_max, bytes_max, admission.match):
             return None
         next_offset, size = fetch.next_offset, fetch.size

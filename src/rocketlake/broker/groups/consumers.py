@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rocketlake.base.clock import Clock
+from rocketlake.broker.groups.disagreement import Disagreements
 from rocketlake.broker.groups.member import SILENT_SECONDS_MAX, Link, Member
 from rocketlake.model.subscription import Subscription
 
@@ -69,6 +70,7 @@ class ConsumerTable:
     def __init__(self, notice: ChangeNotice, clock: Clock) -> None:
         self._notice = notice
         self._clock = clock
+        self._disagreements = Disagreements(clock)
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[Link, set[str]] = {}
 
@@ -95,11 +97,18 @@ class ConsumerTable:
             entry = self._groups[group] = ConsumerGroup(group)
         entry.consume_type, entry.message_model, entry.from_where = consume_type, model, from_where
         entry.notify = notify
-        changed = link not in entry.members
-        entry.members[link] = Member(link, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
+        known = entry.members.get(link)
+        changed = known is None
+        now = self._clock.monotonic()
+        member = Member(link, client_id, language, version, now, self._clock.now_ms(), since=now)
+        if known is not None:
+            member.since, member.wants = known.since, known.wants
+        entry.members[link] = member
         self._groups_of.setdefault(link, set()).add(group)
-        if subscriptions is not None and entry.set_subscriptions(subscriptions):
-            changed = True
+        if subscriptions is not None:
+            member.wants = {subscription.topic: subscription for subscription in subscriptions}
+            changed = entry.set_subscriptions(member.wants.values()) or changed
+        self._disagreements.look(group, entry.members.values(), member)
         if changed:
             self._tell(entry)
         return changed

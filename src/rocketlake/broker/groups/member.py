@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketlake.model.subscription import Subscription
 from rocketlake.protocol.command import Command
 
 __all__ = ["SILENT_SECONDS_MAX", "Link", "Member"]
@@ -49,3 +50,7 @@ class Member:
     """Seconds of the monotonic clock."""
     heard_ms: int
     """The same moment on the wall clock, for people."""
+    since: float = 0.0
+    """When it came on this link, seconds of the monotonic clock."""
+    wants: dict[str, Subscription] | None = None
+    """What a consumer itself subscribes to, by topic; None until it has said so."""

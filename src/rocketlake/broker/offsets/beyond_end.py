@@ -38,7 +38,7 @@ def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> in
         by_group.setdefault(group, []).append(f"{topic}/{queue_id} {offset} -> {end}")
     for group, changes in by_group.items():
         _log.warning(
-            "group %s: %d offsets lie behind the end of their queue (messages they count were lost, as after a power cut"
+            "group %s: %d offsets lie behind the end of their queue (what they count was lost, as after a power cut"
             " with ASYNC_FLUSH), the group goes on at the end: %s%s",
             group,
             len(changes),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.groups.disagreement import is_unequal
 from rocketlake.broker.groups.member import Member
 from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
@@ -138,8 +139,13 @@ class AdminGroup:
         group = self._consumers.find(name)
         if group is None:
             raise RemoteError(f"the consumer group[{name}] not online", code=ResponseCode.CONSUMER_NOT_ONLINE)
+        connections = [_connection(member) for member in group.members.values()]
+        if is_unequal(group.members.values()):
+            for connection, member in zip(connections, group.members.values(), strict=True):
+                wants = (member.wants or {}).values()
+                connection.subscription_set = [SubscriptionEntry.from_model(wanted) for wanted in wants]
         body = ConsumerConnection(
-            connections=[_connection(member) for member in group.members.values()],
+            connections=connections,
             subscriptions={
                 topic: SubscriptionEntry.from_model(subscription) for topic, subscription in group.subscriptions.items()
             },

@@ -8,7 +8,9 @@ Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/intern
 
 from __future__ import annotations
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.groups.producers import ProducerTable
@@ -26,6 +28,8 @@ from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Client"]
 
+_log = get_logger(__name__)
+
 
 class Client:
     """HEART_BEAT, UNREGISTER_CLIENT, GET_CONSUMER_LIST_BY_GROUP, CHECK_CLIENT_CONFIG."""
@@ -38,6 +42,7 @@ class Client:
         groups: GroupTable,
         topics: TopicTable,
         auto_create: AutoCreate,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._consumers = consumers
@@ -45,10 +50,11 @@ class Client:
         self._groups = groups
         self._topics = topics
         self._auto_create = auto_create
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     def heartbeat(self, request: Request) -> Reply:
         """Note the client in all its groups; the answer says whether its full subscriptions are wanted."""
-        heartbeat = Heartbeat.decode(request.body)
+        heartbeat = self._read(request)
         command = request.command
         sub_changed = heartbeat.fingerprint == 0
         for consumer in heartbeat.consumers:
@@ -59,6 +65,20 @@ class Client:
                 producer.group_name, request.link, heartbeat.client_id, command.language, command.version
             )
         return Reply(header=HeartbeatReplyHeader(supports_v2=True, sub_changed=sub_changed))
+
+    def _read(self, request: Request) -> Heartbeat:
+        try:
+            return Heartbeat.decode(request.body)
+        except UsageError as error:
+            # A client may show its user nothing and go on without a group for ever.
+            self._warnings.warn(
+                request.address.rpartition(":")[0],
+                "heartbeat of a client in %s from %s cannot be read, it gets no messages: %s",
+                request.command.language,
+                request.address,
+                error,
+            )
+            raise
 
     def unregister(self, request: Request) -> Reply:
         """Take the client out of the groups it names."""

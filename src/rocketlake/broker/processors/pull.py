@@ -237,8 +237,6 @@ class Pull:
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId[{header.queue_id}] is illegal, topic:[{topic.name}] read queues:[{topic.read_queues}]",
             )
-        if header.max_msg_nums < 1:
-            raise _Refused(ResponseCode.INVALID_PARAMETER, f"maxMsgNums is {header.max_msg_nums}, give 1 or more")
         return group, topic
 
     def _find_subscription(self, header: _Asked, group: GroupConfig) -> Subscription:
@@ -308,7 +306,7 @@ class Pull:
                 max_offset=self._store.max_offset(name, queue_id),
             )
         bytes_max = BYTES_MAX if header.max_msg_bytes is None else header.max_msg_bytes
-        messages_max = min(header.max_msg_nums, MESSAGES_MAX)
+        messages_max = max(1, min(header.max_msg_nums, MESSAGES_MAX))  # Go's PullConsumer asks for 0 and means 1
         if not subscription.is_tag_type:
             asked = (name, queue_id, header.queue_offset, messages_max, bytes_max)
             return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=wait)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import field
 
 from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.java_enum import MessageModel, MessageRequestMode
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 
 
@@ -19,14 +20,14 @@ class AssignmentRequest(Body, kw_only=True):
     consumer_group: str
     client_id: str
     strategy_name: str | None = None
-    message_model: str = "CLUSTERING"
+    message_model: MessageModel = "CLUSTERING"
 
 
 class AssignmentEntry(Entry, kw_only=True):
     """One queue and how to read it: `mode` PULL or POP."""
 
     message_queue: QueueEntry
-    mode: str = "PULL"
+    mode: MessageRequestMode = "PULL"
 
 
 class AssignmentReply(Body, kw_only=True):
@@ -40,5 +41,5 @@ class RequestModeBody(Body, kw_only=True):
 
     topic: str
     consumer_group: str
-    mode: str = "PULL"
+    mode: MessageRequestMode = "PULL"
     pop_share_queue_num: int = 0

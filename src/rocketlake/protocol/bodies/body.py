@@ -4,8 +4,9 @@ Owns        encode and decode of all bodies, the error for a body that is not wh
 Must not know   single bodies.
 
 Rules (docs/internals/wire.md, "Bodies"): None members are left out; unknown members are ignored; null = absent; numbers
-may come as text. The first try is a typed msgspec decode; what it refuses is decoded untyped, then with bare number
-keys quoted, and only then, up to a size, by the slow reader of the whole dialect (base.json_text).
+may come as text, Java's enums as ordinals (java_enum.py). The first try is a typed msgspec decode; what it refuses is
+decoded untyped, then with bare number keys quoted, and only then, up to a size, by the slow reader of the whole dialect
+(base.json_text).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from rocketlake.base import json_text
 from rocketlake.base.errors import UsageError
+from rocketlake.protocol.bodies.java_enum import name_ordinals
 
 DIALECT_BYTES_MAX: Final = 64 * 1024
 """The reader of the full dialect needs 2 us a byte and would stop the loop: nobody may send us much of it. Bare numbers
@@ -100,7 +102,7 @@ def _quote_bare_keys(text: bytes) -> bytes:
 def convert(kind: type[T], parsed: Any) -> T:
     """Plain JSON value -> struct. Raises BodyError naming the member."""
     try:
-        return msgspec.convert(_without_none(parsed), kind, strict=False)
+        return msgspec.convert(name_ordinals(kind, _without_none(parsed)), kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as problem:
         raise BodyError(f"{_name(kind)}: {problem}") from None
 

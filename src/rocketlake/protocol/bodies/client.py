@@ -14,6 +14,7 @@ from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer, to_json
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry
+from rocketlake.protocol.bodies.java_enum import ConsumeFromWhere, ConsumeResult, ConsumeType, MessageModel
 from rocketlake.protocol.bodies.queue_map import encode_object, encode_queue_map, read_queue_map
 
 
@@ -24,12 +25,14 @@ class GroupMembers(Body, kw_only=True):
 
 
 class ConnectionEntry(Entry, kw_only=True):
-    """One connected client; `client_addr` is `ip:port`."""
+    """One connected client; `client_addr` is `ip:port`; `subscription_set` is ours: what this consumer
+    itself subscribes to, told when the members of its group want different things."""
 
     client_id: str
     client_addr: str
     language: str | None = None
     version: int = 0
+    subscription_set: list[SubscriptionEntry] | None = None
 
 
 class ConsumerConnection(Body, kw_only=True):
@@ -37,9 +40,9 @@ class ConsumerConnection(Body, kw_only=True):
 
     connections: list[ConnectionEntry] = field(default_factory=list, name="connectionSet")
     subscriptions: dict[str, SubscriptionEntry] = field(default_factory=dict, name="subscriptionTable")
-    consume_type: str | None = None
-    message_model: str | None = None
-    consume_from_where: str | None = None
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
 
 
 class ProducerConnection(Body, kw_only=True):
@@ -146,6 +149,6 @@ class ConsumeDirectlyResult(Body, kw_only=True):
 
     order: bool = False
     auto_commit: bool = True
-    consume_result: str | None = None
+    consume_result: ConsumeResult | None = None
     remark: str | None = None
     spent_time_mills: int = 0

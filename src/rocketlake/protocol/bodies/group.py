@@ -13,6 +13,7 @@ from msgspec import field
 from rocketlake.model import group as model
 from rocketlake.protocol.bodies.body import Body, Entry
 from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.java_enum import RetryPolicyType
 
 _POLICY_TYPES: Final = {kind.value: kind for kind in model.RetryPolicyType}
 
@@ -42,7 +43,7 @@ class CustomizedRetry(Entry, kw_only=True):
 class RetryPolicyEntry(Entry, kw_only=True):
     """How long a message waits before it is consumed again; `type` EXPONENTIAL or CUSTOMIZED."""
 
-    type: str = "CUSTOMIZED"
+    type: RetryPolicyType = "CUSTOMIZED"
     exponential_retry_policy: ExponentialRetry | None = None
     customized_retry_policy: CustomizedRetry | None = None
 

@@ -10,6 +10,7 @@ from msgspec import field
 
 from rocketlake.model.subscription import Subscription
 from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.java_enum import ConsumeFromWhere, ConsumeType, MessageModel
 
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
 CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -67,9 +68,9 @@ class ConsumerEntry(Entry, kw_only=True):
     """A consumer group of the client."""
 
     group_name: str
-    consume_type: str = CONSUME_PASSIVELY
-    message_model: str = CLUSTERING
-    consume_from_where: str = CONSUME_FROM_LAST_OFFSET
+    consume_type: ConsumeType = CONSUME_PASSIVELY
+    message_model: MessageModel = CLUSTERING
+    consume_from_where: ConsumeFromWhere = CONSUME_FROM_LAST_OFFSET
     unit_mode: bool = False
     subscriptions: list[SubscriptionEntry] = field(default_factory=list, name="subscriptionDataSet")
 

@@ -13,6 +13,7 @@ from msgspec import field
 from rocketlake.model.topic import DataVersion, TopicConfig, TopicFilterType
 from rocketlake.protocol.bodies.body import Body
 from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.java_enum import TopicFilterType as TopicFilterTypeName
 
 _FILTER_TYPES: Final = {kind.value: kind for kind in TopicFilterType}
 
@@ -24,7 +25,7 @@ class TopicEntry(Body, kw_only=True):
     read_queue_nums: int = 16
     write_queue_nums: int = 16
     perm: int = 6
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: TopicFilterTypeName = "SINGLE_TAG"
     topic_sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = field(default_factory=dict)

@@ -21,7 +21,9 @@ STORE = StoreConfig(commit_log_file_bytes=1 << 20, index_slots=7, index_entries=
 
 def new_broker(disk: MemoryFiles, clock: ManualClock) -> Broker:
     config = BrokerConfig(store_root=Path("/store"), advertised_host="10.0.0.1")
-    return Broker(config, STORE, files=disk, clock=clock, network=MemoryNet(clock=clock).host("10.0.0.1"), workers=InlineWorker)
+    return Broker(
+        config, STORE, files=disk, clock=clock, network=MemoryNet(clock=clock).host("10.0.0.1"), workers=InlineWorker
+    )
 
 
 async def test_a_group_that_was_ahead_of_the_log_sees_every_new_message(caplog: pytest.LogCaptureFixture) -> None:
