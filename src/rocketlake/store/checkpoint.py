@@ -1,7 +1,10 @@
 """The checkpoint: what was safe on disk, and when, in one page.
 
-Owns        the five numbers of the file `checkpoint` and their bytes.
+Owns        the five numbers of the file `checkpoint` and their bytes; a position of our own in the spare bytes behind.
 Must not know   who sets them, or when the page is written.
+
+Apache's broker writes its numbers and leaves the rest of the page. Our position carries a checksum over the whole: it
+counts only as long as nobody else changed the numbers.
 
 Bytes: docs/internals/store_layout.md, "Checkpoint" (Apache's StoreCheckpoint, byte for byte).
 """
@@ -11,12 +14,16 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from rocketlake.base.crc32 import crc32
 from rocketlake.base.files import File, Files
 
 __all__ = ["CHECKPOINT_SIZE", "Checkpoint"]
 
 CHECKPOINT_SIZE = 4096
 _LAYOUT = struct.Struct(">5q")
+_OURS = struct.Struct(">8sqI")
+_OURS_MAGIC = b"RLDERIVE"
+_USED_BYTES = _LAYOUT.size + _OURS.size
 _MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of what is on disk
 
 
@@ -29,6 +36,7 @@ class Checkpoint:
         "_path",
         "_written",
         "confirm_offset",
+        "derived_offset",
         "index_ms",
         "logics_ms",
         "master_flushed_offset",
@@ -45,6 +53,8 @@ class Checkpoint:
         self.master_flushed_offset = 0
         self.confirm_offset = 0
         """The log is safe up to this physical offset."""
+        self.derived_offset = -1
+        """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
         self._disk = files
         self._path = path
         self._file: File | None = None
@@ -53,9 +63,12 @@ class Checkpoint:
     def load(self) -> None:
         """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
         self._file = self._disk.open(self._path, size=CHECKPOINT_SIZE, create=True)
-        self._written = self._file.pread(_LAYOUT.size, 0)
-        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack(self._written)]
+        self._written = self._file.pread(_USED_BYTES, 0)
+        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack_from(self._written)]
         self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset = numbers
+        magic, position, checksum = _OURS.unpack_from(self._written, _LAYOUT.size)
+        is_ours = magic == _OURS_MAGIC and checksum == crc32(self._written[: _USED_BYTES - 4])
+        self.derived_offset = max(-1, position) if is_ours else -1
 
     @property
     def min_ms(self) -> int:
@@ -67,11 +80,20 @@ class Checkpoint:
         """As `min_ms`, and in the key index too."""
         return min(self.min_ms, self.index_ms)
 
+    @property
+    def is_ours(self) -> bool:
+        """True when nobody else has written the page since this broker's last write."""
+        return self.derived_offset >= 0
+
     def encode(self) -> bytes:
-        """The 40 used bytes of the page."""
-        return _LAYOUT.pack(
+        """The used bytes of the page: as Apache writes it while there is no position."""
+        numbers = _LAYOUT.pack(
             self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset
         )
+        if self.derived_offset < 0:
+            return numbers + bytes(_OURS.size)
+        ours = numbers + _OURS.pack(_OURS_MAGIC, self.derived_offset, 0)[:-4]
+        return ours + crc32(ours).to_bytes(4, "big")
 
     @property
     def changed(self) -> bool:

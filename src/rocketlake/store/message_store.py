@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRAN
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.consume_queue.ends import NO_INDEX, QueueEnds
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch, perhaps
@@ -94,13 +96,22 @@ class MessageStore(Service):
             paths.index, disk, self._clock, slots=config.index_slots, entries_max=config.index_entries
         )
         self.checkpoint = Checkpoint(disk, paths.checkpoint)
+        self._ends = QueueEnds(paths.queue_ends, disk, self.queues)
         self.dispatch = Dispatch(
             self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
         )
         self.residency = Residency(disk, self._clock, self._workers["reads"])
         self.fetch = Fetch(self.log, config, self.residency)
         self._recovery = Recovery(
-            self.log, self.queues, self.index, self.dispatch, self.checkpoint, config, self._delays_ms
+            self.log,
+            self.queues,
+            self.index,
+            self.dispatch,
+            self.checkpoint,
+            self._ends,
+            config,
+            self._delays_ms,
+            self._distrust,
         )
 
     def _build_services(self) -> None:
@@ -122,7 +133,12 @@ class MessageStore(Service):
         )
         self._services: list[Service] = [
             QueueFlush(
-                self._queue_jobs, lambda: self.dispatch.last_store_ms, self.checkpoint, config, clock, workers["queues"]
+                self._queue_jobs,
+                lambda: (self.dispatch.last_store_ms, self.dispatch.position),
+                self.checkpoint,
+                config,
+                clock,
+                workers["queues"],
             ),
             CheckpointWriter(self.checkpoint, self._note_safe, clock, workers["queues"]),
             self.retention,
@@ -167,17 +183,31 @@ class MessageStore(Service):
         clean = not disk.exists(paths.abort)
         self.checkpoint.load()
         self.log.list.load()
-        self.queues.load(last_exit_ok=clean)
+        torn = self.queues.load(last_exit_ok=clean, before_cut=self._distrust)
         if self.config.index_enabled:
             self.index.load(last_exit_ok=clean, index_ms=self.checkpoint.index_ms)
         # From here on files change: a crash during the recovery must be recovered from, too.
-        disk.write_bytes(paths.abort, str(os.getpid()).encode())
-        disk.sync_dir(paths.root)
-        self._recovery.run(clean=clean)
+        self._write_abort()
+        self._recovery.run(clean=clean, torn=torn)
         self.queues.min_physical = self.log.min_offset
         self._sync.flushed.advance(self.log.list.flushed_offset)
         self.checkpoint.write(self.checkpoint.encode())
+        self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=False)
         self._closed = ""
+
+    def _write_abort(self) -> None:
+        self._disk.write_bytes(self._paths.abort, str(os.getpid()).encode())
+        self._disk.sync_dir(self._paths.root)
+
+    def _distrust(self) -> None:
+        """Queues or index are about to lose something that only the log has: a crash from now on walks all of it."""
+        self._write_abort()
+        self.checkpoint.derived_offset = 0
+        self.checkpoint.write(self.checkpoint.encode())
+
+    @property
+    def _index_summary(self) -> tuple[int, int, int]:
+        return self.index.summary if self.config.index_enabled else NO_INDEX
 
     async def stop(self) -> None:
         """Flush everything, write the checkpoint, remove the abort file; after a disk error it stays, and says so."""
@@ -210,10 +240,12 @@ class MessageStore(Service):
         self._note_safe()
         if self.log.last_store_ms:
             checkpoint.physic_ms = checkpoint.logics_ms = self.log.last_store_ms
+        checkpoint.derived_offset = self.dispatch.position
         checkpoint.write(checkpoint.encode())
         self.log.allocate.remove_unused()
         if self.dispatch.position < self.log.list.wrote_offset:
             raise StoreError("not all messages are dispatched", offset=self.dispatch.position)
+        self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=True)
         self._disk.remove(self._paths.abort)
         self._disk.sync_dir(self._paths.root)
 
@@ -430,9 +462,15 @@ class MessageStore(Service):
     # -- background work -----------------------------------------------------------------------------------------------
 
     def _queue_jobs(self, least_pages: int) -> Iterator[SyncJob | None]:
-        yield from self.queues.to_flush(least_pages)
-        if least_pages == 0:
-            yield from self.index.to_flush()
+        if least_pages:
+            yield from self.queues.to_flush(least_pages)
+            return
+        has_changed = False
+        for job in chain(self.queues.to_flush(), self.index.to_flush()):
+            has_changed = has_changed or job is not None
+            yield job
+        if has_changed:
+            yield from self._ends.job(self._index_summary)
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:
         yield from self.index.delete_before(min_physical)
@@ -538,6 +576,7 @@ class MessageStore(Service):
     def delete_topics(self, names: Collection[str]) -> None:
         """Remove all queues of these topics; their messages stay in the log until they expire. Raises StoreError."""
         try:
+            self._ends.forget(names)
             self.queues.delete_topics(names)
         except OSError as error:
             raise StoreError(f"queues cannot be deleted: {error}", path=str(self._paths.consume_queue)) from error

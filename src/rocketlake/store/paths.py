@@ -21,7 +21,7 @@ def offset_file_name(offset: int) -> str:
 class StorePaths:
     """Names below one store root; the commit log may lie elsewhere (`storePathCommitLog`)."""
 
-    __slots__ = ("abort", "checkpoint", "commit_log", "config", "consume_queue", "index", "lock", "root")
+    __slots__ = ("abort", "checkpoint", "commit_log", "config", "consume_queue", "index", "lock", "queue_ends", "root")
 
     def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
@@ -32,3 +32,4 @@ class StorePaths:
         self.checkpoint = root / "checkpoint"
         self.abort = root / "abort"
         self.lock = root / "lock"
+        self.queue_ends = root / "queueEnds"

@@ -3,8 +3,8 @@
 Owns        the rounds, and what the checkpoint may say about consume queues.
 Must not know   entries, records, who waits for the log.
 
-Invariant: the checkpoint's consume queue time moves only after a thorough round that began behind that time has
-succeeded. (Apache moves it at the append and relies on a margin of 3 s.)
+Invariant: the checkpoint's consume queue time and its position of queues and index move only after a thorough round that
+began behind them has succeeded. (Apache moves the time at the append and relies on a margin of 3 s.)
 """
 
 from __future__ import annotations
@@ -50,16 +50,19 @@ class QueueFlush(Service):
     def __init__(
         self,
         to_flush: Callable[[int], Iterator[SyncJob | None]],
-        dispatched_ms: Callable[[], int],
+        dispatched: Callable[[], tuple[int, int]],
         checkpoint: Checkpoint,
         config: StoreConfig,
         clock: Clock,
         worker: Worker,
     ) -> None:
-        """`to_flush` looks at one queue after the other, by least pages: what to sync of it, None: nothing."""
+        """`to_flush` looks at one queue after the other, by least pages: what to sync of it, None: nothing.
+
+        `dispatched`: the store time of the last record dispatched, and the physical offset behind it.
+        """
         super().__init__("queue-flush", clock)
         self._to_flush = to_flush
-        self._dispatched_ms = dispatched_ms
+        self._dispatched = dispatched
         self._checkpoint = checkpoint
         self._config = config
         self._worker = worker
@@ -67,8 +70,8 @@ class QueueFlush(Service):
         self._soon = Soon(self._look)
         self._round: Iterator[SyncJob | None] | None = None
         """The queues of this round that are still to be looked at; None between rounds."""
-        self._safe_ms = 0
-        """The store time up to which queues are safe when this round ends; 0 if it is not thorough."""
+        self._safe: tuple[int, int] | None = None
+        """What was `dispatched` when this round began, None if it is not thorough."""
         self._failed = False
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
@@ -89,7 +92,7 @@ class QueueFlush(Service):
         """Begin a round; nothing happens while one is under way or after a failed sync."""
         if self._round is not None or self._failed:
             return
-        self._safe_ms = self._dispatched_ms() if thorough else 0
+        self._safe = self._dispatched() if thorough else None
         self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
         self._look()
 
@@ -144,8 +147,12 @@ class QueueFlush(Service):
 
     def _end(self) -> None:
         self._round = None
-        if self._safe_ms and not self._failed:
-            self._checkpoint.logics_ms = self._safe_ms
+        if self._safe is None or self._failed:
+            return
+        safe_ms, position = self._safe
+        self._checkpoint.derived_offset = position
+        if safe_ms:
+            self._checkpoint.logics_ms = safe_ms
 
 
 def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, Exception | None]]:

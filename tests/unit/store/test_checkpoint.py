@@ -50,7 +50,8 @@ def test_apaches_checkpoint_is_written_back_byte_for_byte() -> None:
     files.write_bytes(PATH, page)
     checkpoint = loaded(files)
     assert checkpoint.physic_ms > 1_500_000_000_000
-    assert checkpoint.encode() == page[:40]
+    assert checkpoint.encode() == page[:60]
+    assert not checkpoint.is_ours
     checkpoint.write(checkpoint.encode())
     assert files.read_bytes(PATH) == page
 
@@ -76,3 +77,24 @@ def test_a_page_that_was_not_written_still_counts_as_changed() -> None:
     with pytest.raises(OSError, match="Input/output"):
         checkpoint.write(checkpoint.encode())
     assert checkpoint.changed
+
+
+def test_a_position_of_our_own_comes_back() -> None:
+    files = MemoryFiles()
+    checkpoint = loaded(files)
+    checkpoint.physic_ms, checkpoint.derived_offset = 9000, 123_456
+    checkpoint.write(checkpoint.encode())
+    again = loaded(files)
+    assert (again.physic_ms, again.derived_offset, again.is_ours) == (9000, 123_456, True)
+
+
+@pytest.mark.parametrize("changed", [*range(40), *range(40, 60, 3)])
+def test_a_position_does_not_count_when_somebody_else_wrote_the_page_or_a_bit_flipped(changed: int) -> None:
+    files = MemoryFiles()
+    checkpoint = loaded(files)
+    checkpoint.physic_ms, checkpoint.confirm_offset, checkpoint.derived_offset = 9000, 70, 60
+    checkpoint.write(checkpoint.encode())
+    page = bytearray(files.read_bytes(PATH))
+    page[changed] ^= 1
+    files.write_bytes(PATH, page)
+    assert loaded(files).derived_offset == -1

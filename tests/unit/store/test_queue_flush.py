@@ -23,12 +23,12 @@ class Parts:
         self.queues = [MappedFileList(Path(f"/q{number}"), 8 * PAGE, self.files) for number in (0, 1)]
         self.checkpoint = Checkpoint(self.files, Path("/checkpoint"))
         self.checkpoint.load()
-        self.dispatched_ms = 0
+        self.dispatched = 0, 0
         self.refusal: OSError | None = None
         self.clock = ManualClock()
         self.worker = HandWorker()
         self.flush = QueueFlush(
-            self.to_flush, lambda: self.dispatched_ms, self.checkpoint, StoreConfig(), self.clock, self.worker
+            self.to_flush, lambda: self.dispatched, self.checkpoint, StoreConfig(), self.clock, self.worker
         )
 
     def to_flush(self, least_pages: int) -> Iterator[SyncJob | None]:
@@ -40,7 +40,7 @@ class Parts:
 
     def append(self, queue: int, size: int, store_ms: int) -> None:
         self.queues[queue].append(bytes(size))
-        self.dispatched_ms = store_ms
+        self.dispatched = store_ms, self.dispatched[1] + size
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_thorough_round_says_what_was_dispatched_when_it_began(parts: Parts) -
     parts.append(1, 20, 900)
     assert parts.checkpoint.logics_ms == 0
     parts.worker.run_all()
-    assert parts.checkpoint.logics_ms == 100
+    assert (parts.checkpoint.logics_ms, parts.checkpoint.derived_offset) == (100, 20)
     assert parts.queues[0].flushed_offset == 20
     assert parts.queues[1].flushed_offset == 0
 
@@ -88,7 +88,7 @@ def test_a_failed_sync_freezes_the_promise_and_the_other_queues_are_still_synced
     parts.append(1, 20, 300)
     parts.flush.flush(thorough=True)
     assert not parts.worker.pending
-    assert parts.checkpoint.logics_ms == 0
+    assert (parts.checkpoint.logics_ms, parts.checkpoint.derived_offset) == (0, -1)
     assert "cannot be synced" in caplog.text
 
 

@@ -19,6 +19,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.entry import (
     ENTRY_SIZE,
     FILLER,
+    FILLER_SIZE,
     is_filler,
     pack_entry,
     unpack_entries,
@@ -38,6 +39,7 @@ _CHUNK_ENTRIES = 4096
 _TAIL_MAX = 32_000  # 1,600 entries to a write
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
+_BEHIND_ALL = 2**63 - 1
 Entry = tuple[int, int, int]
 """(physical offset, record size, tag code)."""
 
@@ -124,15 +126,33 @@ class ConsumeQueue(QueueTail):
     def _find_min(self, min_physical: int) -> int:
         low = max(self._min_offset, self._list.min_offset // ENTRY_SIZE)
         high = self.max_offset
-        if low >= high or self._physical(low) >= min_physical:
-            return min(low, high)
-        if self._physical(high - 1) < min_physical:
-            return high
-        return first_offset(lambda offset: self._physical(offset) >= min_physical, low, high)
+        while low < high:
+            middle = (low + high) // 2
+            sound, physical_offset = self._first_sound(middle, high)
+            if physical_offset >= min_physical:
+                high = middle
+            else:
+                low = sound + 1
+        return min(self._first_sound(low, self.max_offset)[0], self.max_offset)
 
-    def _physical(self, offset: int) -> int:
-        entry = self.entry(offset)
-        return -1 if entry is None or is_filler(entry[0], entry[1]) else entry[0]
+    def _first_sound(self, offset: int, end: int) -> tuple[int, int]:
+        """(queue offset, physical offset) of the first entry from `offset` on that stands for a record.
+
+        If there is none before `end`: `end`, and what lies there counts as behind every physical offset.
+        """
+        wanted = 1  # mostly it is this one
+        while offset < end:
+            data = self.packed(offset, min(wanted, end - offset))
+            wanted = _CHUNK_ENTRIES
+            if not data:
+                break
+            count = len(data) // ENTRY_SIZE
+            if data != FILLER * count:
+                for number, (physical_offset, size, _tag_code) in enumerate(unpack_entries(data)):
+                    if _is_sound(physical_offset, size):
+                        return offset + number, physical_offset
+            offset += count
+        return end, _BEHIND_ALL
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
@@ -234,11 +254,13 @@ class ConsumeQueue(QueueTail):
 
     # -- recovery ------------------------------------------------------------------------------------------------------
 
-    def recover(self, *, all_flushed: bool) -> None:
+    def recover(self, *, all_flushed: bool, before_cut: Callable[[], object] = bool) -> bool:
         """Find the end of what was written: the files were loaded as if they were full.
 
-        `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache.
+        `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache. True if entries
+        were lost: sound ones lay behind the end, and were cut off after a call of `before_cut`.
         """
+        is_torn = False
         files = self._list.files
         self._find_end()
         if files:
@@ -256,9 +278,33 @@ class ConsumeQueue(QueueTail):
             if self._list.ends_at(end):
                 self._find_end()
             else:
-                self._cut(end, safe=not all_flushed)
+                is_torn = any(_is_written_behind(mapped, end) for mapped in files[first:])
+                if is_torn:
+                    before_cut()
+                self._cut(end, safe=not all_flushed or is_torn)
         self._drop_fillers()
         self._tail_moved()
+        return is_torn
+
+    def clear(self) -> None:
+        """Forget all entries, for good: they will be built from the log again. Raises OSError."""
+        last = self._list.last
+        self.destroy()
+        if last is not None:
+            last.files.sync_dir(last.path.parent)
+        self._find_end()
+        self._tail_moved()
+
+    def reach(self, offset: int) -> bool:
+        """Fill up to a queue offset that the queue had once: offsets that were given out are never given out again.
+
+        False if it reaches so far. Raises OSError, StoreError.
+        """
+        if offset <= self.max_offset:
+            return False
+        self._fill(offset)
+        self.next_offset = max(self.next_offset, self.max_offset)
+        return True
 
     def truncate_after(self, physical_offset: int) -> None:
         """Forget the entries whose record starts at or behind `physical_offset` (the log was cut there)."""
@@ -308,6 +354,11 @@ class ConsumeQueue(QueueTail):
         self._min_physical = -1
 
     # -- flushing and dropping -----------------------------------------------------------------------------------------
+
+    @property
+    def flushed_count(self) -> int:
+        """Queue offset up to which entries are safe; 0 without files."""
+        return self._list.flushed_offset // ENTRY_SIZE if self._list.files else 0
 
     @property
     def is_flushed(self) -> bool:
@@ -377,3 +428,19 @@ def _written_entries(mapped: MappedFile) -> int:
         if not data or found * ENTRY_SIZE < len(data):
             return count
         wanted = _CHUNK_ENTRIES
+
+
+def _is_written_behind(mapped: MappedFile, end: int) -> bool:
+    """Does a sound entry of a record lie in this file behind `end`? Asked only if not all is zero there."""
+    position = max(0, end - mapped.start)
+    while position < mapped.size and not mapped.file.is_zero_from(position):
+        data = mapped.file.pread(min(_CHUNK_ENTRIES * ENTRY_SIZE, mapped.size - position), position)
+        if data.strip(b"\0") and any(_is_sound(entry[0], entry[1]) for entry in unpack_entries(data)):
+            return True
+        position += len(data)
+    return False
+
+
+def _is_sound(physical_offset: int, size: int) -> bool:
+    """Can this be the entry of a record?"""
+    return physical_offset >= 0 and 0 < size < FILLER_SIZE

@@ -8,7 +8,7 @@ Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from rocketlake.base.errors import StoreError
@@ -63,8 +63,12 @@ class ConsumeQueueTable:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self, *, last_exit_ok: bool = True) -> None:
-        """Find all queues on disk and the end of each. Raises StoreError for files that do not fit together."""
+    def load(self, *, last_exit_ok: bool = True, before_cut: Callable[[], object] = bool) -> list[ConsumeQueue]:
+        """Find all queues on disk and the end of each. Raises StoreError for files that do not fit together.
+
+        Returns those that lost entries in the middle; `before_cut` is called before the rest of such a one is cut off.
+        """
+        torn: list[ConsumeQueue] = []
         for topic, queue_id, folder in queue_folders(self.folder, self._disk):
             mapped = self._file_list(folder)
             mapped.load(
@@ -72,10 +76,12 @@ class ConsumeQueueTable:
                 cut_at_damage=not last_exit_ok,
             )
             queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
-            queue.recover(all_flushed=last_exit_ok)
+            if queue.recover(all_flushed=last_exit_ok, before_cut=before_cut):
+                torn.append(queue)
             self._topics.setdefault(topic, {})[queue_id] = queue
             if not queue.is_flushed:
                 self._not_flushed[queue] = None
+        return torn
 
     def _file_list(self, folder: Path) -> MappedFileList:
         return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))
@@ -181,6 +187,19 @@ class ConsumeQueueTable:
         for queue in self._not_flushed:
             queue.flush()
         self._not_flushed.clear()
+
+    # -- mending -------------------------------------------------------------------------------------------------------
+
+    def clear(self, queue: ConsumeQueue) -> None:
+        """Forget all entries of a queue: it is built again. Raises OSError."""
+        self._not_flushed.pop(queue, None)
+        queue.clear()
+
+    def reach(self, topic: str, queue_id: int, offset: int) -> None:
+        """Make a queue go on at `offset` at least. Raises OSError, StoreError."""
+        queue = self.find_or_make(topic, queue_id)
+        if queue.reach(offset):
+            self._not_flushed[queue] = None
 
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 

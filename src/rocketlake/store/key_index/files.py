@@ -265,6 +265,12 @@ class KeyIndex:
         """Physical offset of the newest entry, 0 without one."""
         return self.files[-1].end_physical if self.files else 0
 
+    @property
+    def summary(self) -> tuple[int, int, int]:
+        """(files, sum of their counts, physical offset of the newest entry or -1), to be compared at the next start."""
+        last = self.files[-1].end_physical if self.files else -1
+        return len(self.files), sum(file.count for file in self.files), last
+
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self) -> list[KeyIndexFlush]:

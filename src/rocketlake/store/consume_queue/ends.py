@@ -1,0 +1,162 @@
+"""How far each consume queue reached when that was last written down: a file of our own beside the store's.
+
+Owns        the file `queueEnds`: its bytes, when it is written, forgotten, believed.
+Must not know   the log, how a queue is built again.
+
+A queue's files cannot say that their end, or all of them, got lost. This file can: it is written at a clean stop, at a
+start, and behind each thorough round. Whoever opens the store without it (Apache's broker) misses nothing.
+
+Bytes: docs/internals/store_layout.md, "Queue ends".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketlake.base.crc32 import crc32
+from rocketlake.base.files import Files
+from rocketlake.base.logs import get_logger
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+
+__all__ = ["NO_INDEX", "SUSPECT", "EndsJob", "KnownEnds", "QueueEnds", "QueueKey"]
+
+_log = get_logger(__name__)
+
+QueueKey = tuple[str, int]
+SUSPECT = -2
+"""Instead of the end of a queue's last record: a reader found entries in it that are not its own."""
+NO_INDEX = (-1, 0, -1)
+"""Instead of what the key index holds: none is kept."""
+_UNKNOWN = -1
+_HEAD = "rocketlake queue ends 1"
+
+
+@dataclass(slots=True)
+class KnownEnds:
+    """What the file says."""
+
+    is_exact: bool
+    """Written at a clean stop; else every queue reached at least as far."""
+    index: tuple[int, int, int] = (0, 0, -1)
+    """Files of the key index, the sum of their counts, physical offset of the last entry (-1: there is none)."""
+    queues: dict[QueueKey, tuple[int, int]] = field(default_factory=dict)
+    """(max offset, end of the last record: -1 not known, SUSPECT) of each queue."""
+
+
+class QueueEnds:
+    """The file and who must not be believed."""
+
+    def __init__(self, path: Path, files: Files, table: ConsumeQueueTable) -> None:
+        self._path = path
+        self._disk = files
+        self._table = table
+        self._suspects: dict[QueueKey, None] = {}
+        self._forgotten = 0
+
+    def suspect(self, topic: str, queue_id: int) -> bool:
+        """Have this queue built again by the next start; False if that was known already."""
+        if (topic, queue_id) in self._suspects:
+            return False
+        self._suspects[topic, queue_id] = None
+        return True
+
+    @property
+    def suspects(self) -> Collection[QueueKey]:
+        """Queues that the next start builds again."""
+        return self._suspects.keys()
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self) -> KnownEnds | None:
+        """What was written last; None if there is nothing that can be believed. Raises OSError."""
+        if not self._disk.exists(self._path):
+            return None
+        head, _newline, body = self._disk.read_bytes(self._path).partition(b"\n")
+        if head.decode(errors="replace") != f"{_HEAD} {crc32(body)}":
+            _log.warning("%s is damaged: the ends of the queues are not compared with it", self._path)
+            return None
+        lines = body.decode(errors="surrogateescape").split("\n")
+        kind, *index = lines[0].split(" ")
+        known = KnownEnds(kind == "exact", (int(index[0]), int(index[1]), int(index[2])))
+        for line in lines[1:-1]:
+            queue_id, max_offset, end_physical, topic = line.split(" ", 3)
+            known.queues[topic, int(queue_id)] = int(max_offset), int(end_physical)
+        return known
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def lines(self) -> Iterator[str]:
+        """A line for each queue that has entries, of what is safe of it now; may be asked for over many turns."""
+        for queue in list(self._table):
+            yield self._line(queue)
+
+    def _line(self, queue: ConsumeQueue) -> str:
+        count = queue.flushed_count
+        if not count or "\n" in queue.topic:
+            return ""
+        end = queue.max_physical_offset if queue.is_flushed else _UNKNOWN
+        if (queue.topic, queue.queue_id) in self._suspects:
+            end = SUSPECT
+        return f"{queue.queue_id} {count} {end} {queue.topic}\n"
+
+    def write(self, lines: Collection[str], index: tuple[int, int, int], *, is_exact: bool) -> None:
+        """Replace the file. Blocking; may run on a worker. Raises OSError."""
+        text = f"{'exact' if is_exact else 'least'} {index[0]} {index[1]} {index[2]}\n{''.join(lines)}"
+        body = text.encode(errors="surrogateescape")
+        fresh = self._path.with_name(self._path.name + ".tmp")
+        self._disk.write_bytes(fresh, f"{_HEAD} {crc32(body)}\n".encode() + body)
+        self._disk.rename(fresh, self._path)
+        self._disk.sync_dir(self._path.parent)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """These topics are about to be deleted: nobody must miss their queues. Raises OSError."""
+        self._forgotten += 1
+        for key in [key for key in self._suspects if key[0] in topics]:
+            del self._suspects[key]
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._disk.exists(self._path):
+            self._disk.remove(self._path)
+            self._disk.sync_dir(self._path.parent)
+
+    def job(self, index: tuple[int, int, int]) -> Iterator[EndsJob | None]:
+        """For a round over all queues: looks at one after the other, and ends with the job that writes the file."""
+        job = EndsJob(self, self._forgotten, index)
+        for line in self.lines():
+            job.lines.append(line)
+            yield None
+        yield job
+
+
+class EndsJob:
+    """One writing of the file: `run` on a worker, then `done` or `failed` on the loop, as with a FlushJob."""
+
+    def __init__(self, owner: QueueEnds, forgotten: int, index: tuple[int, int, int]) -> None:
+        self.lines: list[str] = []
+        self._owner = owner
+        self._forgotten = forgotten
+        self._index = index
+
+    @property
+    def _is_outdated(self) -> bool:
+        return self._forgotten != self._owner._forgotten
+
+    def run(self) -> None:
+        """Write; an older file does as well, so a disk that refuses is no error."""
+        if not self._is_outdated:
+            try:
+                self._owner.write(self.lines, self._index, is_exact=False)
+            except OSError as error:
+                _log.warning("the ends of the queues cannot be written down, it is tried again: %s", error)
+
+    def done(self) -> None:
+        """It was written; but a topic may have been deleted meanwhile."""
+        if self._is_outdated:
+            self._owner._remove()
+
+    def failed(self, error: Exception) -> None:
+        """`run` raises nothing."""

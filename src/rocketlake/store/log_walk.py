@@ -1,0 +1,125 @@
+"""A walk over the sound records of the commit log: what recovery sees of it.
+
+Owns        where the walk goes on behind known records, blanks and damage; where the log ends.
+Must not know   queues, index, what is done with a record.
+
+Invariant: nothing that is known to have been synced is taken for the end: a broken record there is passed over.
+
+Rules: docs/internals/store_layout.md, "Recovery".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rocketlake.base.logs import get_logger
+from rocketlake.codec.record_layout import MAGIC_AT, MAGIC_V1, MAGIC_V2
+from rocketlake.store.commit_log import CommitLog
+from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
+from rocketlake.store.known_records import KnownRecords
+from rocketlake.store.mapped_file import MappedFile
+
+__all__ = ["LogWalk"]
+
+_log = get_logger(__name__)
+
+_CHUNK = 1024 * 1024
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
+
+
+class LogWalk:
+    """The sound records from a position on; `end` is behind the last one once `chunks` is exhausted."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        start: int,
+        safe_end: int,
+        check_crc: bool,
+        delays_ms: Sequence[int],
+        known: KnownRecords | None = None,
+    ) -> None:
+        """`safe_end`: below it everything was synced once, so a broken record there is damage, not the end.
+
+        `known` records are walked over and not given out.
+        """
+        self.end = start
+        self.last_store_ms = 0
+        """Store time of the last record, 0 without one."""
+        self._known = known
+        self._log = log
+        self._safe_end = safe_end
+        self._check_crc = check_crc
+        self._delays_ms = delays_ms
+
+    def chunks(self) -> Iterator[list[DispatchEntry]]:
+        """The records in order, in lists of bounded size."""
+        for mapped in self._log.list.files:
+            if mapped.end <= self.end:
+                continue
+            yield from self._file(mapped, max(0, self.end - mapped.start))
+            if self.end < mapped.end:
+                return
+
+    def _file(self, mapped: MappedFile, position: int) -> Iterator[list[DispatchEntry]]:
+        """The records of one file; `end` is the file's end if the walk may go on in the next."""
+        size = _CHUNK
+        while position < mapped.size:
+            position += self._passed(mapped, position)
+            view = mapped.view[position : position + size]
+            entries, taken, status = scan(view, mapped.start + position, self._check_crc, self._delays_ms)
+            if entries:
+                self.last_store_ms = entries[-1].store_ms
+                yield entries
+            position += taken
+            self.end = mapped.start + position
+            if status == BLANK:
+                self.end = mapped.end
+                return
+            if taken:
+                continue
+            if status == END and len(view) == size:  # a record longer than the chunk
+                size *= 2
+                continue
+            resumed = self._resume(mapped, position)
+            if resumed is None:
+                return
+            position = resumed
+            self.end = mapped.start + position
+            size = _CHUNK
+
+    def _passed(self, mapped: MappedFile, position: int) -> int:
+        """Bytes of records from `position` on that are known."""
+        if self._known is None:
+            return 0
+        passed = self._known.skip(mapped.view[position:], mapped.start + position, self._check_crc)
+        if passed:
+            self.last_store_ms = self._known.last_store_ms
+        return passed
+
+    def _resume(self, mapped: MappedFile, position: int) -> int | None:
+        """Where the next sound record starts when the one at `position` is damaged; None if the log ends here."""
+        if mapped.start + position >= self._safe_end:
+            return None
+        _log.error("the record at %d of %s is damaged or lost", mapped.start + position, mapped.path)
+        for start in _record_starts(mapped.view, position + 1):
+            view = mapped.view[start : start + 2 * _CHUNK]
+            sound, _taken, _status = scan(view, mapped.start + start, self._check_crc, self._delays_ms)
+            if sound:
+                return start
+        return mapped.size if mapped.end < self._safe_end else None
+
+
+def _record_starts(view: memoryview, position: int) -> Iterator[int]:
+    """Positions from `position` on at which a record could start, by its magic."""
+    for base in range(position + MAGIC_AT, len(view), _CHUNK):
+        block = bytes(view[base : base + _CHUNK + 3])
+        found = sorted(index for magic in _MAGICS for index in _occurrences(block, magic))
+        yield from (base + index - MAGIC_AT for index in found if index < _CHUNK)
+
+
+def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
+    index = data.find(wanted)
+    while index >= 0:
+        yield index
+        index = data.find(wanted, index + 1)

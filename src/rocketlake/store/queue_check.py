@@ -1,0 +1,102 @@
+"""Which consume queues lack entries at a start, by what was written down of their ends.
+
+Owns        the comparison of each queue with `queueEnds`, what is done with one that differs.
+Must not know   how the log is walked, how an entry is made.
+
+Rules: docs/internals/store_layout.md, "Queue ends".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rocketlake.base.logs import get_logger
+from rocketlake.store.consume_queue.ends import SUSPECT, KnownEnds, QueueKey
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+
+__all__ = ["QueueCheck"]
+
+_log = get_logger(__name__)
+
+_NAMED_MAX = 20
+
+
+class QueueCheck:
+    """The queues that must be built again, and from where on."""
+
+    def __init__(self, table: ConsumeQueueTable, distrust: Callable[[], object]) -> None:
+        """`distrust` is called before a queue loses what it has: a crash must not leave it so."""
+        self._table = table
+        self._distrust = distrust
+        self._reach: dict[QueueKey, int] = {}
+        self.wanted: dict[QueueKey, int] = {}
+        """Queue -> physical offset from which on its records must be looked for in the log."""
+
+    @property
+    def start(self) -> int | None:
+        """Physical offset at which the walk must start, None if nothing is wanted."""
+        return min(self.wanted.values(), default=None)
+
+    def want_rest(self, queues: Sequence[ConsumeQueue], reason: str) -> None:
+        """These queues lack what comes behind their end."""
+        for queue in queues:
+            self._want(queue, reason)
+
+    def compare(self, known: KnownEnds, *, is_clean: bool) -> None:
+        """Find the queues that are not as they were. Raises OSError."""
+        for key, (count, end_physical) in known.queues.items():
+            queue = self._table.find(*key)
+            if queue is None:
+                self._say(key, "its files are gone")
+                self.wanted[key] = 0
+                self._reach[key] = count
+            elif end_physical == SUSPECT:
+                self._anew(queue, "a reader found entries in it that are not its own")
+                self._reach[key] = count
+            elif known.is_exact and is_clean:
+                self._compare_exactly(queue, key, count, end_physical)
+            elif queue.max_offset < count:
+                self._compare_shorter(queue, key, count, end_physical)
+
+    def _compare_exactly(self, queue: ConsumeQueue, key: QueueKey, count: int, end_physical: int) -> None:
+        if queue.max_offset < count:
+            self._compare_shorter(queue, key, count, end_physical)
+        elif queue.max_offset > count:
+            self._anew(queue, f"it ends at {queue.max_offset}, it was {count} at the last stop")
+        elif queue.max_physical_offset != end_physical:
+            self._anew(queue, f"its last record ends at {queue.max_physical_offset}, it was {end_physical}")
+            self._reach[key] = count
+
+    def _compare_shorter(self, queue: ConsumeQueue, key: QueueKey, count: int, end_physical: int) -> None:
+        if queue.max_physical_offset != end_physical:  # else only fillers are gone, as always
+            self._want(queue, f"it ends at {queue.max_offset}, it was {count}")
+        self._reach[key] = count
+
+    def _want(self, queue: ConsumeQueue, reason: str) -> None:
+        key = queue.topic, queue.queue_id
+        self._say(key, reason)
+        self.wanted[key] = min(self.wanted.get(key, queue.max_physical_offset), queue.max_physical_offset)
+
+    def _anew(self, queue: ConsumeQueue, reason: str) -> None:
+        """What it holds is not its own, perhaps: all of it goes."""
+        key = queue.topic, queue.queue_id
+        self._say(key, reason)
+        self._distrust()
+        self._table.clear(queue)
+        self.wanted[key] = 0
+
+    def _say(self, key: QueueKey, reason: str) -> None:
+        if key in self.wanted:
+            return
+        if len(self.wanted) < _NAMED_MAX:
+            _log.error("queue %d of %s is damaged, it is built again from the log: %s", key[1], key[0], reason)
+        elif len(self.wanted) == _NAMED_MAX:
+            _log.error("more queues are damaged, and are built again from the log")
+
+    def finish(self) -> None:
+        """After the walk: queue offsets that were given out once are not given out again. Raises OSError, StoreError."""
+        for key, count in self._reach.items():
+            self._table.reach(*key, count)
+        if self.wanted:
+            _log.warning("%d consume queues were built again from the log", len(self.wanted))
