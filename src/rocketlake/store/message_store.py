@@ -469,8 +469,9 @@ class MessageStore(Service):
         for job in chain(self.queues.to_flush(), self.index.to_flush()):
             has_changed = has_changed or job is not None
             yield job
-        if has_changed:
+        if has_changed or self._ends.is_behind:
             yield from self._ends.job(self._index_summary)
+        self._ends.is_behind = has_changed
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:
         yield from self.index.delete_before(min_physical)

@@ -74,12 +74,15 @@ class QueueCheck:
         self._reach[key] = count
 
     def _want(self, queue: ConsumeQueue, reason: str) -> None:
+        if not queue.is_whole():
+            self._anew(queue, reason)
+            return
         key = queue.topic, queue.queue_id
         self._say(key, reason)
         self.wanted[key] = min(self.wanted.get(key, queue.max_physical_offset), queue.max_physical_offset)
 
     def _anew(self, queue: ConsumeQueue, reason: str) -> None:
-        """What it holds is not its own, perhaps: all of it goes."""
+        """Not all that it holds is its own, perhaps: all of it goes."""
         key = queue.topic, queue.queue_id
         self._say(key, reason)
         self._distrust()
@@ -95,7 +98,7 @@ class QueueCheck:
             _log.error("more queues are damaged, and are built again from the log")
 
     def finish(self) -> None:
-        """After the walk: queue offsets that were given out once are not given out again. Raises OSError, StoreError."""
+        """After the walk: offsets that were given out are not given out again. Raises OSError, StoreError."""
         for key, count in self._reach.items():
             self._table.reach(*key, count)
         if self.wanted:

@@ -3,8 +3,8 @@
 Owns        the rounds, and what the checkpoint may say about consume queues.
 Must not know   entries, records, who waits for the log.
 
-Invariant: the checkpoint's consume queue time and its position of queues and index move only after a thorough round that
-began behind them has succeeded. (Apache moves the time at the append and relies on a margin of 3 s.)
+Invariant: the checkpoint's consume queue time and its position of queues and index move only after a thorough round
+that began behind them has succeeded. (Apache moves the time at the append and relies on a margin of 3 s.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Find out what a store holds when it is opened: where the log ends, what queues and index lack.
 
 Owns        where the walk over the log starts, cutting what lies behind its end, making the rest safe.
-Must not know   how a record is taken apart (dispatch_scan.py), how the walk goes (log_walk.py), how a queue finds its own
-            end (consume_queue/), which queues are damaged (queue_check.py).
+Must not know   how a record is taken apart (dispatch_scan.py), how the walk goes (log_walk.py), how a queue finds
+            its own end (consume_queue/), which queues are damaged (queue_check.py).
 
 Invariant: afterwards log, queues and index agree, the log ends in zeros and has been synced, and so has what was cut of
 queues and index: no power cut brings it back.

@@ -24,6 +24,9 @@ def roll(store, files=2, queue_id=0):
     while len(store.log.list.files) < wanted:
         put.append(b"busy %d" % len(put) + b"." * 200)
         put_ok(store, put[-1], queue_id=queue_id)
+    for _ in range(12):  # so many that none of the former files is in the newest tail
+        put.append(b"busy %d" % len(put))
+        put_ok(store, put[-1], queue_id=queue_id)
     return put
 
 
@@ -41,7 +44,7 @@ async def test_a_clock_that_is_set_before_a_roll_costs_no_message(
 ) -> None:
     store = await started(world)
     busy = roll(store)
-    await world.clock.run_for(THOROUGH_MS + 1000)
+    await world.clock.run_for(THOROUGH_MS + 4000)  # the log has been synced, too
     quiet = [b"quiet %d" % number for number in range(5)]
     put_ok(store, *quiet, queue_id=1)
     world.clock.jump_wall(step_ms)

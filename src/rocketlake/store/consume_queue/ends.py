@@ -55,6 +55,8 @@ class QueueEnds:
         self._table = table
         self._suspects: dict[QueueKey, None] = {}
         self._forgotten = 0
+        self.is_behind = False
+        """Some queue was synced in the round that wrote the file: perhaps after it had been looked at."""
 
     def suspect(self, topic: str, queue_id: int) -> bool:
         """Have this queue built again by the next start; False if that was known already."""

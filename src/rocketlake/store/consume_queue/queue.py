@@ -257,8 +257,8 @@ class ConsumeQueue(QueueTail):
     def recover(self, *, all_flushed: bool, before_cut: Callable[[], object] = bool) -> bool:
         """Find the end of what was written: the files were loaded as if they were full.
 
-        `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache. True if entries
-        were lost: sound ones lay behind the end, and were cut off after a call of `before_cut`.
+        `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache.
+        True if entries were lost: sound ones lay behind the end, and were cut off after a call of `before_cut`.
         """
         is_torn = False
         files = self._list.files
@@ -285,6 +285,14 @@ class ConsumeQueue(QueueTail):
         self._drop_fillers()
         self._tail_moved()
         return is_torn
+
+    def is_whole(self) -> bool:
+        """Was every entry up to the end written? Reads all of them; `recover` looks at the last files only."""
+        self.write_tail()
+        end = self.max_offset * ENTRY_SIZE
+        return all(
+            _written_entries(mapped) * ENTRY_SIZE >= min(mapped.size, end - mapped.start) for mapped in self.files
+        )
 
     def clear(self) -> None:
         """Forget all entries, for good: they will be built from the log again. Raises OSError."""
