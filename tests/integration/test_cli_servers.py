@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rocketlake.base.errors import LinkError
 from rocketlake.cli.cluster import Cluster
 from rocketlake.testing.cluster import EmbeddedCluster
 
@@ -61,6 +63,13 @@ def read_until(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
     raise AssertionError(f"{pattern!r} was not printed, but:\n{text}")
 
 
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def end(process: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
     process.send_signal(number)
     output, _ = process.communicate(timeout=30)
@@ -100,15 +109,82 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
     assert end(first).endswith("stopped\n")
 
 
-def test_a_port_in_use_is_named_with_its_cure(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (("up", "--dir", "data", "--namesrv-port", "PORT", "--broker-port", "0"), "--namesrv-port"),
+        (("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "PORT"), "--broker-port"),
+        (("namesrv", "--port", "PORT"), "--port"),
+    ],
+)
+def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ...], cure: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        process = start("up", "--dir", "data", "--namesrv-port", str(port), "--broker-port", "0")
+        port = str(taken.getsockname()[1])
+        process = start(*(port if word == "PORT" else word for word in words))
         output, _ = process.communicate(timeout=30)
-    assert process.returncode != 0
-    assert output.startswith("error: ")
-    assert str(port) in output
-    assert "cure: " in output
+    assert process.returncode == 1
+    assert f"error: cannot listen on 127.0.0.1:{port}: Address already in use" in output
+    assert f"cure: stop the server that listens there, or give another port with {cure}\n" in output
+    assert "Traceback" not in output
+
+
+def test_an_address_of_another_machine_is_named_with_its_cure(start: Start) -> None:
+    output, _ = start("namesrv", "--host", "192.0.2.1", "--port", "0").communicate(timeout=30)
+    assert "Cannot assign requested address" in output
+    assert "cure: give an address of this machine with --host" in output
+
+
+async def test_a_broker_registers_where_its_file_says_whatever_the_environment_says(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    production = read_until(start("namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
+    other = read_until(start("namesrv", "--port", "0"), r"up at (127\.0\.0\.1:\d+)").group(1)
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        f"brokerName=b1\nlistenPort=0\nfastListenPort=0\nnamesrvAddr={other}\nstorePathRootDir={tmp_path}/store\n"
+        "mappedFileSizeCommitLog=1048576\nmaxIndexNum=1000\nmaxHashSlotNum=100\n"
+    )
+    monkeypatch.setenv("NAMESRV_ADDR", production)
+    second = start("broker", "-c", str(conf))
+    read_until(second, f"registers with name server {other} .from namesrvAddr in {conf}.; NAMESRV_ADDR={production} is")
+    async with Cluster(other) as cluster:
+        assert list(await cluster.masters()) == ["b1"]
+    async with Cluster(production) as cluster:
+        with pytest.raises(LinkError, match="no broker is registered"):
+            await cluster.masters()
+
+
+def test_log_lines_have_time_level_and_logger_and_their_file_is_opened_anew(start: Start, tmp_path: Path) -> None:
+    process = start("namesrv", "--port", "0", "--log-file", "log", "--log-level", "debug")
+    read_until(process, "is up at")
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    process.send_signal(signal.SIGHUP)
+    wait_for(lambda: (tmp_path / "log").exists())
+    assert end(process).endswith("stopped\n")
+    assert process.returncode == 0
+    assert re.match(
+        r"20\S+T\S+ INFO rocketlake\.cli\.build rocketlake \S+, .*, Python", (tmp_path / "log.1").read_text()
+    )
+
+
+def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
+    words = ("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
+    process = start(*words, "--set", "enablePropertyFilter=true", "--set", "brokerName=mine")
+    namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
+    read_until(process, "Ctrl-C")
+    start("send", "T", "x", "-p", "price=5", "-n", namesrv).communicate(timeout=30)
+    filtered = ("replay", "T", "--to-topic", "U", "--sql92", "price > 3", "--state", "state", "-n", namesrv)
+    copied, _ = start(*filtered).communicate(timeout=30)
+    assert "1 message replayed into U" in copied
+    refused, _ = start(*words, "--set", "enablePropertyFilte=true").communicate(timeout=30)
+    assert "did you mean enablePropertyFilter?" in refused
+
+
+def test_a_folder_that_is_a_file_is_named_with_its_option(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("x")
+    output, _ = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0").communicate(timeout=30)
+    assert "the folder cannot be made" in output
+    assert "--dir" in output
     assert "Traceback" not in output
 
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.errors import LinkError
 from rocketlake.net.client import InvokeTimeout, NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.network import CannotListen
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import Command
@@ -192,8 +193,10 @@ async def test_a_taken_port_is_named_with_the_setting() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=rf"cannot listen on 127.0.0.1:{port}.*listenPort"):
+        with pytest.raises(CannotListen, match=rf"cannot listen on 127.0.0.1:{port}.*listenPort"):
             await Server(Dispatcher([]), port=port).start()
+    with pytest.raises(CannotListen, match=r"Cannot assign requested address.*bindAddress"):
+        await Server(Dispatcher([]), host="192.0.2.1", port=0).start()  # an address of no machine, RFC 5737
 
 
 async def test_nobody_listening_is_a_link_error_that_names_the_address() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,35 @@ async def test_the_async_fixture_is_a_running_cluster(rocketlake_standalone: Sta
 def test_the_threaded_fixture_is_a_running_cluster(rocketlake_cluster: EmbeddedCluster) -> None:
     rocketlake_cluster.send("T", [b"a", b"b"], queue=0)
     assert rocketlake_cluster.run(bodies(rocketlake_cluster.namesrv, "T")) == [b"a", b"b"]
+
+
+_USERS_TESTS = """
+import pytest
+from rocketlake import Message, Producer
+
+
+MARK
+async def test_async(rocketlake_standalone):
+    async with Producer("shop", namesrv=rocketlake_standalone.namesrv_address) as producer:
+        await producer.send(Message("orders", b"one"))
+
+
+def test_threaded(rocketlake_cluster):
+    rocketlake_cluster.send("orders", [b"one"])
+"""
+
+
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_the_fixtures_work_in_both_modes_of_pytest_asyncio(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "test_users.py").write_text(_USERS_TESTS.replace("MARK", "@pytest.mark.asyncio" * (mode == "strict")))
+    words = ["-p", "no:rocketlake", "-p", "rocketlake.testing.plugin", "-p", "no:cacheprovider", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "-o", f"asyncio_mode={mode}", "test_users.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout

@@ -54,12 +54,7 @@ def java_name(field: dataclasses.Field[Any]) -> str:
 
 def parse_properties(text: str) -> dict[str, str]:
     """The text of a Java properties file: key -> value. Later keys win; broken lines cannot occur in this format."""
-    values: dict[str, str] = {}
-    for line in _logical_lines(text):
-        found = _SEPARATOR.fullmatch(line)
-        if found is not None:
-            values[_unescape(found.group(1))] = _unescape(found.group(2)).strip()
-    return values
+    return {key: value for _, key, value in _entries(text)}
 
 
 def to_properties(values: Mapping[str, str]) -> str:
@@ -74,14 +69,19 @@ def setting_texts(settings: Any) -> dict[str, str]:
 
 def read_properties(path: Path, files: Files | None = None) -> dict[str, str]:
     """Read a properties file. UsageError if it is not there. UTF-8, or Latin-1 as Java would read it."""
+    return parse_properties(_read_text(path, files))
+
+
+def _read_text(path: Path, files: Files | None) -> str:
     try:
         data = (files or PosixFiles()).read_bytes(path)
     except OSError as error:
-        raise UsageError(f"settings cannot be read: {error.strerror}", where=str(path)) from error
+        hint = "give the path of a file that is there and may be read"
+        raise UsageError(f"settings cannot be read: {error.strerror}", where=str(path), hint=hint) from error
     try:
-        return parse_properties(data.decode("utf-8-sig"))
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return parse_properties(data.decode("latin-1"))
+        return data.decode("latin-1")
 
 
 def load(cls: type[C], path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> C:
@@ -108,7 +108,8 @@ def load_together(
     not_supported = not_supported or {}
     given: list[tuple[str, Any, str]] = []
     if path is not None:
-        given += [(key, value, str(path)) for key, value in read_properties(path, files).items()]
+        last = {key: (value, f"{path}, line {number}") for number, key, value in _entries(_read_text(path, files))}
+        given += [(key, value, where) for key, (value, where) in last.items()]
     given += [(key, value, "given value") for key, value in (overrides or {}).items()]
 
     known = {name: (cls, field) for cls in classes for field in dataclasses.fields(cls) for name in _names(field)}
@@ -140,7 +141,7 @@ def _make(cls: type[Any], values: dict[str, Any]) -> Any:
 
 def _unknown(key: str, source: str, known: Mapping[str, Any]) -> UsageError:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else "docs/reference/settings.md lists all settings"
+    hint = f"did you mean {near[0]}?" if near else "write NAME=VALUE; docs/reference/settings.md lists all settings"
     return UsageError(f"unknown setting {key}", where=source, hint=hint)
 
 
@@ -159,12 +160,13 @@ def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: 
     try:
         converted = _to_type(wanted, value)
     except (ValueError, TypeError, KeyError):
-        raise UsageError(f"setting {name} = {value!r} is no {_type_name(wanted)}", where=source) from None
+        kind = _type_name(wanted)
+        raise UsageError(f"setting {name} = {value!r} is not {kind}", where=source, hint=f"give it {kind}") from None
     if isinstance(converted, int | float) and not isinstance(converted, bool):
         low, high = field.metadata.get("low"), field.metadata.get("high")
         if (low is not None and converted < low) or (high is not None and converted > high):
             allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
-            raise UsageError(f"setting {name} = {converted} is out of range", where=source, hint=f"allowed: {allowed}")
+            raise UsageError(f"setting {name} = {converted} is out of range", where=source, hint=f"give it {allowed}")
     return converted
 
 
@@ -192,7 +194,7 @@ def _refuse(value: Any) -> Any:
 
 
 def _type_name(wanted: Any) -> str:
-    names = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a path"}
     if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
         return "one of " + ", ".join(wanted.__members__)
     return names.get(wanted, str(wanted))
@@ -206,21 +208,32 @@ def _to_text(value: object) -> str:
     return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _logical_lines(text: str) -> typing.Iterator[str]:
-    """Lines without comments and blanks; a line that ends in an odd number of backslashes goes on in the next one."""
+def _entries(text: str) -> typing.Iterator[tuple[int, str, str]]:
+    """Number of the line (from 1), key, value."""
+    for number, line in _logical_lines(text):
+        found = _SEPARATOR.fullmatch(line)
+        if found is not None:
+            yield number, _unescape(found.group(1)), _unescape(found.group(2)).strip()
+
+
+def _logical_lines(text: str) -> typing.Iterator[tuple[int, str]]:
+    """Lines without comments and blanks, by the number of their first part; a line that ends in an odd number of
+    backslashes goes on in the next one."""
     pending = ""
-    for raw in re.split(r"\r\n|\n|\r", text):
+    first = 0
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):
             continue
+        first = first if pending else number
         line = pending + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending = line[:-1]
             continue
         pending = ""
-        yield line
+        yield first, line
     if pending:
-        yield pending
+        yield first, pending
 
 
 def _unescape(text: str) -> str:

@@ -322,7 +322,7 @@ class Broker(Service):
     # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load, recover, listen, register. StoreError or UsageError say what is in the way; nothing is open then."""
+        """Load, recover, listen, register. A RocketLakeError says what is in the way; nothing is open then."""
         await super().start()
         try:
             await self.store.start()  # first: it holds the lock on the folder

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import platform
 
-__all__ = ["build_line", "is_compiled", "pure_cure"]
+from rocketlake.base.logs import get_logger
+
+__all__ = ["build_line", "is_compiled", "log_build", "pure_cure"]
 
 
 def is_compiled() -> bool:
@@ -32,3 +34,11 @@ def pure_cure() -> str:
     if os.environ.get("ROCKETLAKE_PURE") == "1":
         return "unset ROCKETLAKE_PURE"
     return "install a C compiler (Debian: apt-get install gcc), then install RocketLake again"
+
+
+def log_build() -> None:
+    """At the start of a server: which build runs, and a warning when it is the slow one."""
+    log = get_logger(__name__)
+    log.info("%s, process %d", build_line(), os.getpid())
+    if not is_compiled():
+        log.warning("no compiled modules: each request takes several times the CPU. Cure: %s", pure_cure())

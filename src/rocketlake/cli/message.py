@@ -88,7 +88,8 @@ async def _send_lines(namesrv: str, topic: str, message: Callable[[bytes], Messa
             async for lines in lines_of_stdin():
                 await sending.send([message(line) for line in lines])
         except asyncio.CancelledError:
-            typer.echo(f"interrupted: {amount(sending.stored, 'message')} stored in {topic}", err=True)
+            more = f"; {amount(sending.on_way)} more on the way, perhaps stored, too" if sending.on_way else ""
+            typer.echo(f"interrupted: {amount(sending.stored, 'message')} stored in {topic}{more}", err=True)
             return False
         except Exception:
             typer.echo(f"{amount(sending.stored, 'message')} stored in {topic} before the error", err=True)

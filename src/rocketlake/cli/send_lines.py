@@ -29,10 +29,12 @@ _CHUNKS_AHEAD = 16
 
 
 class Sending:
-    """Sends batches of messages one after the other; `stored` counts those that brokers have."""
+    """Sends batches of messages one after the other; `stored` counts those that brokers have said to have."""
 
     def __init__(self, producer: Producer) -> None:
         self.stored = 0
+        self.on_way = 0
+        """Sent, and the answer is not here: nobody can tell whether they are stored."""
         self._producer = producer
 
     async def send(self, messages: Sequence[Message]) -> None:
@@ -41,14 +43,17 @@ class Sending:
 
         if len(messages) == 1 or messages[0].delay_level:
             for message in messages:
+                self.on_way = 1
                 await self._producer.send(message)
-                self.stored += 1
+                self.stored, self.on_way = self.stored + 1, 0
             return
+        self.on_way = len(messages)
         try:
             self.stored += len(await self._producer.send_batch(messages))
         except BatchFailed as error:
             self.stored += len(error.sent)
             raise error.__cause__ or error from None
+        self.on_way = 0
 
 
 async def lines_of_stdin() -> AsyncIterator[list[bytes]]:

@@ -2,7 +2,7 @@
 
 Owns        the options of the servers, what they print when they are ready, stopping on a signal, what holds for the
             whole process.
-Must not know   what the servers do.
+Must not know   what the servers do, what their log lines look like (logs.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, Protocol
 
 import typer
 
+from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
 from rocketlake.cli.output import run
 
 __all__ = ["broker", "namesrv", "up"]
@@ -38,20 +39,34 @@ class _Server(Protocol):
 
 def up(
     folder: Annotated[
-        Path, typer.Option("--dir", "-d", help="Folder of its own for messages and tables; made if missing.")
+        Path, typer.Option("--dir", "-d", help="Folder for messages and tables, for nothing else; made if missing.")
     ] = Path("rocketlake-data"),
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server, 0: any free one.")] = 9876,
     broker_port: Annotated[int, typer.Option(help="Port of the broker, 0: any free one.")] = 10911,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of broker.conf, NAME=VALUE; may be repeated.", show_default=False),
+    ] = None,
+    log_level: LogLevel = Severity.WARNING,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
 ) -> None:
     """Start a name server and a broker in one process, on this machine only."""
     began = time.perf_counter()
+    from rocketlake.cli.build import build_line
+    from rocketlake.cli.given import make_folder, settings_of
     from rocketlake.standalone import Standalone
 
-    standalone = Standalone(folder, namesrv_port=namesrv_port, broker_port=broker_port)
+    logs = Logs(log_level, log_format, log_file)
+    make_folder(folder, "--dir")
+    standalone = Standalone(
+        folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=settings_of(settings or ())
+    )
 
     def ready() -> None:
         at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
         typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
+        typer.echo(f"  build         {build_line()}")
         typer.echo(f"  name server   {standalone.namesrv_address}")
         typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
         typer.echo(f"  files         {folder.resolve()}")
@@ -61,53 +76,91 @@ def up(
         typer.echo(f"  rocketlake topic list{at}")
         typer.echo("\nCtrl-C stops it; the messages stay.")
 
-    run(_serve(standalone, ready))
+    ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
+    run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
 
 
 def namesrv(
     config: ConfigFile = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
-    port: Annotated[int | None, typer.Option("--port", "-p", help="Port.", show_default="9876")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if nothing is said.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", help="Port; 9876 if nothing is said.", show_default=False)
+    ] = None,
+    log_level: LogLevel = Severity.INFO,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
 ) -> None:
     """Start a name server."""
     from rocketlake.namesrv.config import load_namesrv_conf
     from rocketlake.namesrv.server import NameServer
 
+    logs = Logs(log_level, log_format, log_file)
     given = {"bindAddress": host, "listenPort": port}
     server = NameServer(load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None}))
-    run(_serve(server, lambda: typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")))
+
+    def ready() -> None:
+        typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
+
+    run(_serve(server, ready, logs, lambda _: "--port", "--host"))
 
 
 def broker(
     config: ConfigFile = None,
     namesrv: Annotated[
-        str | None, typer.Option("--namesrv", "-n", envvar="NAMESRV_ADDR", help="Name servers, host:port;host:port.")
+        str | None,
+        typer.Option(
+            "--namesrv",
+            "-n",
+            help="Name servers, host:port;host:port; else namesrvAddr in the file, else the variable NAMESRV_ADDR.",
+            show_default=False,
+        ),
     ] = None,
     store: Annotated[
-        Path | None, typer.Option(help="Folder of messages and tables.", show_default="storePathRootDir")
+        Path | None,
+        typer.Option(help="Folder of messages and tables; storePathRootDir in the file.", show_default=False),
     ] = None,
+    log_level: LogLevel = Severity.INFO,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
 ) -> None:
     """Start a broker, by the settings of a broker.conf."""
     from rocketlake.broker.broker import Broker
-    from rocketlake.broker.config import load_broker_conf
+    from rocketlake.cli.given import load_broker_settings, make_folder
 
-    given = {"namesrvAddr": namesrv, "storePathRootDir": store}
-    settings, store_settings = load_broker_conf(
-        config, {key: value for key, value in given.items() if value is not None}
-    )
-    server = Broker(settings, store_settings)
-    named = f"broker {settings.broker_name} of {settings.cluster_name}"
-    run(_serve(server, lambda: typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")))
+    logs = Logs(log_level, log_format, log_file)
+    loaded = load_broker_settings(config, namesrv=namesrv, store=store)
+    make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")
+    server = Broker(loaded.broker, loaded.store)
+
+    def ready() -> None:
+        named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
+        typer.echo(loaded.registers_at)
+        typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
+
+    run(_serve(server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"))
 
 
-async def _serve(server: _Server, ready: Callable[[], None]) -> None:
+async def _serve(
+    server: _Server, ready: Callable[[], None], logs: Logs, port_option: Callable[[int], str], host_option: str
+) -> None:
     """Start, say so, wait for SIGINT or SIGTERM, stop cleanly; a second signal ends the process at once."""
+    from rocketlake.cli.build import log_build
+    from rocketlake.net.network import CannotListen
+
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, logs.reopen)
     gc.set_threshold(_COLLECT_AFTER)
-    await server.start()
+    log_build()
+    try:
+        await server.start()
+    except CannotListen as error:
+        error.name_settings(port=port_option(error.port), host=host_option)
+        raise
     gc.freeze()  # what is there now stays for good: the collector need not walk it again, all requests waiting
     try:
         ready()

@@ -64,7 +64,7 @@ class NameServer(Service):
         return self._server.address
 
     async def start(self) -> None:
-        """Load KV settings and serve. StoreError if they cannot be read, UsageError if the address is taken."""
+        """Load KV settings and serve. StoreError if they cannot be read, CannotListen if the address is taken."""
         self._kv_config.load()
         await super().start()
         await self._liveness.start()

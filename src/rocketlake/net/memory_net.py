@@ -10,15 +10,16 @@ refuses to connect. With a ManualClock the delays are its delays.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from rocketlake.base.clock import Clock, SystemClock
-from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
-from rocketlake.net.network import Listener
+from rocketlake.net.network import CannotListen, Listener
 
 MakeLink = Callable[[], asyncio.Protocol]
 
@@ -132,7 +133,7 @@ class MemoryHost:
         """See Network.listen; `host` must be this host's name."""
         port = port or self._net.free_port()
         if self._crashed or (host, port) in self._net.listeners:
-            raise UsageError(f"cannot listen on {host}:{port}: in use")
+            raise CannotListen(host, port, OSError(errno.EADDRINUSE, "in use"))
         listener = self._net.listeners[host, port] = MemoryListener(self._net, self, host, port, make_link)
         return listener
 

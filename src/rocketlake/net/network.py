@@ -8,11 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 from collections.abc import Callable
 from typing import Protocol
 
-from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.errors import LinkError
+
+
+class CannotListen(LinkError):
+    """An address that cannot be listened on; the cure depends on the reason, and names the settings of the caller."""
+
+    def __init__(self, host: str, port: int, problem: OSError) -> None:
+        self.host = host
+        self.port = port
+        self.number = 0 if isinstance(problem, socket.gaierror) else problem.errno or 0
+        reason = os.strerror(self.number) if self.number else problem.strerror or str(problem)
+        super().__init__(f"cannot listen on {host}:{port}: {reason}")
+        self.name_settings(port="listenPort", host="bindAddress")
+
+    def name_settings(self, *, port: str, host: str) -> None:
+        """What the settings of port and address are called where the user gave them."""
+        if self.number == errno.EADDRINUSE:
+            self.hint = f"stop the server that listens there, or give another port with {port}"
+        elif self.number in (errno.EACCES, errno.EPERM):
+            self.hint = f"give a port above 1023 with {port}: the lower ones need privileges"
+        else:
+            self.hint = f"give an address of this machine with {host}: 127.0.0.1, 0.0.0.0, or one that `ip addr` shows"
 
 
 class Listener(Protocol):
@@ -28,7 +51,7 @@ class Network(Protocol):
     """Makes listeners and connections for asyncio protocols."""
 
     async def listen(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> Listener:
-        """Accepts connections; port 0 = any free one. Raises UsageError naming the address when it cannot."""
+        """Accepts connections; port 0 = any free one. Raises CannotListen."""
 
     async def connect(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Protocol:
         """Opens one connection. Raises LinkError."""
@@ -56,10 +79,7 @@ class TcpNetwork:
         try:
             server = await loop.create_server(make_link, host, port, backlog=1024, reuse_address=True)
         except OSError as problem:
-            raise UsageError(
-                f"cannot listen on {host}:{port}: {problem.strerror or problem}",
-                hint="is another server running there? change listenPort, or stop it",
-            ) from None
+            raise CannotListen(host, port, problem) from None
         return TcpListener(server)
 
     async def connect(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Protocol:

@@ -73,7 +73,7 @@ class Server(Service):
         return f"{self.host}:{self.port}"
 
     async def start(self) -> None:
-        """Listens. Raises UsageError naming the address when it is taken."""
+        """Listens. Raises CannotListen when it cannot."""
         await super().start()
         await self._sweeper.start()
         self._listener = await self._network.listen(self._make_link, self.host, self._port)

@@ -2,6 +2,8 @@
 
 Owns        the fixtures' names and scopes.
 Must not know   how a cluster is started (cluster.py). Nothing heavy is imported before a fixture is used.
+
+The asynchronous fixture is one of pytest-asyncio where that is installed: then it works in its strict mode, too.
 """
 
 from __future__ import annotations
@@ -11,6 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+try:
+    from pytest_asyncio import fixture as _async_fixture
+except ImportError:  # the other fixture needs no plugin
+    _async_fixture = pytest.fixture
+
 if TYPE_CHECKING:
     from rocketlake.standalone import Standalone
     from rocketlake.testing.cluster import EmbeddedCluster
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["rocketlake_cluster", "rocketlake_standalone"]
 
 
-@pytest.fixture
+@_async_fixture
 async def rocketlake_standalone(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Standalone]:
     """A cluster on the test's own event loop (needs pytest-asyncio); `.namesrv_address` is for clients."""
     from rocketlake.standalone import Standalone

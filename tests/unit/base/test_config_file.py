@@ -89,9 +89,9 @@ def test_one_file_serves_several_parts_and_keys_without_effect_are_let_through(t
         ("brokerNam", "x", "did you mean brokerName"),
         ("zzzzzz", "x", r"settings\.md"),
         ("derived", 1, "unknown setting derived"),
-        ("listenPort", "70000", "allowed: 0 to 65535"),
+        ("listenPort", "70000", "Cure: give it 0 to 65535"),
         ("ratio", "-1", "at least 0"),
-        ("listenPort", "ten", "listenPort = 'ten' is no whole number"),
+        ("listenPort", "ten", "listenPort = 'ten' is not a whole number"),
         ("listenPort", "", "whole number"),
         ("listenPort", "1.5", "whole number"),
         ("listenPort", None, "whole number"),
@@ -112,8 +112,11 @@ def test_an_enum_error_lists_what_is_allowed():
 
 def test_the_source_of_a_wrong_value_is_named(tmp_path):
     path = tmp_path / "broker.conf"
-    path.write_text("listenPort=x")
-    with pytest.raises(UsageError, match=r"broker\.conf"):
+    path.write_text("# first\nbrokerName=\\\n  b\n\nlistenPort=x\n")
+    with pytest.raises(UsageError, match=r"broker\.conf, line 5"):
+        load(Broker, path)
+    path.write_text("brokerName=b\nthis is no setting\n")
+    with pytest.raises(UsageError, match=r"unknown setting this .*broker\.conf, line 2.*NAME=VALUE"):
         load(Broker, path)
     with pytest.raises(UsageError, match="cannot be read"):
         load(Broker, tmp_path / "none.conf")

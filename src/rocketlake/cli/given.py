@@ -1,0 +1,86 @@
+"""What a server was given, and where each value came from: options, files, the environment.
+
+Owns        the order of these sources, the check of a server's folder.
+Must not know   single settings, but for the name servers of a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rocketlake.base.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from rocketlake.broker.config import BrokerConfig
+    from rocketlake.store.config import StoreConfig
+
+__all__ = ["BrokerSettings", "load_broker_settings", "make_folder", "settings_of"]
+
+_FIXED = {
+    "bindAddress": "`rocketlake broker` listens on other addresses than 127.0.0.1",
+    "listenPort": "use --broker-port",
+    "fastListenPort": "`rocketlake broker` has a second port",
+    "namesrvAddr": "`rocketlake broker` registers with other name servers",
+    "storePathRootDir": "use --dir",
+}
+"""Settings that `rocketlake up` decides itself, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """Settings of a broker and its store; `registers_at` says which name servers and who named them."""
+
+    broker: BrokerConfig
+    store: StoreConfig
+    registers_at: str
+
+
+def load_broker_settings(config: Path | None, *, namesrv: str | None, store: Path | None) -> BrokerSettings:
+    """Name servers: the option, else the file, else NAMESRV_ADDR; a variable of other tools never beats a file."""
+    from rocketlake.broker.config import load_broker_conf
+
+    given: dict[str, Any] = {"namesrvAddr": namesrv, "storePathRootDir": store}
+    given = {key: value for key, value in given.items() if value is not None}
+    variable = os.environ.get("NAMESRV_ADDR", "")
+    broker, files = load_broker_conf(config, given)
+    source = "--namesrv" if namesrv else f"namesrvAddr in {config}"
+    if not broker.namesrv_addresses and variable:
+        broker, files = load_broker_conf(config, given | {"namesrvAddr": variable})
+        source, variable = "NAMESRV_ADDR in the environment", ""
+    addresses = ";".join(broker.namesrv_addresses)
+    if not addresses:
+        text = "registers with no name server, so clients cannot find it: give -n host:port, or namesrvAddr in the file"
+    else:
+        text = f"registers with name server {addresses} (from {source})"
+    if addresses and variable and variable != addresses:
+        text += f"; NAMESRV_ADDR={variable} is not used"
+    return BrokerSettings(broker, files, text)
+
+
+def make_folder(folder: Path, named: str) -> None:
+    """The folder, ready to be written to. StoreError that names the option otherwise."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        cure = f"give a folder with {named} that is there, or can be made, and that you may write to"
+        raise StoreError(f"the folder cannot be made: {error.strerror}", path=str(folder), hint=cure) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        cure = f"give a folder with {named} that you may write to, or change its owner"
+        raise StoreError("the folder cannot be written to", path=str(folder), hint=cure)
+
+
+def settings_of(texts: Iterable[str]) -> dict[str, str]:
+    """NAME=VALUE, each a setting of broker.conf. UsageError for another text and for what `up` decides itself."""
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--set {text!r} is not NAME=VALUE", hint="write --set enablePropertyFilter=true")
+        if name in _FIXED:
+            raise UsageError(f"--set {name} cannot be given: `rocketlake up` decides it", hint=_FIXED[name])
+        settings[name] = value
+    return settings

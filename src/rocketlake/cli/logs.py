@@ -1,0 +1,110 @@
+"""Where the servers' log lines go: time, level, logger, text; or one JSON object a line.
+
+Owns        the log options of the servers, the handler, opening the file anew on SIGHUP.
+Must not know   who logs what.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rocketlake.base.errors import RocketLakeError
+
+__all__ = ["LOG_FORM_DEFAULT", "LogFile", "LogForm", "LogFormat", "LogLevel", "Logs", "Severity"]
+
+
+class Severity(enum.Enum):
+    """The least severe lines that are shown."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogForm(enum.Enum):
+    """How a line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogLevel = Annotated[Severity, typer.Option("--log-level", help="Show log lines of this level and above.")]
+LogFormat = Annotated[LogForm, typer.Option("--log-format", help="text: time level logger text; or json.")]
+LogFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-file", help="Append to this file, not to standard error; SIGHUP opens it anew.", show_default=False
+    ),
+]
+LOG_FORM_DEFAULT = LogForm.TEXT
+
+
+class Logs:
+    """The one handler of the process, from now on. RocketLakeError if the file cannot be written."""
+
+    def __init__(self, level: Severity, form: LogForm, file: Path | None) -> None:
+        try:
+            self._handler = logging.StreamHandler(sys.stderr) if file is None else _File(file.expanduser().absolute())
+        except OSError as error:
+            hint = "give --log-file a file in a folder that exists and that you may write to"
+            raise RocketLakeError(f"the log cannot be written: {error.strerror}", where=str(file), hint=hint) from None
+        self._handler.setFormatter(_Json() if form is LogForm.JSON else _Text())
+        root = logging.getLogger()
+        root.addHandler(self._handler)
+        root.setLevel(max(logging.WARNING, level_number(level)))
+        logging.getLogger("rocketlake").setLevel(level_number(level))
+
+    def reopen(self) -> None:
+        """On SIGHUP: logrotate has moved the file away."""
+        if isinstance(self._handler, _File):
+            self._handler.reopen()
+
+
+def level_number(level: Severity) -> int:
+    """As logging counts."""
+    return int(getattr(logging, level.name))
+
+
+class _File(logging.FileHandler):
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, encoding="utf-8", errors="backslashreplace")
+
+    def reopen(self) -> None:
+        self.acquire()
+        try:
+            before, self.stream = self.stream, self._open()
+            before.close()
+        except OSError as error:  # the old file goes on: better there than nowhere
+            logging.getLogger(__name__).error("the log file %s cannot be opened anew: %s", self.baseFilename, error)
+        finally:
+            self.release()
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, tz=UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+class _Text(logging.Formatter):
+    """A line break in a text, which may come from a peer, does not begin a line; tracebacks keep theirs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        line = f"{_time(record)} {record.levelname} {record.name} {text}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": _time(record), "level": record.levelname, "logger": record.name, "text": record.getMessage()}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

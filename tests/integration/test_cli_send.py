@@ -1,0 +1,127 @@
+"""`rocketlake send TOPIC -` as a process: bytes as they are, in order, and it can always be stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketlake import PullConsumer
+from rocketlake.model.message import StoredMessage
+from rocketlake.testing.cluster import EmbeddedCluster
+
+ROOT = Path(__file__).parents[2]
+INTERRUPTED = (
+    rb"interrupted: (1 message stored in \w+|0 messages stored in \w+; 1 more on the way, perhaps stored, too)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def send(cluster: EmbeddedCluster, *words: str, stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rocketlake", "send", *words, "-n", cluster.namesrv],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def everything(cluster: EmbeddedCluster, topic: str, count: int) -> list[StoredMessage]:
+    async def read() -> list[StoredMessage]:
+        async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
+            consumer.assign(await consumer.fetch_queues(topic))
+            await consumer.seek_to_begin()
+            found: list[StoredMessage] = []
+            while len(found) < count:
+                found += await consumer.poll(timeout_ms=1000, max_messages=1000)
+            return found
+
+    return cluster.run(read())
+
+
+def wait_for_first(cluster: EmbeddedCluster, topic: str) -> None:
+    async def look() -> None:
+        from rocketlake.client.errors import NoRoute
+
+        async with PullConsumer("reader", namesrv=cluster.namesrv, auto_commit=False) as consumer:
+            while True:
+                try:
+                    consumer.assign(await consumer.fetch_queues(topic))
+                    break
+                except NoRoute:
+                    continue
+            await consumer.seek_to_begin()
+            while not await consumer.poll(timeout_ms=1000):
+                pass
+
+    cluster.run(look())
+
+
+def test_bytes_are_sent_as_they_are_and_lines_stay_in_order(cluster: EmbeddedCluster) -> None:
+    lines = [b"\xff\xfe", "привет".encode(), b"no end", *(b"%d" % number * 50 for number in range(3000))]
+    process = send(cluster, "bytes", "-", "-t", "T", "-p", "a=b")
+    output, errors = process.communicate(b"\r\n\n".join(lines), timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    assert output == b"3003 messages stored in bytes\n"
+    messages = everything(cluster, "bytes", 3003)
+    assert sorted(message.body for message in messages) == sorted(lines)
+    assert {(message.tags, message.properties["a"]) for message in messages} == {("T", "b")}
+    place = {line: number for number, line in enumerate(lines)}
+    for queue in {message.queue_id for message in messages}:
+        order = [place[message.body] for message in messages if message.queue_id == queue]
+        assert order == sorted(order)
+
+
+def test_delayed_lines_are_sent_one_by_one(cluster: EmbeddedCluster) -> None:
+    output, _ = send(cluster, "late", "-", "--delay-level", "1").communicate(b"1\n2\n", timeout=60)
+    assert output == b"2 messages stored in late\n"
+    assert sorted(message.body for message in everything(cluster, "late", 2)) == [b"1", b"2"]
+
+
+def test_a_line_that_is_refused_says_how_many_were_stored(cluster: EmbeddedCluster) -> None:
+    process = send(cluster, "big", "-")
+    _, errors = process.communicate(b"first\n" + b"x" * (5 << 20) + b"\n", timeout=60)
+    assert process.returncode != 0
+    assert b"1 message stored in big before the error" in errors
+    assert b"cure: " in errors
+    assert b"Traceback" not in errors
+
+
+def test_ctrl_c_ends_it_while_a_pipe_is_silent(cluster: EmbeddedCluster) -> None:
+    process = send(cluster, "silent", "-")
+    assert process.stdin is not None
+    process.stdin.write(b"only line\n")
+    process.stdin.flush()
+    wait_for_first(cluster, "silent")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130  # while the other end of the pipe is open
+    _, errors = process.communicate()
+    assert re.fullmatch(INTERRUPTED, errors)
+
+
+def test_ctrl_c_ends_it_in_a_terminal(cluster: EmbeddedCluster) -> None:
+    keyboard, terminal = os.openpty()
+    try:
+        process = send(cluster, "typed", "-", stdin=terminal)
+        os.write(keyboard, b"typed line\n")
+        wait_for_first(cluster, "typed")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert process.returncode == 130
+    assert re.fullmatch(INTERRUPTED, errors)

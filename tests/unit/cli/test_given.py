@@ -1,0 +1,64 @@
+"""Where a server's settings come from, and what is refused before it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.cli.given import load_broker_settings, make_folder, settings_of
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.conf"
+    path.write_text("namesrvAddr=127.0.0.1:1111\nbrokerName=b\n")
+    return path
+
+
+def test_the_environment_never_beats_the_file(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:2222")
+    loaded = load_broker_settings(conf, namesrv=None, store=None)
+    assert loaded.broker.namesrv_addresses == ("127.0.0.1:1111",)
+    assert "127.0.0.1:1111 (from namesrvAddr in" in loaded.registers_at
+    assert "NAMESRV_ADDR=127.0.0.1:2222 is not used" in loaded.registers_at
+
+
+def test_an_option_beats_file_and_environment(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:2222")
+    loaded = load_broker_settings(conf, namesrv="127.0.0.1:3333", store=Path("/x"))
+    assert loaded.broker.namesrv_addresses == ("127.0.0.1:3333",)
+    assert loaded.broker.store_root == Path("/x")
+    assert "(from --namesrv)" in loaded.registers_at
+
+
+@pytest.mark.parametrize("text", ["brokerName=b\n", "brokerName=b\nnamesrvAddr=\n"])
+def test_a_file_that_names_none_leaves_it_to_the_environment(
+    conf: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf.write_text(text)
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:2222")
+    loaded = load_broker_settings(conf, namesrv=None, store=None)
+    assert loaded.broker.namesrv_addresses == ("127.0.0.1:2222",)
+    assert loaded.registers_at.endswith("(from NAMESRV_ADDR in the environment)")
+    monkeypatch.delenv("NAMESRV_ADDR")
+    assert "registers with no name server" in load_broker_settings(conf, namesrv=None, store=None).registers_at
+
+
+def test_a_folder_that_cannot_be_used_names_the_option(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none")):
+        with pytest.raises(StoreError, match="folder cannot be made") as refused:
+            make_folder(wrong, "--dir")
+        assert "--dir" in refused.value.hint
+    make_folder(tmp_path / "a" / "b", "--dir")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_settings_given_one_by_one() -> None:
+    assert settings_of(["enablePropertyFilter=true", "x=a=b"]) == {"enablePropertyFilter": "true", "x": "a=b"}
+    for text in ("alone", "=x", "listenPort=1", "namesrvAddr=a:1"):
+        with pytest.raises(UsageError, match="--set") as refused:
+            settings_of([text])
+        assert refused.value.hint
