@@ -108,7 +108,7 @@ class Broker(Service):
         self._host = config.advertised_host or (
             local_address() if config.listen_host in _EVERY_ADDRESS else config.listen_host
         )
-        files = files or PosixFiles()
+        self._files = files = files or PosixFiles()
         self._levels = DelayLevels(store_config.message_delay_level)
         self.store = MessageStore(config.store_folder, store_config, files=files, clock=self._clock, workers=workers)
         self._build_tables(config, files, workers)
@@ -175,7 +175,9 @@ class Broker(Service):
         self.store.residency.rest = cold_rest
         self._turns.is_brief = lambda: self.store.residency.waiting > 0 or cold_rest.is_recent
         self.readable_queue = ReadableQueue(self.topics, clock)
-        self.schedule = DelaySchedule(self.store, self._levels, self.delays, clock, self.readable_queue)
+        self.schedule = DelaySchedule(
+            self.store, self._levels, self.delays, clock, self.readable_queue, self.stats.count_put
+        )
         self._transaction_progress = TransactionProgress(self.store, self.offsets)
         self._transaction_ops = TransactionOps(
             self.store, self.config, clock, lambda: encode_host(*self._store_address())
@@ -315,6 +317,7 @@ class Broker(Service):
                 registration=self.registration,
                 waiting_sends=lambda: intake.waiting,
                 held_pulls=lambda: len(self.hold),
+                disk_room=self._disk_room,
                 clock=clock,
             ),
         )
@@ -386,6 +389,13 @@ class Broker(Service):
                 " set bindAddress=0.0.0.0",
                 self.address,
             )
+
+    def _disk_room(self) -> tuple[int, int]:
+        """(what we can have, what is free of it) bytes of the store's disk; 0 if it does not say."""
+        try:
+            return self._files.disk_usage(self.config.now.store_folder)
+        except OSError:
+            return 0, 0
 
     def _store_address(self) -> tuple[str, int]:
         return self._host, self._servers[0].port

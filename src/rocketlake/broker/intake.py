@@ -37,17 +37,18 @@ class Intake:
         self._store = store
         self._levels = levels
         self._stats = stats
+        self._seconds = stats.seconds
         self.waiting = 0
         """Messages stored whose durability somebody waits for."""
 
     def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
         """Append one message; `properties` (changed here) become its property text. RemoteError if refused."""
-        topic = message.topic
         self._check_marks(message, properties)
         park_if_delayed(message, properties, self._levels)
         message.properties = property_text.encode(properties)
+        began = self._seconds()
         result = self._store.put(message)
-        self._count(topic, result)
+        self._count(message.topic, result, began)
         return result
 
     def put_batch(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
@@ -57,8 +58,9 @@ class Intake:
             raise RemoteError("a batch cannot be delayed", code=ResponseCode.MESSAGE_ILLEGAL)
         park_if_delayed(message, properties, self._levels)
         message.properties = property_text.encode(properties)
+        began = self._seconds()
         result = self._store.put_batch(message)
-        self._count(message.topic, result)
+        self._count(message.topic, result, began)
         return result
 
     @property
@@ -69,9 +71,12 @@ class Intake:
     def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:
         """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
         self.waiting += 1
+        began = self._seconds()
 
         def count_out(status: PutStatus) -> None:
             self.waiting -= 1
+            if not self.acks_at_once:
+                self._stats.put_latency.note(self._seconds() - began, result.count)
             done(status)
 
         self._store.when_durable(result, wait=properties.get(names.WAIT, "true").lower() == "true", done=count_out)
@@ -81,8 +86,11 @@ class Intake:
 
         `counts`: (topic, messages, bytes, requests) of the run.
         """
+        began = self._seconds()
         if not self._store.put_run(run):
             return False
+        if self.acks_at_once:
+            self._stats.put_latency.note(self._seconds() - began, len(run))
         for topic, messages, size, requests in counts:
             self._stats.count_put(topic, messages, size, requests)
         return True
@@ -94,9 +102,11 @@ class Intake:
         end = run.physical_offset + run.size
         result = PutResult(PutStatus.OK, run.physical_offset, run.size, next_offset=end, count=len(run))
         self.waiting += requests
+        began = self._seconds()
 
         def count_out(status: PutStatus) -> None:
             self.waiting -= requests
+            self._stats.put_latency.note(self._seconds() - began, len(run))
             done(status, result.reason)
 
         self._store.when_durable(result, wait=True, done=count_out)
@@ -114,8 +124,10 @@ class Intake:
             flags |= sys_flag.STORE_HOST_V6
         message.sys_flag = flags
 
-    def _count(self, topic: str, result: PutResult) -> None:
+    def _count(self, topic: str, result: PutResult, began: float) -> None:
         if result.status is PutStatus.OK:
+            if self.acks_at_once:
+                self._stats.put_latency.note(self._seconds() - began, result.count)
             self._stats.count_put(topic, result.count, result.size)
         else:
             self._stats.count_put_failure()

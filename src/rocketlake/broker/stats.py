@@ -9,17 +9,20 @@ rate is taken between the first and the last sample kept. Its per-queue detail i
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
+from rocketlake.broker.put_latency import PutLatency
 from rocketlake.model.names import is_system_topic
 
 __all__ = ["BrokerStats", "Counter", "Rate"]
 
 SAMPLE_SECONDS = 10
+_SAMPLES_PER_MINUTE = 6
 _SAMPLES_PER_TEN_MINUTES = 60
 _SAMPLES_PER_HOUR = 360
 
@@ -61,6 +64,12 @@ class Counter:
         self.total += value
         self.calls += calls
 
+    def sample(self, samples: deque[tuple[int, int, int]], now_ms: int, seconds: int) -> None:
+        """Note where the sum stands; the first sample has one of zero before it, so that nothing counted is missed."""
+        if not samples:
+            samples.append((now_ms - seconds * 1000, 0, 0))
+        samples.append((now_ms, self.total, self.calls))
+
     @staticmethod
     def rate(samples: deque[tuple[int, int, int]]) -> Rate:
         """Between the first and the last sample."""
@@ -78,12 +87,19 @@ class BrokerStats(Service):
     def __init__(self, cluster: str, clock: Clock) -> None:
         super().__init__("broker-stats", clock)
         self.started_ms = clock.now_ms()
+        self.seconds = clock.monotonic
         self.put_times = 0
         self.put_failures = 0
         self.put_bytes = 0
         self.got_messages = 0
+        self.put_latency = PutLatency()
+        self.put_mornings = (0, 0)
+        """Messages put up to the begin of yesterday and of today, since the start of the broker."""
+        self.got_mornings = (0, 0)
+        """The same of messages got."""
         self._cluster = cluster
         self._rounds = 0
+        self._today = time.localtime(self.started_ms / 1000)[:3]
         self._items: dict[str, dict[str, Counter]] = {}
         self._put_counters: dict[str, tuple[Counter, tuple[Counter, ...]]] = {}
         self._get_counters: dict[tuple[str, str], tuple[Counter, tuple[Counter, ...]]] = {}
@@ -169,15 +185,24 @@ class BrokerStats(Service):
     def take_samples(self) -> None:
         """One round of samples; called every 10 s."""
         now = self._clock.now_ms()
+        self._look_at_date(now)
         for counters in self._items.values():
             for counter in counters.values():
-                sample = (now, counter.total, counter.calls)
-                counter.minute.append(sample)
+                counter.sample(counter.minute, now, SAMPLE_SECONDS)
                 if self._rounds % _SAMPLES_PER_TEN_MINUTES == 0:
-                    counter.hour.append(sample)
+                    counter.sample(counter.hour, now, 600)
                 if self._rounds % _SAMPLES_PER_HOUR == 0:
-                    counter.day.append(sample)
+                    counter.sample(counter.day, now, 3600)
         self._rounds += 1
+        if self._rounds % _SAMPLES_PER_MINUTE == 0:
+            self.put_latency.roll()
+
+    def _look_at_date(self, now_ms: int) -> None:
+        today = time.localtime(now_ms / 1000)[:3]
+        if today != self._today:
+            self._today = today
+            self.put_mornings = (self.put_mornings[1], self.put_times)
+            self.got_mornings = (self.got_mornings[1], self.got_messages)
 
     def _counter(self, item: str, key: str) -> Counter:
         counters = self._items.get(item)

@@ -53,12 +53,13 @@ async def test_a_message_is_stored_with_its_properties_and_counted(world: World)
     assert world.stats.put_times == 1
 
 
-async def test_a_delayed_message_is_parked_and_counts_for_its_own_topic(world: World) -> None:
+async def test_a_delayed_message_is_parked_and_counts_for_the_delay_topic(world: World) -> None:
     world.intake.put(PutMessage("T", 0, b"body"), {"DELAY": "3"})
     assert world.read("T") == []
     (parked,) = world.read("SCHEDULE_TOPIC_XXXX", 2)
     assert parked.properties["REAL_TOPIC"] == "T"
-    assert world.stats.find("TOPIC_PUT_NUMS", "T") is not None
+    assert world.stats.find("TOPIC_PUT_NUMS", "T") is None
+    assert world.stats.find("TOPIC_PUT_NUMS", "SCHEDULE_TOPIC_XXXX") is not None
 
 
 @pytest.mark.parametrize(("born", "store"), [("10.0.0.1", "10.0.0.2"), ("::1", "10.0.0.2"), ("::1", "::2")])

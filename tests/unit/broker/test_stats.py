@@ -57,18 +57,12 @@ def test_a_rate_is_taken_over_the_last_minute(world: World) -> None:
     assert world.stats.per_second("TOPIC_PUT_NUMS", "T") == 0.0
 
 
-def test_one_sample_is_no_rate(world: World) -> None:
-    world.stats.count_put("T", 100, 1)
-    world.pass_seconds(10)
-    assert world.stats.per_second("TOPIC_PUT_NUMS", "T") == 0.0
-
-
 def test_hours_and_days_are_sampled_more_rarely(world: World) -> None:
     world.stats.count_put("T", 1, 1)
     world.pass_seconds(2 * 3600 + 10)
     counter = world.stats.find("TOPIC_PUT_NUMS", "T")
     assert counter is not None
-    assert (len(counter.minute), len(counter.hour), len(counter.day)) == (7, 7, 3)
+    assert (len(counter.minute), len(counter.hour), len(counter.day)) == (7, 7, 4)  # the first with the zero before it
 
 
 def test_dead_letters_are_counted_beside_send_backs(world: World) -> None:
@@ -102,5 +96,25 @@ async def test_samples_are_taken_every_ten_seconds(world: World) -> None:
     world.stats.count_put("T", 1, 1)
     await world.clock.run_for(35_000)
     counter = world.stats.find("TOPIC_PUT_NUMS", "T")
-    assert counter is not None and len(counter.minute) == 3
+    assert counter is not None and len(counter.minute) == 1 + 3
     await world.stats.stop()
+
+
+def test_the_first_sample_counts_from_zero_as_apaches_does(world: World) -> None:
+    world.stats.count_put("T", 8, 8)
+    world.pass_seconds(10)
+    found = world.stats.find("TOPIC_PUT_NUMS", "T")
+    assert found is not None
+    assert [found.rate(samples).total for samples in (found.minute, found.hour, found.day)] == [8, 8, 8]
+
+
+def test_what_was_put_up_to_each_morning_is_kept(world: World) -> None:
+    hours = 3600
+    world.stats.count_put("T", 5, 5)
+    world.pass_seconds(24 * hours)
+    assert world.stats.put_mornings == (0, 5)
+    world.stats.count_put("T", 2, 2)
+    world.stats.count_get("g", "T", 1, 1)
+    world.pass_seconds(24 * hours)
+    assert world.stats.put_mornings == (5, 7)
+    assert world.stats.got_mornings == (0, 1)

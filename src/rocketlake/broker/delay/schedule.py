@@ -68,10 +68,13 @@ class DelaySchedule(Service):
         progress: DelayProgress,
         clock: Clock,
         readable: Callable[[str, int], int] = lambda _topic, queue_id: queue_id,
+        count_put: Callable[[str, int, int], None] = lambda _topic, _count, _size: None,
     ) -> None:
-        """`readable`: (topic, queue id) -> the queue in which consumers look for it now."""
+        """`readable`: (topic, queue id) -> the queue in which consumers look for it now; `count_put`: told of copies
+        that were stored."""
         super().__init__("delay-schedule", clock)
         self._readable = readable
+        self._count_put = count_put
         self._store = store
         self._levels = levels
         self._progress = progress
@@ -151,6 +154,7 @@ class DelaySchedule(Service):
         if result.status is not PutStatus.OK:
             self._warnings.warn("put", "delayed messages wait: %s %s", result.status.name, result.reason)
             return None
+        self._count_put(topic, 1, result.size)
         # Nobody waits for this copy; but with SYNC_FLUSH it can be read only after a sync, so one must come.
         self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset

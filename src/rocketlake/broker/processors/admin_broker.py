@@ -8,6 +8,7 @@ Source: docs/internals/admin.md.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -38,12 +39,8 @@ _log = get_logger(__name__)
 _NO_RATE = "0.0 0.0 0.0"
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 _TIMER_FIGURES = ("timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps")
-_MORNINGS = (
-    "msgPutTotalYesterdayMorning",
-    "msgPutTotalTodayMorning",
-    "msgGetTotalYesterdayMorning",
-    "msgGetTotalTodayMorning",
-)
+_NO_POOL = 2**31 - 1
+"""What Apache says is left of a write pool that is not used."""
 
 
 class AdminBroker:
@@ -62,9 +59,10 @@ class AdminBroker:
         registration: Registration,
         waiting_sends: Callable[[], int],
         held_pulls: Callable[[], int],
+        disk_room: Callable[[], tuple[int, int]],
         clock: Clock,
     ) -> None:
-        """`store_settings`: the store's settings by Java name, as text."""
+        """`store_settings`: the store's settings by Java name, as text; `disk_room`: (size, free) bytes."""
         self._config = config
         self._store_settings = store_settings
         self._topics = topics
@@ -75,6 +73,7 @@ class AdminBroker:
         self._registration = registration
         self._waiting_sends = waiting_sends
         self._held_pulls = held_pulls
+        self._disk_room = disk_room
         self._clock = clock
 
     def update_config(self, request: Request) -> Reply:
@@ -130,7 +129,7 @@ class AdminBroker:
             **self._counts(),
             **self._store_figures(),
             **self._waiting_figures(),
-            **dict.fromkeys((*_TIMER_FIGURES, *_MORNINGS, "pageCacheLockTimeMills", "dispatchMaxBuffer"), "0"),
+            **dict.fromkeys((*_TIMER_FIGURES, "pageCacheLockTimeMills", "dispatchMaxBuffer"), "0"),
         }
         for level, (next_offset, end) in self._schedule.waiting().items():
             table[f"scheduleMessageOffset_{level}"] = f"{next_offset},{end}"
@@ -145,12 +144,16 @@ class AdminBroker:
             "putMessageFailedTimes": str(stats.put_failures),
             "putMessageSizeTotal": str(stats.put_bytes),
             "putMessageAverageSize": str(stats.put_bytes / stats.put_times if stats.put_times else 0.0),
-            "putMessageEntireTimeMax": "0",
+            "putMessageEntireTimeMax": str(math.ceil(stats.put_latency.max_ms)),
             "getMessageEntireTimeMax": "0",
-            "putMessageDistributeTime": "",
-            "putLatency99": "0",
-            "putLatency999": "0",
+            "putMessageDistributeTime": stats.put_latency.to_text(),
+            "putLatency99": f"{stats.put_latency.percentile_ms(0.99):.2f}",
+            "putLatency999": f"{stats.put_latency.percentile_ms(0.999):.2f}",
+            "msgPutTotalYesterdayMorning": str(stats.put_mornings[0]),
+            "msgPutTotalTodayMorning": str(stats.put_mornings[1]),
             "msgPutTotalTodayNow": str(stats.put_times),
+            "msgGetTotalYesterdayMorning": str(stats.got_mornings[0]),
+            "msgGetTotalTodayMorning": str(stats.got_mornings[1]),
             "msgGetTotalTodayNow": str(stats.got_messages),
             "putTps": put_rate,
             "getFoundTps": get_rate,
@@ -162,12 +165,16 @@ class AdminBroker:
     def _store_figures(self) -> dict[str, str]:
         store = self._store
         ratio = str(store.disk_ratio)
+        total, free = self._disk_room()
+        pool = store.log.pool
         return {
             "commitLogDiskRatio": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogMinOffset": str(store.min_physical_offset),
             "commitLogMaxOffset": str(store.max_physical_offset),
             "dispatchBehindBytes": str(store.max_physical_offset - store.dispatched_offset),
+            "commitLogDirCapacity": f"Total : {_size_text(total)}, Free : {_size_text(free)}.",
+            "remainTransientStoreBufferNumbs": str(_NO_POOL if pool is None else pool.free),
             "remainHowManyDataToFlush": _size_text(store.max_physical_offset - store.flushed_offset),
             "earliestMessageTimeStamp": str(self._earliest_ms()),
         }

@@ -1,0 +1,64 @@
+"""How long puts took: what RocketMQ's people know as PAGECACHERT and putLatency99.
+
+Owns        the counts by duration, of this minute and the last.
+Must not know   who puts, what is logged.
+
+A run of puts counts with one measurement: its messages are stored by one write. With SYNC_FLUSH a put takes until it
+may be acknowledged, with ASYNC_FLUSH until it is in the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+
+__all__ = ["PutLatency"]
+
+# Apache's classes, and finer ones for percentiles: each limit is a quarter above the one before.
+_CLASSES_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+_CLASS_NAMES = (
+    "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]", "[1~2s]", "[2~3s]",
+    "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
+)  # fmt: skip
+_FINE_MS = tuple(0.01 * 1.25**step for step in range(64))
+
+
+class PutLatency:
+    """Counts of puts by duration."""
+
+    def __init__(self) -> None:
+        self.max_ms = 0.0
+        """The longest since the start."""
+        self._now = _Minute()
+        self._last = _Minute()
+
+    def note(self, seconds: float, count: int = 1) -> None:
+        """`count` messages were put together and took so long."""
+        ms = seconds * 1000
+        self.max_ms = max(self.max_ms, ms)
+        self._now.classes[bisect_left(_CLASSES_MS, ms)] += count
+        self._now.fine[bisect_left(_FINE_MS, ms)] += count
+
+    def roll(self) -> None:
+        """A minute is over."""
+        self._last, self._now = self._now, _Minute()
+
+    def percentile_ms(self, share: float) -> float:
+        """What a `share` of the puts of the last one to two minutes did not exceed; 0 without puts."""
+        counts = [last + now for last, now in zip(self._last.fine, self._now.fine, strict=True)]
+        total = sum(counts)
+        sums = list(accumulate(counts))
+        return _FINE_MS[min(bisect_left(sums, total * share), len(_FINE_MS) - 1)] if total else 0.0
+
+    def to_text(self) -> str:
+        """Counts by class, as Apache writes them: "[<=0ms]:12 [0~10ms]:3 ..."."""
+        counts = (last + now for last, now in zip(self._last.classes, self._now.classes, strict=True))
+        return " ".join(f"{name}:{count}" for name, count in zip(_CLASS_NAMES, counts, strict=True))
+
+
+class _Minute:
+    __slots__ = ("classes", "fine")
+
+    def __init__(self) -> None:
+        self.classes = [0] * len(_CLASS_NAMES)
+        self.fine = [0] * (len(_FINE_MS) + 1)
