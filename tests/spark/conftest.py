@@ -27,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def java(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests that start Spark as a process of its own find the Java that sessions of this process would take."""
+    from rocketlake.spark.java import provide_java
+
+    provide_java(tmp_path_factory.mktemp("java"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """local[2]; its Python workers find our packages and the probe."""
