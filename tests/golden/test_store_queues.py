@@ -12,6 +12,7 @@ from rocketlake.base.files import MemoryFiles, PosixFiles
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.store.consume_queue.entry import valid_count
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.key_index.files import KeyIndex, index_names
 from rocketlake.store.mapped_file_list import MappedFileList
@@ -45,7 +46,7 @@ def rebuilt(disk: MemoryFiles) -> MemoryFiles:
     )
     slots, entries = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
     index = KeyIndex(ROOT / "index", disk, ManualClock(), slots=slots, entries_max=entries)
-    dispatch = Dispatch(log, table, index, DELAYS_MS)
+    dispatch = Dispatch(log, table, index, Deletions(disk, ROOT / "deletedTopics.json"), DELAYS_MS)
     dispatch.run_all(log.max_offset)
     table.flush()
     index.flush()

@@ -365,7 +365,9 @@ class Broker(Service):
                 _log.warning("the log ends before what %s counts up to; it is read from its start", table.path)
                 table.forget_all()
                 start = 0
-            recover_sequences(table, store.log_views(start))
+            deleted = store.deletions.topics
+            table.forget_deleted(deleted)
+            recover_sequences(table, store.log_views(start), deleted)
         table.opened()
 
     # -- who and where -------------------------------------------------------------------------------------------------

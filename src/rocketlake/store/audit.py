@@ -16,6 +16,7 @@ from pathlib import Path
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.store.consume_queue.entry import FILLER_SIZE
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.key_index.file import KeyIndexFile
 from rocketlake.store.key_index.files import index_names
@@ -64,6 +65,8 @@ class Audit:
         self.records = 0
         self._disk: Files = files or PosixFiles()
         self._reader = StoreReader(root, commit_log=commit_log, files=self._disk)
+        self._deletions = Deletions.at(self._disk, self._reader.paths.deletions)
+        self._dead: set[int] = set()
         self._next: dict[Queue, int] = {}
         self._entries: dict[Queue, Iterator[tuple[int, int, int, int]]] = {}
         self._keys: Counter[tuple[int, int]] = Counter()  # (physical offset, hash)
@@ -80,6 +83,9 @@ class Audit:
         for record in self._reader.scan_log():
             self.records += 1
             end = record.physical_offset + record.size
+            if self._deletions.is_dead(record.topic, record.physical_offset):
+                self._dead.add(record.physical_offset)  # in no queue; in the index if it was there in time
+                continue
             if record.is_queued():
                 self._check_entry(record)
             if record.is_indexed():
@@ -162,7 +168,7 @@ class Audit:
             if previous != heads.get(slot, 0):
                 self._find("index-link", f"{name} entry {number} follows {previous}, not {heads.get(slot, 0)}")
             heads[slot] = number
-            if physical_offset >= self._reader.log.start:
+            if physical_offset >= self._reader.log.start and physical_offset not in self._dead:
                 self._keys[physical_offset, hash_code] -= 1
                 if self._keys[physical_offset, hash_code] < 0:
                     self._find("index-extra", f"{name} entry {number}: no record at {physical_offset} has this key")

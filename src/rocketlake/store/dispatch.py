@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry, scan
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.mapped_file import MappedFile
@@ -48,6 +50,7 @@ class Dispatch:
         log: MappedFileList,
         table: ConsumeQueueTable,
         index: KeyIndex | None,
+        deletions: Deletions,
         delays_ms: Sequence[int] = (),
     ) -> None:
         """`delays_ms[k - 1]` is the delay of level k; `index` None builds no key index."""
@@ -63,6 +66,7 @@ class Dispatch:
         self._log_files = log
         self._table = table
         self._index = index
+        self._deletions = deletions
         self._delays_ms = delays_ms
         self._appended: deque[DispatchEntry | record_run.RecordRun] = deque()
         self._warnings = RareWarnings(_log)
@@ -131,8 +135,12 @@ class Dispatch:
                 appended.popleft()
             elif entry.physical_offset == self.position and entry.physical_offset + entry.size <= limit:
                 if not isinstance(entry, DispatchEntry):
-                    entry.find_queues(self._table.find_or_make)  # its topic may have been deleted and made again
-                self._dispatch_any(entry)
+                    self._find_queues(entry)
+                    self._dispatch_run(entry)
+                elif self._is_dead(entry):
+                    self._pass_dead(entry)
+                else:
+                    self._dispatch(entry)
                 appended.popleft()
                 done += 1
             else:
@@ -153,7 +161,10 @@ class Dispatch:
             size = int.from_bytes(mapped.view[start : start + 4], "big")
             entries, taken, status = self._scan(mapped, start, min(readable, start + size))
         for entry in entries:
-            self._dispatch(entry)
+            if self._is_dead(entry):
+                self._pass_dead(entry)
+            else:
+                self._dispatch(entry)
         if status == END and (taken > 0 or readable < mapped.size):
             return taken > 0
         self._pass_by(mapped, start + taken, readable, status)
@@ -181,7 +192,31 @@ class Dispatch:
     def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
         """Put records found by a walk over the log into queues and index, quietly. Raises OSError, StoreError."""
         for entry in entries:
-            self._build(entry)
+            if not self._is_dead(entry):
+                self._build(entry)
+
+    # A topic may be deleted while records of it wait to be dispatched: then they belong into no queue any more, least
+    # of all into those of the same name that are made for the next message.
+
+    def _is_dead(self, entry: DispatchEntry) -> bool:
+        return entry.physical_offset < self._deletions.until and self._deletions.is_dead(
+            entry.topic, entry.physical_offset
+        )
+
+    def _pass_dead(self, entry: DispatchEntry) -> None:
+        self.last_store_ms = entry.store_ms
+        self.position = entry.physical_offset + entry.size
+
+    def _find_queues(self, run: record_run.RecordRun) -> None:
+        """The queues of a run that has waited: those it was numbered for, or none where the topic was deleted since."""
+        first, deletions, find_or_make = run.physical_offset, self._deletions, self._table.find_or_make
+        if first >= deletions.until:
+            return
+
+        def find(topic: str, queue_id: int) -> ConsumeQueue | None:
+            return None if deletions.is_dead(topic, first) else find_or_make(topic, queue_id)
+
+        run.find_queues(find)
 
     def _dispatch_any(self, entry: DispatchEntry | record_run.RecordRun) -> None:
         if isinstance(entry, DispatchEntry):
@@ -192,6 +227,8 @@ class Dispatch:
     def _dispatch_run(self, run: record_run.RecordRun) -> None:
         """All records of a run, by one call for each queue; after an error it may be given again."""
         touched = run.entries()
+        if run.physical_offset < self._deletions.until:
+            touched = [part for part in touched if part[0] is not None]
         append_run = self._table.append_run
         for queue, offset, entries, end_physical in touched:
             append_run(queue, offset, entries, end_physical)

@@ -12,6 +12,7 @@ cdef class QueueEnd:
 cdef class KnownRecords:
     cdef public long long last_store_ms
     cdef public dict queues
+    cdef public dict dead
     cdef long long _below
     cdef long long _index_below
     cdef long long _safe_end
@@ -19,6 +20,7 @@ cdef class KnownRecords:
     cdef const unsigned char[::1] _bytes
     cdef const unsigned char[::1] _topic
     cdef dict _topic_queues
+    cdef long long _topic_dead
 
     @cython.locals(position=cython.longlong, length=cython.longlong, size=cython.longlong)
     cpdef long long skip(self, view, long long base_offset, bint check_crc) except -1
@@ -32,8 +34,12 @@ cdef class KnownRecords:
     )
     cdef long long _known_size(self, long long start, long long left, long long own_offset, bint check_crc) except -1
 
-    @cython.locals(name=bytes)
     cdef dict _queues_of(self, long long begin, long long size)
+
+    cdef bint _is_dead(self, long long begin, long long size, long long own_offset) except -1
+
+    @cython.locals(name=bytes)
+    cdef _find_topic(self, long long begin, long long size)
 
     @cython.locals(index=cython.longlong)
     cdef bint _is_same_topic(self, long long begin, long long size) except -1

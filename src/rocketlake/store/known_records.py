@@ -53,8 +53,10 @@ class KnownRecords:
         "_index_below",
         "_safe_end",
         "_topic",
+        "_topic_dead",
         "_topic_queues",
         "_view",
+        "dead",
         "last_store_ms",
         "queues",
     )
@@ -69,11 +71,14 @@ class KnownRecords:
         """Store time of the last record passed, 0 without one."""
         self.queues: dict[bytes, dict[int, QueueEnd]] = {}
         """Topic -> queue id -> end."""
+        self.dead: dict[bytes, int] = {}
+        """Deleted topic -> physical offset below which nobody wants its records (deletions.py)."""
         self._below = below
         self._index_below = index_below
         self._safe_end = safe_end
         self._topic = _NOTHING
         self._topic_queues: dict[int, QueueEnd] | None = None
+        self._topic_dead = 0
         self._view = _NOTHING
         self._bytes = _NOTHING  # the same; the compiled form reads it without Python objects
 
@@ -121,7 +126,7 @@ class KnownRecords:
             return 0
         queue: QueueEnd | None = None
         kind = sys_flag & _TRANSACTION_MASK
-        if own_offset >= self._below:
+        if own_offset >= self._below and not self._is_dead(topic, topic_size, own_offset):
             if kind != _TRANSACTION_PREPARED and kind != _TRANSACTION_ROLLBACK:
                 queues = self._queues_of(topic, topic_size)
                 queue = queues.get(queue_id) if queues is not None else None
@@ -140,13 +145,25 @@ class KnownRecords:
         return size
 
     def _queues_of(self, begin: int, size: int) -> dict[int, QueueEnd] | None:
-        """The queues of the topic whose name lies there; mostly that of the record before."""
-        if self._topic_queues is not None and size == len(self._topic) and self._is_same_topic(begin, size):
-            return self._topic_queues
+        """The queues of the topic whose name lies there."""
+        self._find_topic(begin, size)
+        return self._topic_queues
+
+    def _is_dead(self, begin: int, size: int, own_offset: int) -> bool:
+        """Is this record one of a topic that was deleted behind it?"""
+        if not self.dead:
+            return False
+        self._find_topic(begin, size)
+        return own_offset < self._topic_dead
+
+    def _find_topic(self, begin: int, size: int) -> None:
+        """What is known of the topic whose name lies there; mostly it is that of the record before."""
+        if size == len(self._topic) and self._is_same_topic(begin, size):
+            return
         name = bytes(self._view[begin : begin + size])
         self._topic = memoryview(name)
         self._topic_queues = self.queues.get(name)
-        return self._topic_queues
+        self._topic_dead = self.dead.get(name, 0)
 
     def _is_same_topic(self, begin: int, size: int) -> bool:
         index = 0

@@ -314,6 +314,12 @@ class MappedFileList:
         """Take out the files that lie wholly below `offset`, as `drop_first` does."""
         return self.drop_first(sum(1 for mapped in self.files if mapped.end <= offset))
 
+    def abandon(self) -> None:
+        """Close all files and forget them; they stay on disk. Raises OSError."""
+        while self.files:
+            self.files.pop().close()
+        self.flushed_offset = 0
+
     def destroy(self) -> None:
         """Remove all files."""
         while self.files:

@@ -32,6 +32,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.ends import NO_INDEX, QueueEnds
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch, perhaps
 from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
@@ -41,9 +42,11 @@ from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.recovery import Recovery
+from rocketlake.store.removal import Removal
 from rocketlake.store.residency import Residency
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
 from rocketlake.store.retention import Removable, Retention
+from rocketlake.store.topic_deletion import Noted, TopicDeletion, unasked
 
 if TYPE_CHECKING:
     from rocketlake.codec import record_run
@@ -57,6 +60,7 @@ _STOPPED = "the store is stopped"
 _RETRY_SECONDS = 1.0
 _HEALTH_SECONDS = 1.0
 _ZERO_STEP = 256 * 1024
+_WORKERS = ("flush", "queues", "files", "delete", "notes", "reads")
 
 
 class MessageStore(Service):
@@ -79,7 +83,7 @@ class MessageStore(Service):
         """(topic, queue id): does anybody want `on_arrival` for it now? Who stores many messages at once asks first."""
         self._disk = files or PosixFiles()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
-        self._workers = {name: workers(f"store-{name}") for name in ("flush", "queues", "files", "delete", "reads")}
+        self._workers = {name: workers(f"store-{name}") for name in _WORKERS}
         self._closed = _NOT_STARTED
         self._commit_failure = ""
         self._lock: Closeable | None = None
@@ -97,8 +101,17 @@ class MessageStore(Service):
         )
         self.checkpoint = Checkpoint(disk, paths.checkpoint)
         self._ends = QueueEnds(paths.queue_ends, disk, self.queues)
+        self.deletions = Deletions(disk, paths.deletions)
+        self._deletion = TopicDeletion(
+            self.queues,
+            self._ends,
+            self.deletions,
+            Removal(disk, paths.removed),
+            notes=self._workers["notes"],
+            files=self._workers["delete"],
+        )
         self.dispatch = Dispatch(
-            self.log.list, self.queues, self.index if config.index_enabled else None, self._delays_ms
+            self.log.list, self.queues, self.index if config.index_enabled else None, self.deletions, self._delays_ms
         )
         self.residency = Residency(disk, self._clock, self._workers["reads"])
         self.fetch = Fetch(self.log, config, self.residency)
@@ -107,6 +120,7 @@ class MessageStore(Service):
             self.queues,
             self.index,
             self.dispatch,
+            self.deletions,
             self.checkpoint,
             self._ends,
             config,
@@ -171,6 +185,7 @@ class MessageStore(Service):
             await service.start()
         self.every("dispatch-retry", _RETRY_SECONDS, self._retry_dispatch)
         self.every("health", _HEALTH_SECONDS, self._note_health)
+        self._deletion.remove_left_over()
         self.log.make_ahead()
 
     def _open(self) -> None:
@@ -188,7 +203,9 @@ class MessageStore(Service):
             self.index.load(last_exit_ok=clean, index_ms=self.checkpoint.index_ms)
         # From here on files change: a crash during the recovery must be recovered from, too.
         self._write_abort()
-        self._recovery.run(clean=clean, torn=torn)
+        self._deletion.load()
+        self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)])
+        self._deletion.fit(self.log.min_offset, self.log.list.wrote_offset)
         self.queues.min_physical = self.log.min_offset
         self._sync.flushed.advance(self.log.list.flushed_offset)
         self.checkpoint.write(self.checkpoint.encode())
@@ -234,6 +251,7 @@ class MessageStore(Service):
         self.log.list.flush()
         self._sync.flushed.advance(self.log.list.flushed_offset)
         self.dispatch.run_all(self._readable_end)
+        self._deletion.save()
         self.queues.flush()
         self.index.flush()
         checkpoint = self.checkpoint
@@ -436,6 +454,7 @@ class MessageStore(Service):
     def _retry_dispatch(self) -> None:
         if self.dispatch.error:
             self._dispatch_readable()
+        self._deletion.retry()
 
     def _note_health(self) -> None:
         """All that keeps messages from being taken: a failed sync, a full disk, a broken log, a dead dispatch."""
@@ -474,8 +493,9 @@ class MessageStore(Service):
         self._ends.is_behind = has_changed
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:
+        self._deletion.log_begins(min_physical)
         yield from self.index.delete_before(min_physical)
-        yield from self.queues.delete_before(min_physical)
+        yield from self._deletion.out_of_the_way(self.queues.delete_before(min_physical))
 
     def _note_safe(self) -> None:
         """Bring the checkpoint's numbers up to date, except that of the queues, which QueueFlush sets."""
@@ -570,17 +590,19 @@ class MessageStore(Service):
         count = min(max_count, self.config.query_count_max)
         for offset in sorted(self.index.find(wanted, count, begin_ms, end_ms)):
             record = self.log.record(offset)
+            if self.deletions.is_dead(topic, offset):
+                continue
             if record is not None and _has_key(record, offset, wanted, unique):
                 result.slices.append(record)
         return result
 
-    def delete_topics(self, names: Collection[str]) -> None:
-        """Remove all queues of these topics; their messages stay in the log until they expire. Raises StoreError."""
-        try:
-            self._ends.forget(names)
-            self.queues.delete_topics(names)
-        except OSError as error:
-            raise StoreError(f"queues cannot be deleted: {error}", path=str(self._paths.consume_queue)) from error
+    def delete_topics(self, names: Collection[str], noted: Noted = unasked) -> None:
+        """Remove all queues of these topics; their messages stay in the log until they expire, and are dead there.
+
+        A message put from now on belongs to the topic made anew, from queue offset 0 on. `noted` is called when all
+        this survives a crash, with the error if it may not. Raises StoreError.
+        """
+        self._deletion.delete(names, self.max_physical_offset, noted)
 
 
 _NUMBERED = (TRANSACTION_NONE, TRANSACTION_COMMIT)

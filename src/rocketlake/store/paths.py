@@ -21,7 +21,19 @@ def offset_file_name(offset: int) -> str:
 class StorePaths:
     """Names below one store root; the commit log may lie elsewhere (`storePathCommitLog`)."""
 
-    __slots__ = ("abort", "checkpoint", "commit_log", "config", "consume_queue", "index", "lock", "queue_ends", "root")
+    __slots__ = (
+        "abort",
+        "checkpoint",
+        "commit_log",
+        "config",
+        "consume_queue",
+        "deletions",
+        "index",
+        "lock",
+        "queue_ends",
+        "removed",
+        "root",
+    )
 
     def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
@@ -32,4 +44,7 @@ class StorePaths:
         self.checkpoint = root / "checkpoint"
         self.abort = root / "abort"
         self.lock = root / "lock"
+        # Ours; Apache's broker leaves them alone.
         self.queue_ends = root / "queueEnds"
+        self.deletions = root / "deletedTopics.json"
+        self.removed = root / "removed"

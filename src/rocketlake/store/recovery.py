@@ -23,6 +23,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.ends import NO_INDEX, KnownEnds, QueueEnds
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.key_index.files import KeyIndex
@@ -46,6 +47,7 @@ class Recovery:
         table: ConsumeQueueTable,
         index: KeyIndex,
         dispatch: Dispatch,
+        deletions: Deletions,
         checkpoint: Checkpoint,
         ends: QueueEnds,
         config: StoreConfig,
@@ -57,6 +59,7 @@ class Recovery:
         self._table = table
         self._index = index
         self._dispatch = dispatch
+        self._deletions = deletions
         self._checkpoint = checkpoint
         self._ends = ends
         self._config = config
@@ -82,6 +85,7 @@ class Recovery:
         known = self._ends.read() if self._checkpoint.is_ours else None
         self._check.want_rest(torn, "entries in its middle are damaged")
         if known is not None:
+            known.forget_deleted(self._deletions.topics)
             self._check.compare(known, is_clean=clean)
         all_keys = self._config.index_enabled and self._lacks_keys(known, clean=clean)
         usual = self._start_index(clean, dispatched)
@@ -179,6 +183,7 @@ class Recovery:
         """What queues and index have at the begin of a walk."""
         index_below = self._index.last_physical_offset if self._config.index_enabled else _NO_LIMIT
         known = KnownRecords(below, index_below, safe_end)
+        known.dead = {topic.encode("utf-8", "surrogatepass"): end for topic, end in self._deletions.topics.items()}
         for queue in self._table:
             ends = known.queues.setdefault(queue.topic.encode("utf-8", "surrogateescape"), {})
             ends[queue.queue_id] = QueueEnd(queue.max_physical_offset)
@@ -215,7 +220,7 @@ class Recovery:
     def _before_gap(self, entry: DispatchEntry, known: KnownRecords, seen: set[tuple[str, int]]) -> ConsumeQueue | None:
         """The queue of a record, if this is its first one in the walk and entries before it are missing."""
         key = entry.topic, entry.queue_id
-        if key in seen or not entry.is_queued():
+        if key in seen or not entry.is_queued() or self._deletions.is_dead(entry.topic, entry.physical_offset):
             return None
         seen.add(key)
         end = known.queues.get(entry.topic.encode(), {}).get(entry.queue_id)

@@ -12,6 +12,7 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.property_text import encode
 from rocketlake.codec.record import encode_blank, encode_record, record_size
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import appended_entry
 from rocketlake.store.key_index.files import KeyIndex
@@ -35,7 +36,8 @@ class Store:
         self.table.load()
         self.index = KeyIndex(ROOT / "index", disk, ManualClock(), slots=13, entries_max=10)
         self.index.load(last_exit_ok=True, index_ms=0)
-        self.dispatch = Dispatch(self.log, self.table, self.index, DELAYS_MS)
+        self.deletions = Deletions(disk, ROOT / "deletedTopics.json")
+        self.dispatch = Dispatch(self.log, self.table, self.index, self.deletions, DELAYS_MS)
         self.arrivals: list[tuple[str, int, int, int, int]] = []
         self.dispatch.on_arrival = lambda *arrival: self.arrivals.append(arrival)
 
@@ -288,7 +290,7 @@ def test_more_remembered_records_than_memory_is_given_to_them_are_scanned(monkey
 
 def test_without_an_index_keys_are_ignored() -> None:
     store = Store(MemoryFiles())
-    dispatch = Dispatch(store.log, store.table, None)
+    dispatch = Dispatch(store.log, store.table, None, store.deletions)
     store.append(key="k")
     dispatch.run_all(store.log.max_offset)
     assert store.table.max_offset("T", 0) == 1

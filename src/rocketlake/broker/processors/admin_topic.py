@@ -120,9 +120,17 @@ class AdminTopic:
             self._hold.wake(name, queue_id)
         self._offsets.remove_topic(name)
         self._sequences.forget_topic(name)
-        self._store.delete_topics([name])
         self._stats.forget_topic(name)
-        return self._answer_when_known(request)
+
+        def noted(error: Exception | None) -> None:
+            if error is None:
+                self._answer_when_known(request)
+            else:
+                remark = f"topic {name} is deleted, but a crash may bring its messages back, delete it again: {error}"
+                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
+
+        self._store.delete_topics([name], noted)
+        return HELD
 
     def get(self, request: Request) -> Reply:
         """GET_TOPIC_CONFIG."""

@@ -11,7 +11,7 @@ Bytes: docs/internals/store_layout.md, "Queue ends".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,11 @@ class KnownEnds:
     """Files of the key index, the sum of their counts, physical offset of the last entry (-1: there is none)."""
     queues: dict[QueueKey, tuple[int, int]] = field(default_factory=dict)
     """(max offset, end of the last record: -1 not known, SUSPECT) of each queue."""
+
+    def forget_deleted(self, deleted: Mapping[str, int]) -> None:
+        """Nobody misses what was written down before a deletion. `deleted`: topic -> end of the log then."""
+        for key in [key for key, (_, end) in self.queues.items() if SUSPECT != end <= deleted.get(key[0], -1)]:
+            del self.queues[key]
 
 
 class QueueEnds:
@@ -114,11 +119,11 @@ class QueueEnds:
         self._disk.sync_dir(self._path.parent)
 
     def forget(self, topics: Collection[str]) -> None:
-        """These topics are about to be deleted: nobody must miss their queues. Raises OSError."""
+        """These topics are deleted: the file is outdated, and what is written of them from now on is not."""
         self._forgotten += 1
+        self.is_behind = True
         for key in [key for key in self._suspects if key[0] in topics]:
             del self._suspects[key]
-        self._remove()
 
     def _remove(self) -> None:
         if self._disk.exists(self._path):

@@ -397,6 +397,12 @@ class ConsumeQueue(QueueTail):
                 mapped.close()
         return dropped
 
+    def abandon(self) -> None:
+        """Forget everything: its files are another's to delete. What is still asked of it finds it empty."""
+        self.drop_tail()
+        self._list.abandon()
+        self.max_offset = 0
+
     def destroy(self) -> None:
         """Remove all files. Raises OSError."""
         self.drop_tail()

@@ -8,7 +8,7 @@ Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rocketlake.base.errors import StoreError
@@ -18,9 +18,11 @@ from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.tail import Tails
+from rocketlake.store.deletions import Deletions
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
+from rocketlake.store.removal import Removal, Removed
 
 __all__ = ["BadQueueName", "ConsumeQueueTable"]
 
@@ -110,6 +112,10 @@ class ConsumeQueueTable:
         queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
+
+    def has(self, queue: ConsumeQueue) -> bool:
+        """Is it still one of these, or was its topic deleted?"""
+        return self.find(queue.topic, queue.queue_id) is queue
 
     def topics(self) -> list[str]:
         """Topics that have a queue."""
@@ -232,32 +238,53 @@ class ConsumeQueueTable:
         if problem is not None:
             raise problem
 
-    def delete_topics(self, names: Collection[str]) -> None:
-        """Remove all queues of these topics. Raises OSError."""
-        for name in names:
-            queues = self._topics.pop(name, {})
-            for queue in queues.values():
-                self._not_flushed.pop(queue, None)
-                queue.destroy()
-                self._remove_folder(self.folder / name / str(queue.queue_id))
-            if queues:
-                self._remove_folder(self.folder / name)
+    def delete_topic(self, name: str, removal: Removal) -> Removed | None:
+        """Forget all queues of a topic; the caller has deleted what is returned.
+
+        Their folder goes out of the way in one step. Raises OSError: then the queues are as they were.
+        """
+        queues = self._topics.get(name)
+        if queues is None:
+            return None
+        removed = removal.take(self.folder / name) if self._disk.exists(self.folder / name) else None
+        del self._topics[name]
+        for queue in queues.values():
+            self._not_flushed.pop(queue, None)
+            queue.abandon()
+        return removed
+
+    def outdated_topics(self, deletions: Deletions) -> list[str]:
+        """Topics that were noted as deleted while their queues stayed: all their records are dead."""
+        return [
+            topic
+            for topic, end in deletions.topics.items()
+            if topic in self._topics and all(queue.max_physical_offset <= end for queue in self._topics[topic].values())
+        ]
+
+    def sync_names(self) -> None:
+        """What became of the topics' folders survives a power cut now. Blocking. Raises OSError."""
+        if self._disk.exists(self.folder):
+            self._disk.sync_dir(self.folder)
+
+    def destroy_all(self) -> None:
+        """Remove every queue, for good: there is no commit log to point into. Raises OSError."""
+        for queue in self:
+            queue.destroy()
+            self._not_flushed.pop(queue, None)
+            folder = self.folder / queue.topic / str(queue.queue_id)
+            if self._disk.exists(folder):
+                self._disk.sync_dir(folder)  # a power cut must not bring old entries back beside a new log
+                self._remove_folder(folder)
+        for topic in self._topics:
+            self._remove_folder(self.folder / topic)
+        self._topics.clear()
 
     def _remove_folder(self, folder: Path) -> None:
         if self._disk.exists(folder):
             try:
                 self._disk.remove(folder)
             except OSError as error:  # a stranger's file in it: an empty queue folder does no harm
-                _log.warning("the folder %s of a deleted topic stays: %s", folder, error)
-
-    def destroy_all(self) -> None:
-        """Remove every queue, for good: there is no commit log to point into. Raises OSError."""
-        for queue in self:
-            queue.destroy()
-            folder = self.folder / queue.topic / str(queue.queue_id)
-            if self._disk.exists(folder):
-                self._disk.sync_dir(folder)  # a power cut must not bring old entries back beside a new log
-        self.delete_topics(self.topics())
+                _log.warning("the folder %s of a queue without messages stays: %s", folder, error)
 
     def close(self) -> None:
         """Close all files."""

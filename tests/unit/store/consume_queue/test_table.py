@@ -8,8 +8,10 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.mapped_file_list import FlushJob
+from rocketlake.store.removal import Removal
 
 FOLDER = Path("/store/consumequeue")
+AWAY = Path("/store/removed")
 FILE_SIZE = 100  # five entries
 
 
@@ -161,13 +163,14 @@ def test_a_failed_sync_is_reported_and_not_tried_again() -> None:
 
 
 def test_queues_may_come_and_go_while_others_are_looked_at() -> None:
-    table = new_table(MemoryFiles())
+    disk = MemoryFiles()
+    table = new_table(disk)
     for number in range(3):
         put(table, "A", number, number * 100)
     put(table, "B", 0, 300)
     looked = table.to_flush()
     assert next(looked) is not None
-    table.delete_topics(["B"])
+    table.delete_topic("B", Removal(disk, AWAY))
     put(table, "C", 0, 400)
     for job in looked:
         if job is not None:
@@ -212,18 +215,23 @@ def test_deleted_topics_leave_nothing_behind() -> None:
     put(table, "A", 0, 0)
     put(table, "B", 0, 100)
     table.assign("C", 0)
-    table.delete_topics(["A", "C", "unknown"])
+    (removed, nothing, unknown) = [table.delete_topic(name, Removal(disk, AWAY)) for name in ("A", "C", "unknown")]
+    assert removed is not None
+    assert (nothing, unknown) == (None, None)
     assert disk.list_dir(FOLDER) == ["B"]
+    removed.remove()
+    assert disk.list_dir(AWAY) == []
     assert table.topics() == ["B"]
     assert table.assign("A", 0) == 0
     table.flush()
 
 
 def test_a_topic_deleted_while_its_flush_is_under_way_does_not_fail_the_flush() -> None:
-    table = new_table(MemoryFiles())
+    disk = MemoryFiles()
+    table = new_table(disk)
     put(table, "A", 0, 0)
     (job,) = jobs(table)
-    table.delete_topics(["A"])
+    table.delete_topic("A", Removal(disk, AWAY))
     job.run()
     job.done()
 

@@ -1,0 +1,154 @@
+"""A topic is deleted: its queues go at once, its records are dead from then on, and a crash brings nothing back.
+
+Owns        the order of these steps, which of them run on a worker, what is tried again.
+Must not know   topic settings, group offsets, who wants a topic deleted.
+
+Order: the queues' folder is renamed out of the way and the deletion is noted in memory, in one turn of the loop, so the
+next message finds a topic without queues. Then a worker makes the note safe; only then the deletion is answered.
+Another deletes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import Worker
+from rocketlake.store.consume_queue.ends import QueueEnds
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.removal import Removal, Removed
+
+__all__ = ["Noted", "TopicDeletion", "unasked"]
+
+_log = get_logger(__name__)
+
+Noted = Callable[[Exception | None], object]
+"""Called on the loop when a deletion survives a crash, or with the reason why it may not."""
+
+
+class TopicDeletion:
+    """Deletes topics of one store."""
+
+    def __init__(
+        self,
+        table: ConsumeQueueTable,
+        ends: QueueEnds,
+        deletions: Deletions,
+        removal: Removal,
+        *,
+        notes: Worker,
+        files: Worker,
+    ) -> None:
+        """`notes` makes notes safe, `files` deletes; the second may take long."""
+        self._table = table
+        self._ends = ends
+        self._deletions = deletions
+        self._removal = removal
+        self._notes = notes
+        self._files = files
+        self._failed = False
+
+    def delete(self, names: Collection[str], log_end: int, noted: Noted) -> None:
+        """Delete these topics; the log ends at `log_end`. Raises StoreError: the topics from there on are as before."""
+        for name in names:
+            try:
+                removed = self._table.delete_topic(name, self._removal)
+            except OSError as error:
+                raise StoreError(
+                    f"the queues of topic {name} cannot be deleted: {error}",
+                    path=str(self._table.folder / name),
+                    hint="see that the disk can be written, then delete the topic again",
+                ) from error
+            self._deletions.note([name], log_end)
+            self._ends.forget([name])
+            self._remove([] if removed is None else [removed])
+        self._write(noted)
+
+    # -- start and upkeep ----------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the notes, and finish deletions that a crash cut short. Raises OSError."""
+        self._deletions.load()
+        for name in self._table.outdated_topics(self._deletions):
+            _log.info("topic %s was deleted before the last start, its queues go now", name)
+            self._table.delete_topic(name, self._removal)
+
+    def fit(self, log_begin: int, log_end: int) -> None:
+        """Before anything is appended: no note reaches behind the log, whatever a crash took of it. Raises OSError."""
+        self._deletions.clamp(log_end)
+        self._deletions.forget_below(log_begin)
+        self.save()
+
+    def save(self) -> None:
+        """Write what is not written, on this thread. Raises OSError."""
+        if self._deletions.changed:
+            self._deletions.write(self._deletions.encode())
+            self._table.sync_names()
+
+    def remove_left_over(self) -> None:
+        """Delete what an earlier process did not come to."""
+        try:
+            self._remove(self._removal.left_over())
+        except OSError as error:
+            _log.warning("what was deleted before the last start cannot be looked at, it stays: %s", error)
+
+    def log_begins(self, min_physical: int) -> None:
+        """The log lost its begin: notes that speak of nothing any more go."""
+        self._deletions.forget_below(min_physical)
+        if self._deletions.changed:
+            self._write(unasked)
+
+    def retry(self) -> None:
+        """Write again what could not be written."""
+        if self._failed:
+            self._write(unasked)
+
+    # -- on workers ----------------------------------------------------------------------------------------------------
+
+    def _write(self, noted: Noted) -> None:
+        notes = self._deletions.encode()
+
+        def write() -> None:
+            self._deletions.write(notes)
+            self._table.sync_names()
+
+        def written(_result: None, error: Exception | None) -> None:
+            if error is not None and not self._failed:
+                _log.error(
+                    "deleted topics cannot be noted, a crash may bring their messages back; tried again: %s", error
+                )
+            self._failed = error is not None
+            noted(error)
+
+        self._notes.submit(write, written)
+
+    def out_of_the_way(self, dropped: Iterable[MappedFile]) -> Iterator[Removed]:
+        """Queue files give up their names at once: until they are deleted, their queue may be made anew."""
+        for mapped in dropped:
+            try:
+                yield self._removal.take(mapped.path)
+            except OSError as error:
+                _log.warning("cannot delete %s, it comes back with the next start: %s", mapped.path, error)
+
+    def _remove(self, parts: Sequence[Removed]) -> None:
+        for part in parts:
+            self._files.submit(part.remove, _Ended(part.path))
+
+
+class _Ended:
+    """What is said when something could not be deleted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, _result: None, error: Exception | None) -> None:
+        if error is not None:
+            _log.warning("cannot delete what was at %s, the next start tries again: %s", self._path, error)
+
+
+def unasked(_error: Exception | None) -> None:
+    """Nobody waits for the deletion to be noted; a failure was logged."""
