@@ -47,7 +47,7 @@ class KnownEnds:
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> None:
         """Nobody misses what was written down before a deletion. `deleted`: topic -> end of the log then."""
-        for key in [key for key, (_, end) in self.queues.items() if SUSPECT != end <= deleted.get(key[0], -1)]:
+        for key in [key for key, (_, end) in self.queues.items() if SUSPECT < end <= deleted.get(key[0], SUSPECT)]:
             del self.queues[key]
 
 
