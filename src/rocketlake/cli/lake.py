@@ -97,6 +97,12 @@ def info(
     if offsets:
         plain = {t: {b: {q: end for q, (_, end) in qs.items()} for b, qs in bs.items()} for t, bs in ends.items()}
         typer.echo(json.dumps(plain, sort_keys=True))
+        if not plain and found.history(1):
+            typer.echo(
+                "no offsets are known: they are kept of rows that have the columns topic, brokerName, queueId and"
+                " queueOffset. Cure: let the query select them, too",
+                err=True,
+            )
         return
     files = found.files()
     found_rows, found_bytes = sum(file.rows for file in files), sum(file.bytes for file in files)

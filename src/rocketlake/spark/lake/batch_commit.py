@@ -26,6 +26,11 @@ __all__ = ["abort_batch", "commit_batch"]
 
 log = get_logger(__name__)
 
+_OLD_CHECKPOINT = (
+    "is the checkpoint an old copy, or was part of it deleted? go on with the newest copy, or with a new checkpoint (a"
+    " new query id) whose startingOffsets are the end offsets of `rocketlake lake info`"
+)
+
 
 def commit_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
     """Commit to each table what its tasks wrote. StoreError if the batch is not ours to commit."""
@@ -63,14 +68,24 @@ def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
             f"another driver committed this batch while this one wrote it ({where})",
             hint="two queries run with one checkpoint: stop one of them, then start the other again",
         )
-    if known is None and (last == part.batch or not part.offsets):
-        return  # its record has expired, or there is nothing to compare
+    if not part.content.rows or (known is None and last == part.batch):
+        return  # nothing to compare: no rows, or its record has expired
     outside = beyond(part.offsets, known.offsets if known else {})
     if outside:
         raise StoreError(
-            f"the table has this batch already, but with other messages ({where}; {outside})",
-            hint="is the checkpoint an old copy, or was part of it deleted? go on with the newest copy, or with a new "
-            "checkpoint (a new query id) whose startingOffsets are the end offsets of `rocketlake lake info`",
+            f"the table has this batch already, but with other messages ({where}; {outside})", hint=_OLD_CHECKPOINT
+        )
+    if known is None:
+        raise StoreError(
+            f"the table has a later batch of this query, and no record of this one ({where}; the last one is {last})",
+            hint=_OLD_CHECKPOINT,
+        )
+    if known.content is not None and known.content.differs(part.content):
+        raise StoreError(
+            f"the table has this batch already, but with other rows ({where}; {known.content.rows} rows then,"
+            f" {part.content.rows} now)",
+            hint="was the query changed while this batch was under way? let it through as it was then. Are its rows"
+            f" other ones each time (uuid(), rand())? compareReplays = false. Else: {_OLD_CHECKPOINT}",
         )
 
 

@@ -80,23 +80,44 @@ def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Re
 
 
 def compact(path: Path, target_bytes: int, *, dry_run: bool, progress: Progress) -> Compacted:
-    """Rewrite small files; each rewrite is a commit of its own."""
-    table, description = open_described(path)
-    table.recover()
+    """Rewrite small files; each rewrite is a commit of its own. A dry run only counts what would be done."""
+    table, _ = open_described(path)
+    if not dry_run:
+        table.recover()
     before = table.files()
+    # Read after the files: a column is described before the first file that has it is committed.
+    description = open_described(path)[1]
+    plan = list(plan_compaction(before, target_bytes))
+    for rewrite in plan if dry_run else ():
+        _say(progress, rewrite)
+    if dry_run:
+        sizes = _planned_sizes(before, plan)
+        return Compacted(len(plan), len(before), len(sizes), 0, _median(sizes))
     done = lost = 0
-    for rewrite in plan_compaction(before, target_bytes):
-        progress(f"{_named(rewrite.partition)}: {len(rewrite.files)} files, {_mb(rewrite.files)} MB -> 1")
-        if dry_run:
-            continue
+    for rewrite in plan:
+        _say(progress, rewrite)
         if _rewrite(table, description, rewrite):
             done += 1
         else:
             lost += 1
             progress(f"{_named(rewrite.partition)}: changed meanwhile, left as it is")
     after = table.files()
-    median = int(statistics.median(file.bytes for file in after)) if after else 0
-    return Compacted(done, len(before), len(after), lost, median)
+    return Compacted(done, len(before), len(after), lost, _median([file.bytes for file in after]))
+
+
+def _say(progress: Progress, rewrite: Rewrite) -> None:
+    progress(f"{_named(rewrite.partition)}: {len(rewrite.files)} files, {_mb(rewrite.files)} MB -> 1")
+
+
+def _planned_sizes(files: Sequence[DataFile], plan: Sequence[Rewrite]) -> list[int]:
+    """Bytes of each file there would be."""
+    old = {file for rewrite in plan for file in rewrite.files}
+    kept = [file.bytes for file in files if file not in old]
+    return kept + [sum(file.bytes for file in rewrite.files) for rewrite in plan]
+
+
+def _median(sizes: Sequence[int]) -> int:
+    return int(statistics.median(sizes)) if sizes else 0
 
 
 def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) -> bool:
@@ -114,7 +135,7 @@ def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) 
     writer = PartitionWriter(rewrite.partition, schema, place, "zstd", 1 << 62)
     try:
         for file in rewrite.files:
-            for batch in read_file(str(table.read_path(file)), file, whole):
+            for batch in read_file(str(table.read_path(file)), file, whole, whole_file=True):
                 writer.add(batch.select(schema.names))
         new = writer.close()
         _check_rows(table.path, rewrite, new)
@@ -153,7 +174,8 @@ def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress:
             f"the table at {path} is not partitioned by {STORE_DAY}, so its old rows cannot be dropped by the day",
             hint="partition columns: " + (", ".join(description.partition_by) or "none"),
         )
-    table.recover()
+    if not dry_run:
+        table.recover()
     while True:
         old: dict[Partition, list[DataFile]] = {}
         for file in table.files():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rocketlake.base.errors import InternalError, StoreError
+from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.offset_ranges import OffsetRanges, merge
 from rocketlake.spark.lake.tables.table import BatchPart, DataFile
 
@@ -27,6 +28,7 @@ class TableWritten:
     files: list[DataFile] = field(default_factory=list)
     offsets: OffsetRanges = field(default_factory=dict)
     bad_rows: int = 0
+    content: BatchContent = field(default_factory=BatchContent)
 
 
 @dataclass
@@ -60,11 +62,13 @@ def _part(query: str, batch: int, shares: Iterable[tuple[str, TableWritten]]) ->
     files: list[DataFile] = []
     attempts: set[str] = set()
     bad_rows = 0
+    content = BatchContent()
     for attempt, share in shares:
         merge(offsets, share.offsets)
         files += share.files
         bad_rows += share.bad_rows
+        content += share.content
         if share.files:
             attempts.add(attempt)
     files.sort(key=lambda file: file.name)
-    return BatchPart(query, batch, tuple(sorted(attempts)), tuple(files), offsets, bad_rows)
+    return BatchPart(query, batch, tuple(sorted(attempts)), tuple(files), offsets, bad_rows, content)

@@ -29,6 +29,8 @@ DESCRIPTIONS: dict[str, str] = {
     "includeBody": "keep the raw body beside its fields; default `false`",
     "onBadRecord": "`dlq` (default): rows that cannot be stored go to the table `<path>__dlq` or `<topic>__dlq`; "
     "`fail`: stop; `skip`: drop and count them",
+    "compareReplays": "`true` (default): a batch that is written again must have the rows it had; `false`: not "
+    "compared, for rows that are other ones each time (`uuid()`, `rand()`)",
     "compression": "`zstd` (default), `snappy`, `lz4` or `none`",
     "targetFileBytes": "a data file is closed when it has so many bytes; default 134217728",
     "maxPartitions": "partitions one task may write in one batch, 1 to 10000; default 200",
@@ -41,6 +43,9 @@ DESCRIPTIONS: dict[str, str] = {
 _ELSEWHERE = {
     "format": "use 'tableFormat'",
     "mergeschema": "new columns are always added; remove it",
+    "versionasof": "only the newest version is read here; DeltaTable(path, version=N) of deltalake, and pyiceberg, read"
+    " older ones of their formats",
+    "timestampasof": "only the newest version is read here; deltalake and pyiceberg read older ones of their formats",
     "topic": "the rows' column topic names it; 'tableLayout' = topic makes a table for each",
     "producerid": "use 'txnAppId'",
     "batchid": "use 'txnVersion'",
@@ -72,6 +77,7 @@ class LakeOptions:
     protobuf_message: str
     include_body: bool
     on_bad_record: str
+    compare_replays: bool
     compression: str
     target_file_bytes: int
     partitions_max: int
@@ -106,6 +112,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
         protobuf_message=given.text("protobufMessage"),
         include_body=given.flag("includeBody", default=body_format == "raw"),
         on_bad_record=given.choice("onBadRecord", ("dlq", "fail", "skip")),
+        compare_replays=given.flag("compareReplays", default=True),
         compression=given.choice("compression", ("zstd", "snappy", "lz4", "none")),
         target_file_bytes=given.number("targetFileBytes", 128 << 20, low=1 << 16, high=1 << 40),
         partitions_max=given.number("maxPartitions", 200, low=1, high=10_000),

@@ -81,11 +81,21 @@ class LakeReader(DataSourceReader):
             ) from error
 
 
-def read_file(path: str, file: DataFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly this schema; partition columns come from the file's place, missing ones are null."""
+def read_file(path: str, file: DataFile, schema: pa.Schema, *, whole_file: bool = False) -> Iterator[pa.RecordBatch]:
+    """Batches of exactly this schema; partition columns come from the file's place, missing ones are null.
+
+    `whole_file`: StoreError if the file has a column that the schema lacks, for who puts another file in its place.
+    """
     values = dict(file.partition)
     with pq.ParquetFile(path) as parquet:
         there = set(parquet.schema_arrow.names)
+        if whole_file and (unknown := sorted(there - set(schema.names))):
+            raise StoreError(
+                f"a file has columns that the table's description lacks: {', '.join(unknown)}",
+                path=path,
+                hint="nothing was changed. Has another program added them? write to the table with RocketLake, then"
+                " compact it again; or compact it with that program",
+            )
         wanted = [name for name in schema.names if name in there]
         for batch in parquet.iter_batches(_ROWS, columns=wanted):
             yield pa.RecordBatch.from_arrays([_column(batch, field, values, there) for field in schema], schema=schema)

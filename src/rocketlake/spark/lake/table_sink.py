@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.spark.lake.batch_content import BatchContent, content_of
 from rocketlake.spark.lake.bodies.parsed import BodyParser
 from rocketlake.spark.lake.description import Descriptions, TableDescription
 from rocketlake.spark.lake.file_writer import PartitionWriter
@@ -139,6 +140,10 @@ class TableSink:
         self._open()
         if self._has_queues:
             add_batch(self._written.offsets, batch)
+        if self._options.compare_replays:
+            self._written.content += content_of(batch)
+        else:
+            self._written.content += BatchContent(len(batch))
         if self._decided:
             return
         bad: dict[int, str] = {}

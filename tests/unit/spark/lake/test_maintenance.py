@@ -8,12 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 from typer.testing import CliRunner
 
 from rocketlake.base.crash_point import struck_by
-from rocketlake.base.errors import UsageError
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.cli.main import app
 from rocketlake.spark.lake.maintenance import clean, compact, drop_days_before, open_described, plan_compaction
 from rocketlake.spark.lake.tables.table import DataFile
@@ -46,7 +49,8 @@ def test_compaction_leaves_one_file_a_partition_and_all_rows(tmp_path: Path, tab
     query, sent = fill(tmp_path / "t", table_format, partitionBy="storeDay,tags")
     said: list[str] = []
     planned = compact(tmp_path / "t", 128 * MB, dry_run=True, progress=said.append)
-    assert (planned.rewrites, planned.files_after, len(said)) == (0, 12, 3)
+    assert (planned.rewrites, planned.files_before, planned.files_after, len(said)) == (3, 12, 3, 3)
+    assert len(open_described(tmp_path / "t")[0].files()) == 12
     done = compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
     assert (done.rewrites, done.files_before, done.files_after) == (3, 12, 3)
     assert places(table_rows(tmp_path / "t")) == places(sent)
@@ -207,10 +211,72 @@ def test_the_commands_say_what_they_do(tmp_path: Path, table_format: str) -> Non
     assert run("info", folder, "--offsets").strip() == '{"orders": {"broker-a": {"0": 7, "1": 1}}}'
     newest = run("history", folder).splitlines()[1].split()
     assert newest[3:] == ["append", "2", "1", "1", "1", "q-1"]
-    assert "would be done" in run("compact", folder, "--dry-run")
-    assert "1 rewrites, 2 files before, 1 after" in run("compact", folder)
+    assert "would be done: 1 rewrite, 2 files before, 1 after" in run("compact", folder, "--dry-run")
+    assert "done: 1 rewrite, 2 files before, 1 after" in run("compact", folder)
     assert "0 rows dropped" in run("expire", folder, "--rows-older-than-days", "36500", "--keep-history", "1h")
     assert "0 files deleted" in run("clean", folder)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_dry_run_writes_nothing_also_where_a_killed_writer_left_work(tmp_path: Path, table_format: str) -> None:
+    query, _ = fill(tmp_path / "t", table_format)
+
+    def strike(name: str) -> None:
+        if name in ("lake.after_entry", "lake.after_commit"):
+            raise Killed(name)
+
+    with struck_by(strike), pytest.raises(Killed):
+        query.run([message(100)])
+
+    def contents() -> dict[Path, tuple[int, bytes]]:
+        files = (path for path in tmp_path.rglob("*") if path.is_file())
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = contents()
+    for arguments in (("compact",), ("expire", "--rows-older-than-days", "1", "--keep-history", "1s"), ("clean",)):
+        result = CliRunner().invoke(app, ["lake", *arguments, str(tmp_path / "t"), "--dry-run"], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    assert contents() == before
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_column_that_comes_while_files_are_compacted_is_kept(
+    tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F9: the stream goes on while the command opens the table."""
+    query = Query(tmp_path / "t", tableFormat=table_format, bodyFormat="json")
+    for number in range(3):
+        query.run([message(number, body=b'{"a": 1}')])
+    table = type(open_described(tmp_path / "t")[0])
+    recover = table.recover
+
+    def goes_on(self: Any) -> None:
+        monkeypatch.setattr(table, "recover", recover)
+        recover(self)
+        for number in (3, 4):
+            query.run([message(number, body=b'{"a": 1, "b": %d}' % number)])
+
+    monkeypatch.setattr(table, "recover", goes_on)
+    assert compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent).rewrites == 1
+    rows = sorted(table_rows(tmp_path / "t"), key=lambda row: row["queueOffset"])
+    assert [row["b"] for row in rows] == [None, None, None, 3, 4]
+
+
+def test_a_file_with_a_column_that_nobody_described_is_not_rewritten(tmp_path: Path) -> None:
+    fill(tmp_path / "t", "parquet", batches=2)
+    for path in (tmp_path / "t").glob("storeDay=*/*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(table.append_column("foreign", pa.array([1] * len(table))), path)
+    with pytest.raises(StoreError, match=r"columns that the table's description lacks: foreign"):
+        compact(tmp_path / "t", 128 * MB, dry_run=False, progress=silent)
+
+
+def test_offsets_that_are_not_known_are_explained(tmp_path: Path) -> None:
+    schema = StructType([StructField("id", LongType())])
+    Query(tmp_path / "t", schema=schema).run([{"id": 1}])
+    result = CliRunner().invoke(app, ["lake", "info", str(tmp_path / "t"), "--offsets"], catch_exceptions=False)
+    assert result.stdout.strip() == "{}"
+    assert "topic, brokerName, queueId and queueOffset" in result.stderr
 
 
 def test_a_folder_that_is_no_table_is_named(tmp_path: Path) -> None:

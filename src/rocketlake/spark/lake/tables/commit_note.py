@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.tables.table import BatchPart, Committed
 
 __all__ = ["from_note", "note"]
@@ -26,6 +27,7 @@ def note(part: BatchPart) -> dict[str, str]:
         "rows": str(sum(file.rows for file in part.files)),
         "files": str(len(part.files)),
         "badRows": str(part.bad_rows),
+        "content": part.content.to_text(),
     }
 
 
@@ -40,5 +42,6 @@ def from_note(said: Mapping[str, Any], version: int, ms: int, operation: str) ->
     }
     attempts = tuple(part for part in (said.get("attempts") or "").split(",") if part)
     numbers = (int(said.get(name) or 0) for name in ("rows", "files", "badRows"))
+    content = BatchContent.from_text(said.get("content") or "")
     batch = int(said.get("batch") or -1) if said.get("batch") else -1
-    return Committed(version, ms, operation, said.get("query") or "", batch, attempts, offsets, *numbers)
+    return Committed(version, ms, operation, said.get("query") or "", batch, attempts, offsets, *numbers, content)

@@ -53,8 +53,9 @@ _PROPERTIES = {
 """A stream commits often: old metadata goes, small manifests are merged."""
 
 
-def catalog(path: Path, file: str = "catalog.db") -> SqlCatalog:
+def catalog(path: Path | str, file: str = "catalog.db") -> SqlCatalog:
     """The catalog beside the table at `path`."""
+    path = Path(path)
     return SqlCatalog(CATALOG, uri=f"sqlite:///{path / SIDECAR / file}", warehouse=uri(path))
 
 

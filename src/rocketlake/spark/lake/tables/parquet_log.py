@@ -56,6 +56,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[str] = []
     offsets: OffsetRanges = {}
     bad_rows: int = 0
+    content: str = ""
     schema: int
     add: list[FileEntry] = []
     remove: list[str] = []

@@ -18,6 +18,7 @@ from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.crash_point import crash_point
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files, PosixFiles
+from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, remove_if_there
 from rocketlake.spark.lake.partition_names import partition_folder
@@ -88,6 +89,7 @@ class ParquetTable:
                     attempts=list(part.attempts),
                     offsets=part.offsets,
                     bad_rows=part.bad_rows,
+                    content=part.content.to_text(),
                     schema=description.version,
                     add=adds,
                     queries=_remembered(head) | {part.query: QueryHead(part.batch, number)},
@@ -260,4 +262,5 @@ def _committed(entry: Entry) -> Committed:
         sum(file.rows for file in entry.add),
         len(entry.add),
         entry.bad_rows,
+        BatchContent.from_text(entry.content),
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from rocketlake.spark.lake.batch_content import BatchContent
+
 if TYPE_CHECKING:
     from rocketlake.spark.lake.description import TableDescription
     from rocketlake.spark.lake.offset_ranges import OffsetRanges
@@ -68,6 +70,8 @@ class BatchPart:
     offsets: OffsetRanges
     """Of all rows that were meant for the table, bad ones too."""
     bad_rows: int = 0
+    content: BatchContent = field(default_factory=BatchContent)
+    """Of the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Committed:
     rows: int = 0
     files: int = 0
     bad_rows: int = 0
+    content: BatchContent | None = None
+    """None: its release kept none."""
 
 
 class LakeTable(Protocol):
