@@ -123,6 +123,7 @@ class ProducerConfig(Ranged):
     pending_checks_max: int = setting(
         2000, java="checkRequestHoldMax", low=1, why="questions of brokers about transactions worked on at once"
     )
+    drain_ms: int = setting(10 * SECOND, low=0, why="stop() waits so long for running check functions")
     template_topic: str = setting("TBW102", java="createTopicKey", why="the topic new topics are modelled on")
     new_topic_queues: int = setting(
         4, java="defaultTopicQueueNums", low=1, why="queues wanted when a topic is auto-created"

@@ -14,10 +14,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.logs import get_logger
 from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
@@ -28,6 +30,8 @@ from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
+log = get_logger(__name__)
+CALL_END_SECONDS = 1.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -42,6 +46,7 @@ class _LoopThread:
         self.loop = asyncio.new_event_loop()
         self.users = 0
         self.pid = os.getpid()
+        self._is_ending = False
         self.thread = threading.Thread(target=self._run, name="rocketlake-client", daemon=True)
         self.thread.start()
 
@@ -49,7 +54,7 @@ class _LoopThread:
     def join(cls) -> _LoopThread:
         """The shared thread, started if need be."""
         with cls._guard:
-            if cls._shared is None or cls._shared.pid != os.getpid():
+            if cls._shared is None or cls._shared.pid != os.getpid() or not cls._shared.thread.is_alive():
                 cls._shared = _LoopThread()
             cls._shared.users += 1
             return cls._shared
@@ -62,6 +67,7 @@ class _LoopThread:
                 return
             if _LoopThread._shared is self:
                 _LoopThread._shared = None
+        self._is_ending = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
 
@@ -69,22 +75,47 @@ class _LoopThread:
         """Run on the loop, wait here."""
         if threading.current_thread() is self.thread:
             coroutine.close()
-            raise UsageError("a blocking call inside an async listener", hint="use the async client there")
+            self.refuse_own_thread()
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
+        except CancelledError:
+            raise UsageError("the call was cut off: its client was stopped by another thread") from None
         except BaseException:
             # Ctrl-C while waiting: what was begun must not go on behind the caller's back.
             future.cancel()
             raise
 
+    def refuse_own_thread(self) -> None:
+        """UsageError on the client's own thread: it would wait for itself."""
+        if threading.current_thread() is self.thread:
+            raise UsageError(
+                "a blocking call inside an async listener or a callback",
+                hint="use the async client there, or call it from another thread",
+            )
+
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._is_ending:
+                try:
+                    self.loop.run_forever()
+                except BaseException:
+                    # `sys.exit()` in a callback or a hook: it is no reason to end the clients of all other threads.
+                    log.exception("a function of the user tried to end the client's thread; the thread goes on")
+            self.loop.run_until_complete(self._end_calls())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
+
+    async def _end_calls(self) -> None:
+        """Calls that other threads still wait for end with an error, not never."""
+        calls = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        if calls:
+            await asyncio.wait(calls, timeout=CALL_END_SECONDS)
+            for task in calls:
+                task.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
 
 
 class _AsyncClient(Protocol):
@@ -131,6 +162,7 @@ class _Blocking(Generic[A]):
         """Stop the client; what is on its way is finished first."""
         if self._thread is not None:
             self._check_process()
+            self._thread.refuse_own_thread()
             try:
                 self._run(self._twin.stop())
             finally:
@@ -145,6 +177,7 @@ class _Blocking(Generic[A]):
     ) -> None:
         if self._thread is not None:
             self._check_process()
+            self._thread.refuse_own_thread()
             try:
                 self._run(self._twin.__aexit__(kind, error, trace))
             finally:

@@ -26,7 +26,7 @@ class Stage(RunnerStage):
         self.seen: list[list[int]] = []
         self.sent_back: list[tuple[int, int]] = []
         self.send_back_works = True
-        self.answers: dict[int, Answer | Exception | asyncio.Event] = {}
+        self.answers: dict[int, Answer | BaseException | asyncio.Event] = {}
         self.runner = ConcurrentRunner(
             ListenerCall(self.listen, threads=1),
             group="g",
@@ -41,7 +41,7 @@ class Stage(RunnerStage):
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.seen.append([message.queue_offset for message in batch])
         answer = self.answers.get(batch[0].queue_offset)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, asyncio.Event):
             await answer.wait()
@@ -199,3 +199,24 @@ async def test_hooks_see_the_outcome_and_a_broken_hook_loses_nothing(stage: Make
     await it.consume(0, 1)
     assert sorted(outcomes, key=bool) == [False, True]
     assert it.committed == 2
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
+async def test_what_ends_other_tasks_is_a_failure_of_a_listener(stage: MakeStage, error: BaseException) -> None:
+    it = stage()
+    for offset in range(4):
+        it.answers[offset] = error
+    await it.consume(0, 1, 2, 3, 4, 5)
+    assert sorted(it.seen) == [[n] for n in range(6)]
+    assert sorted(offset for offset, _ in it.sent_back) == [0, 1, 2, 3]
+    assert not any(worker.done() for worker in it.workers)
+
+
+async def test_a_worker_that_is_cancelled_ends(stage: MakeStage) -> None:
+    it = stage()
+    it.answers[0] = asyncio.Event()
+    await it.consume(0)
+    for worker in it.workers:
+        worker.cancel()
+    await it.clock.settle()
+    assert all(worker.cancelled() for worker in it.workers)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from rocketlake.base.errors import LinkError
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.files import MemoryFiles, PosixFiles
 from rocketlake.client.consumer.offset_store import LocalOffsets, RemoteOffsets
 from rocketlake.model.message_queue import MessageQueue
 
@@ -110,3 +111,28 @@ async def test_a_local_file_of_a_java_client_is_read() -> None:
     store = LocalOffsets(files, PATH)
     await store.load()
     assert await store.read(Q1) == 12
+
+
+async def test_two_that_save_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "group" / "offsets.json"
+    store = LocalOffsets(PosixFiles(), path)
+    for round_number in range(30):
+        store.update(Q0, round_number, increase_only=True)
+        first = asyncio.create_task(store.persist([Q0]))
+        store.update(Q1, round_number, increase_only=True)
+        await asyncio.gather(first, store.persist([Q1]), store.persist([Q0, Q1]))
+    fresh = LocalOffsets(PosixFiles(), path)
+    await fresh.load()
+    assert (await fresh.read(Q0), await fresh.read(Q1)) == (29, 29)
+
+
+async def test_offsets_that_could_not_be_written_are_written_the_next_time(tmp_path: Path) -> None:
+    (tmp_path / "group").write_text("a file where the folder should be")
+    store = LocalOffsets(PosixFiles(), tmp_path / "group" / "offsets.json")
+    store.update(Q0, 7, increase_only=True)
+    await store.persist([Q0])
+    (tmp_path / "group").unlink()
+    await store.persist([Q0])
+    fresh = LocalOffsets(PosixFiles(), tmp_path / "group" / "offsets.json")
+    await fresh.load()
+    assert await fresh.read(Q0) == 7

@@ -12,6 +12,7 @@ from rocketlake.base.service import Service
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.listener import Answer, ConsumeResult, ListenerCall
 from rocketlake.client.consumer.ordered import OrderedRunner
+from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from tests.unit.client.runner_stage import RunnerStage
@@ -28,7 +29,7 @@ class Stage(RunnerStage):
         self.given_up: list[int] = []
         self.lock_granted = True
         self.lock_requests = 0
-        self.answers: dict[int, list[ConsumeResult | Exception | None]] = {}
+        self.answers: dict[int, list[ConsumeResult | BaseException | None]] = {}
         self.held.locked = True
         self.runner = OrderedRunner(
             ListenerCall(self.listen, threads=1),
@@ -51,7 +52,7 @@ class Stage(RunnerStage):
         self.seen += [message.queue_offset for message in batch]
         planned = self.answers.get(batch[0].queue_offset)
         answer = planned.pop(0) if planned else None
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -165,3 +166,39 @@ async def test_after_stop_no_new_listener_call_begins(stage: MakeStage) -> None:
     await it.consume(0)
     await asyncio.wait_for(asyncio.gather(*it.workers), 1)
     assert it.seen == []
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
+async def test_what_ends_other_tasks_only_suspends_the_queue(stage: MakeStage, error: BaseException) -> None:
+    it = stage()
+    it.answers[0] = [error]
+    await it.consume(0, 1)
+    assert it.seen == [0]
+    await it.clock.run_for(1000)
+    assert it.seen == [0, 0, 1]
+    assert not any(worker.done() for worker in it.workers)
+
+
+async def test_after_a_reset_the_listener_ends_before_the_queue_goes_on(stage: MakeStage) -> None:
+    it = stage()
+    gate = asyncio.Event()
+    log: list[str] = []
+
+    async def listen(batch: list[StoredMessage]) -> Answer:
+        log.append(f"begin {batch[0].queue_offset}")
+        await gate.wait()
+        log.append(f"end {batch[0].queue_offset}")
+        return None
+
+    it.runner._call = ListenerCall(listen, threads=1)
+    await it.consume(5)
+    it.held.dropped = True  # what HeldQueues.restart does
+    it.held = ProcessQueue(it.queue)
+    it.held.locked = True
+    await it.consume(0)
+    await it.clock.run_for(200)
+    assert log == ["begin 5"]
+    gate.set()
+    await it.clock.run_for(200)
+    assert log == ["begin 5", "end 5", "begin 0", "end 0"]
+    assert it.committed == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import zlib
 from collections import Counter
 from typing import Any
@@ -351,3 +352,28 @@ async def test_hooks_see_each_attempt(brokers: Any, start: Any) -> None:
         await producer.send(Message("T", b"x"))
     assert ("a", False) in events
     assert events.count(("b", True)) == 4
+
+
+@pytest.mark.parametrize("error", [IndexError("no such queue"), asyncio.CancelledError(), SystemExit(3)])
+async def test_a_callback_hears_of_every_error(brokers: Any, start: Any, error: BaseException) -> None:
+    producer = await start()
+    seen: list[BaseException | None] = []
+
+    def selector(queues: Any, message: Message) -> MessageQueue:
+        raise error
+
+    producer.send_nowait(Message("T", b"x"), lambda _, problem: seen.append(problem), selector=selector)
+    await producer.flush()
+    assert seen == [error]
+
+
+async def test_a_callback_that_raises_ends_nothing(brokers: Any, start: Any, caplog: Any) -> None:
+    producer = await start()
+
+    def callback(result: SendResult | None, error: BaseException | None) -> None:
+        sys.exit(3)
+
+    producer.send_nowait(Message("T", b"x"), callback)
+    await producer.flush()
+    assert "callback of a background send failed" in caplog.text
+    await producer.send(Message("T", b"y"))

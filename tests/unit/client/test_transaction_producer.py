@@ -208,3 +208,39 @@ async def test_more_questions_than_may_be_worked_on_are_dropped(peers: Any, make
     await stage.next_end()
     assert len(stage.asked) == 1
     await stage.producer.stop()
+
+
+async def test_a_check_that_does_not_answer_holds_up_neither_flush_nor_stop(
+    peers: Any, make_broker: Callable[..., Any]
+) -> None:
+    stage, asked = Stage(peers), asyncio.Event()
+
+    async def hangs(message: StoredMessage) -> TransactionEnd:
+        asked.set()
+        await asyncio.Event().wait()
+        return COMMIT
+
+    await stage.start(make_broker, config=ProducerConfig(drain_ms=10))
+    await stage.producer.send(Message("T", b"x"))
+    await stage.producer.instance.heartbeat()
+    stage.producer._check_function = hangs
+    await stage.ask()
+    async with asyncio.timeout(10):
+        await asked.wait()
+        await stage.producer.flush()
+        await stage.producer.stop()
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
+async def test_a_local_function_that_meets_a_cancelled_task_leaves_the_end_open(
+    peers: Any, make_broker: Callable[..., Any], error: BaseException
+) -> None:
+    stage = Stage(peers)
+    await stage.start(make_broker)
+
+    def local(message: Message) -> TransactionEnd:
+        raise error
+
+    result = await stage.producer.send_in_transaction(Message("T", b"x"), local)
+    assert result.end is UNKNOWN and isinstance(result.error, type(error))
+    await stage.producer.stop()

@@ -4,8 +4,9 @@ Owns        handing messages from the push machinery to a loop of yours, and wha
 Must not know   pulling, queues (push.py).
 
 Rule: a message counts as consumed when the next one is requested or the block ends without an error; with an error it
-comes again (send-back: later, after 16 times in the dead letters). Messages fetched ahead and never handed out are
-not touched: they come again, to this member or another.
+comes again (send-back: later, after 16 times in the dead letters). `stop()` settles nothing: the message in hand comes
+again, as do messages fetched ahead and never handed out, to this member or another. One task reads; a second one that
+asks at the same time is refused, because it would acknowledge the message of the first.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Consumer:
         self._unsettled: set[Settle] = set()
         self._current: Settle | None = None
         self._is_closing = False
+        self._is_receiving = False
 
     # life
 
@@ -101,8 +103,11 @@ class Consumer:
         await self._push.start()
 
     async def stop(self) -> None:
-        """Acknowledge the message in your hands, leave the group."""
-        await self._end(ConsumeResult.SUCCESS)
+        """Leave the group. The message in your hands is not acknowledged and comes again: it may be one that failed.
+
+        Leaving the `async with` block without an error acknowledges it.
+        """
+        await self._end(None)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -145,12 +150,21 @@ class Consumer:
         """The next message, None when none came in time or the consumer was stopped; acknowledges the one before."""
         if not self._push.is_running:
             raise NotRunning("Consumer", self.group)
+        if self._is_receiving:
+            raise UsageError(
+                "another task waits for a message of this consumer already",
+                where=f"Consumer of group {self.group!r}",
+                hint="read in one task and hand messages on, make a Consumer for each, or use PushConsumer",
+            )
         self._settle(ConsumeResult.SUCCESS)
+        self._is_receiving = True
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 handed = await self._handed.get()
         except TimeoutError:
             return None
+        finally:
+            self._is_receiving = False
         if handed is None:
             return None
         message, self._current = handed

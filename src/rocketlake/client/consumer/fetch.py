@@ -1,6 +1,6 @@
 """One queue of a pull consumer: fetched ahead, handed out by poll.
 
-Owns        the position, the fetched messages, starting over after a seek.
+Owns        the position, the fetched messages, starting over after a seek or with another filter.
 Must not know   commits, other queues.
 
 Invariant: `position` is the offset of the next message `take` hands out (or would, when it arrives).
@@ -62,6 +62,7 @@ class Fetch:
         self._fetched: deque[StoredMessage] = deque()
         self._bytes = 0
         self._next = position
+        self._is_ended = False
         self._task = keep(f"fetch {queue}", self._fetch_next)
 
     def take(self, limit: int) -> list[StoredMessage]:
@@ -71,16 +72,25 @@ class Fetch:
         self.position = self._fetched[0].queue_offset if self._fetched else self._next
         return messages
 
-    async def seek(self, offset: int) -> None:
-        """Forget what was fetched and go on at `offset`."""
-        await self.stop()
+    def seek(self, offset: int) -> None:
+        """Forget what was fetched and go on at `offset`; nothing happens after `stop`."""
+        if self._is_ended:
+            return
+        self._task.cancel()
         self._fetched.clear()
         self._bytes = 0
         self.position = self._next = offset
         self._task = self._keep(f"fetch {self.queue}", self._fetch_next)
 
+    def follow(self, subscription: Subscription) -> None:
+        """Filter by this from the position on: what was fetched ahead was filtered otherwise."""
+        old, self._subscription = self._subscription, subscription
+        if (old.expression, old.expression_type) != (subscription.expression, subscription.expression_type):
+            self.seek(self.position)
+
     async def stop(self) -> None:
         """Fetch no more."""
+        self._is_ended = True
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

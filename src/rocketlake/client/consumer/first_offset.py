@@ -33,8 +33,10 @@ class StartPolicy:
     async def first_offset(self, offsets: OffsetStore, queue: MessageQueue) -> int:
         """The offset to pull first; raises when the committed offset cannot be read."""
         committed = await offsets.read(queue)
-        if committed >= 0:
-            return committed
+        return committed if committed >= 0 else await self.without_commit(queue)
+
+    async def without_commit(self, queue: MessageQueue) -> int:
+        """The offset to pull first in a queue that the group never committed."""
         is_retry = queue.topic.startswith(RETRY_PREFIX)
         if self.where is FirstOffset.TIMESTAMP:
             return await (self.end_of(queue) if is_retry else self.by_time(queue, self.timestamp_ms))

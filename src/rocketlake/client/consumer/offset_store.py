@@ -101,6 +101,7 @@ class LocalOffsets(_Memory):
         self._files = files
         self._path = path
         self._saved: dict[MessageQueue, int] = {}
+        self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         """Read the file, or its `.bak` when it is broken."""
@@ -116,8 +117,15 @@ class LocalOffsets(_Memory):
     async def persist(self, queues: Collection[MessageQueue]) -> None:
         """Write the file: these queues' offsets on top of what it held."""
         updated = {q: self._offsets[q] for q in queues if q in self._offsets}
-        if all(self._saved.get(queue) == offset for queue, offset in updated.items()):
-            return
-        self._saved.update(updated)
-        text = ResetOffsets(dict(sorted(self._saved.items()))).encode().decode()
-        await asyncio.to_thread(save_text, self._files, self._path, text)
+        # One after the other: the timer, a rebalance and a stop save the same file.
+        async with self._writing:
+            if all(self._saved.get(queue) == offset for queue, offset in updated.items()):
+                return
+            saved = self._saved | updated
+            text = ResetOffsets(dict(sorted(saved.items()))).encode().decode()
+            try:
+                await asyncio.to_thread(save_text, self._files, self._path, text)
+            except (OSError, RocketLakeError) as error:
+                log.warning("offsets were not saved in %s, next try at the next interval: %s", self._path, error)
+            else:
+                self._saved = saved

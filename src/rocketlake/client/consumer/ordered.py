@@ -30,6 +30,7 @@ Resend = Callable[[StoredMessage, int], Awaitable[bool]]
 """(message, retry limit) -> is its copy safe at a broker?"""
 SUSPEND_MS_RANGE = (10, 30_000)
 LOCK_RETRY_SECONDS = 0.1
+TURN_RETRY_SECONDS = 0.05
 LOCK_REFUSED_SECONDS = 3.0
 
 
@@ -57,6 +58,8 @@ class OrderedRunner:
         self._hooks = hooks
         self._clock = clock
         self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
+        self._running: dict[MessageQueue, ProcessQueue] = {}
+        """Whose messages the listener of a queue has. After an offset reset that may be what was in hand before."""
         self._is_stopping = False
 
     def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
@@ -89,11 +92,16 @@ class OrderedRunner:
             held = await self._ready.get()
             if held is None or self._is_stopping:
                 return
+            if held.queue in self._running:
+                self._spawn("ordered turn", self._again(held, TURN_RETRY_SECONDS))
+                continue
             held.running = True
+            self._running[held.queue] = held
             try:
                 pause = await self._run(held)
             finally:
                 held.running = False
+                del self._running[held.queue]
             if pause is not None and not held.dropped:
                 self._spawn("ordered pause", self._again(held, pause))
 

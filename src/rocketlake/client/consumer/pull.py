@@ -4,7 +4,8 @@ Owns        which queues are read (assigned by you, or shared with the group), p
 Must not know   how a queue is fetched ahead (fetch.py).
 
 Rule: `poll` hands out each queue's messages in order. What earlier polls handed out counts as consumed and is committed
-every `persist_interval_ms` (auto_commit), or when you call `commit()`.
+every `persist_interval_ms` (auto_commit), or when you call `commit()`. What was handed out and not confirmed comes
+again: the first poll commits where a group starts that never committed, unless you chose the place by `seek`.
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ class PullConsumer(Service):
         self._assigning = asyncio.Lock()
         self._turn = 0
         self._paused: set[MessageQueue] = set()
+        self._starts: dict[MessageQueue, int] = {}
+        """Where queues begin in which the group never committed; to be committed by the next poll."""
+        self._rounds: list[asyncio.Task[None]] = []
         self._damage = Damage(group, hooks or Hooks(), None)
         self._rebalance = Rebalance(
             self.instance,
@@ -116,6 +120,7 @@ class PullConsumer(Service):
         names.check_topic(topic)
         self._subscriptions[topic] = subscription_of(topic, expression, expression_type, self._clock.now_ms())
         self._rebalance.topics.add(topic)
+        self._follow_filters()
         if self.is_running:
             self.instance.heartbeat_soon()
             self._rebalance.soon()
@@ -136,6 +141,12 @@ class PullConsumer(Service):
         self._rebalance.is_paused = True
         self._subscriptions.clear()
         self._subscriptions.update(subscriptions)
+        self._follow_filters()
+
+    def _follow_filters(self) -> None:
+        for queue, fetch in self._fetches.items():
+            if subscription := self._subscriptions.get(queue.topic):
+                fetch.follow(subscription)
 
     async def _follow_assignment(self) -> None:
         self._must_run()
@@ -187,17 +198,22 @@ class PullConsumer(Service):
                 log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
         await check_filters(self.instance, self.group, self._subscriptions.values())
         await self.instance.heartbeat()
-        self.keep("rebalance", self._rebalance.run)
+        self._rounds.append(self.keep("rebalance", self._rebalance.run))
 
     async def stop(self) -> None:
-        """Commit what the polls handed out (auto_commit), leave the group."""
+        """Leave the group. What the last poll handed out comes again: that work may have failed.
+
+        Leaving the `async with` block without an error, or `commit()`, confirms it.
+        """
         if self.is_running:
-            self._mark_consumed()
             await self._end()
 
     async def _end(self) -> None:
         self.is_running = False
         self._arrived.ring()
+        for task in self._rounds:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         for queue in list(self._fetches):
             await self.leave(queue)
         await self.instance.remove_consumer(self._membership)
@@ -209,7 +225,9 @@ class PullConsumer(Service):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an error the last poll's messages are not known to be consumed: they come again.
-        await (self.stop() if error is None else self._end())
+        if error is None and self.is_running:
+            self._mark_consumed()
+        await self.stop()
 
     # reading
 
@@ -222,6 +240,8 @@ class PullConsumer(Service):
             messages = self._hand_out(max_messages)
             left = until - self._clock.monotonic()
             if messages or left <= 0:
+                if self._starts:
+                    await self._commit_starts()
                 return messages
             await self._arrived.wait(left)
         return []
@@ -243,23 +263,33 @@ class PullConsumer(Service):
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at this offset. Raises UsageError when the queue does not hold it."""
-        fetch = await self._fetch(queue)
+        await self._fetch(queue)
         begin, end = await self._access.begin_of(queue), await self._access.end_of(queue)
         if not begin <= offset <= end:
-            raise UsageError(f"offset {offset} is not in {queue}", hint=f"it holds offsets {begin} to {end}")
-        await fetch.seek(offset)
+            raise UsageError(f"offset {offset} is not in {queue}", hint=f"choose one of {begin} to {end}")
+        self._move(queue, offset)
+
+    def _move(self, queue: MessageQueue, offset: int) -> None:
+        """Looks the fetch up again: while brokers were asked a rebalance may have given the queue away."""
+        fetch = self._fetches.get(queue)
+        if fetch is None:
+            raise UsageError(f"{queue} is no longer read by this consumer", hint="see .assignment")
+        self._starts.pop(queue, None)
+        fetch.seek(offset)
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
         """Go on at the oldest message kept, in these queues or in all that are read."""
         await self._follow_assignment()
         for queue in queues or self.assignment:
-            await (await self._fetch(queue)).seek(await self._access.begin_of(queue))
+            await self._fetch(queue)
+            self._move(queue, await self._access.begin_of(queue))
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
         """Go on at the next message to come, in these queues or in all that are read."""
         await self._follow_assignment()
         for queue in queues or self.assignment:
-            await (await self._fetch(queue)).seek(await self._access.end_of(queue))
+            await self._fetch(queue)
+            self._move(queue, await self._access.end_of(queue))
 
     async def offsets_for_time(self, queues: Sequence[MessageQueue], timestamp_ms: int) -> dict[MessageQueue, int]:
         """For each queue the first offset stored at or after this time (epoch ms)."""
@@ -295,6 +325,16 @@ class PullConsumer(Service):
         for queue, offset in offsets.items():
             await self._access.commit(queue, offset)
             self._offsets.update(queue, offset, increase_only=False)
+            self._starts.pop(queue, None)
+
+    async def _commit_starts(self) -> None:
+        for queue, offset in list(self._starts.items()):
+            try:
+                await self._access.commit(queue, offset)
+            except RocketLakeError as error:
+                log.warning("the first position %d of %s was not saved, next try: %s", offset, queue, error)
+            else:
+                self._starts.pop(queue, None)
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset at the broker; -1 when it never committed."""
@@ -331,10 +371,16 @@ class PullConsumer(Service):
 
     async def _take(self, queue: MessageQueue) -> None:
         self._offsets.forget(queue)
-        first = await self._start_policy.first_offset(self._offsets, queue)
+        committed = await self._offsets.read(queue)
+        first = committed if committed >= 0 else await self._start_policy.without_commit(queue)
+        subscription = self._subscriptions.get(queue.topic)
+        if subscription is None or not self.is_running:
+            return  # stopped, or unsubscribed, while the broker was asked
+        if committed < 0:
+            self._starts[queue] = first
         self._fetches[queue] = Fetch(
             queue,
-            self._subscriptions[queue.topic],
+            subscription,
             first,
             pull=self._puller.pull,
             arrived=self._arrived.ring,
@@ -348,10 +394,14 @@ class PullConsumer(Service):
 
     async def leave(self, queue: MessageQueue) -> bool:
         """End the fetch; save what is known to be consumed."""
-        await self._fetches[queue].stop()
+        fetch = self._fetches.get(queue)
+        if fetch is None:
+            return True  # left meanwhile
+        await fetch.stop()
         if self.auto_commit:
             await self._offsets.persist([queue])
-        del self._fetches[queue]
+        self._fetches.pop(queue, None)
+        self._starts.pop(queue, None)
         self._offsets.forget(queue)
         return True
 
@@ -376,6 +426,7 @@ class PullConsumer(Service):
     async def _reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():
             if queue in self._fetches and queue.topic == topic:
-                await self._fetches[queue].seek(offset)
+                self._fetches[queue].seek(offset)
+                self._starts.pop(queue, None)
                 await self._access.commit(queue, offset)
                 self._offsets.update(queue, offset, increase_only=False)

@@ -111,7 +111,8 @@ class PullLoop:
             if isinstance(error, LinkError):
                 plan.line_broke()
             return plan.config.error_pause_ms / 1000
-        if held.dropped:
+        if held.dropped or plan.subscription(held.queue.topic) is not subscription:
+            # Asked with another filter than the user has now: what it left out may be wanted.
             return 0.0
         return await self._take(answer, subscription)
 

@@ -36,6 +36,7 @@ from rocketlake.client.consumer.running import restore_topic
 from rocketlake.client.consumer.send_back import SendBack
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
+from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -143,9 +144,9 @@ class PushConsumer(Service):
         self.instance.add_consumer(self._membership)
         await super().start()
         self._workers = self._runner.start(self.spawn, self._held.all)
-        if self._own_instance:
-            await self.instance.start()
         try:
+            if self._own_instance:
+                await self.instance.start()
             await self._register()
         except BaseException:
             await self.stop()
@@ -282,7 +283,9 @@ class PushConsumer(Service):
         result = ConsumeDirectlyResult(order=self.orderly, auto_commit=True)
         try:
             answer = await self._call([message])
-        except Exception as error:
+        except BaseException as error:
+            if is_for_caller(error):
+                raise
             result.consume_result = "CR_THROW_EXCEPTION"
             result.remark = f"{type(error).__name__}: {error}"
         else:

@@ -1,6 +1,7 @@
 """One listener call: the same for listeners side by side and in order.
 
-Owns        giving retried messages their topic back, hooks around the call, an exception meaning "later".
+Owns        giving retried messages their topic back, hooks around the call, an exception meaning "later": any
+                exception but the cancellation of the worker itself, so that no listener ends a worker.
 Must not know   what happens with the answer.
 """
 
@@ -15,6 +16,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.hooks import ConsumeEvent, Hooks, run_hooks
+from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -56,7 +58,9 @@ async def consume(
         answer = call.result(await call.begin(list(batch)))
     except NotConsumed:
         return None
-    except Exception:
+    except BaseException as error:
+        if is_for_caller(error):
+            raise
         ids = ", ".join(message.message_id for message in batch)
         log.exception("listener of group %s failed on %s of %s; it comes again later", group, ids, queue)
         answer = ConsumeResult.LATER

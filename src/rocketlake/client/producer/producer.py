@@ -32,6 +32,7 @@ from rocketlake.client.member import TransactionCheck
 from rocketlake.client.producer.batch import check_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
+from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names, sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
@@ -102,6 +103,7 @@ class Producer(Service):
         self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(self._faults)
         self._good_topics: set[str] = set()
+        self._sends: set[asyncio.Task[None]] = set()
         self._checked_by: TransactionCheck | None = None
         self._make_key = UniqueKeyMaker(
             local_address(), os.getpid(), self._clock.now_ms, instance=random.getrandbits(32)
@@ -190,11 +192,13 @@ class Producer(Service):
         Raises TooManySends when `pending_sends_max` are on their way.
         """
         self._check(message)
-        if len(self._tasks) >= self.config.pending_sends_max:
+        if len(self._sends) >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
 
         sent = self.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
-        self.spawn("send", _report(sent, callback))
+        task = self.spawn("send", _report(sent, callback))
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
 
     async def send_batch(
         self,
@@ -225,8 +229,8 @@ class Producer(Service):
 
     async def flush(self) -> None:
         """Wait until every `send_nowait` so far has its result."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        while self._sends:
+            await asyncio.wait(tuple(self._sends))
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues a message of this topic may go to. Raises NoRoute."""
@@ -365,15 +369,24 @@ class Producer(Service):
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:
     """Tell the callback how a background send ended; without one, the log learns of a failure."""
-    result, error = None, None
+    result: SendResult | None = None
+    error: BaseException | None = None
     try:
         result = await sent
-    except RocketLakeError as problem:
-        error = problem
-    if callback is not None:
+    except BaseException as problem:
+        if is_for_caller(problem):
+            raise
+        error = problem  # of ours, or of a selector of the user's
+    if callback is None:
+        if error is not None:
+            log.warning("background send failed: %s", error)
+        return
+    try:
         callback(result, error)
-    elif error is not None:
-        log.warning("background send failed: %s", error)
+    except BaseException as problem:
+        if is_for_caller(problem):
+            raise
+        log.exception("the callback of a background send failed")
 
 
 def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:

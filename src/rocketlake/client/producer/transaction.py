@@ -29,7 +29,7 @@ from rocketlake.client.instance import ClientInstance
 from rocketlake.client.member import Answer
 from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import Selector
-from rocketlake.client.user_functions import is_async
+from rocketlake.client.user_functions import is_async, is_for_caller
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -49,7 +49,7 @@ class TransactionResult(msgspec.Struct, frozen=True):
 
     sent: SendResult
     end: TransactionEnd
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class TransactionProducer(Producer):
@@ -84,7 +84,7 @@ class TransactionProducer(Producer):
         )
         self._check_function = check
         self._topics = tuple(topics)
-        self._checks = 0
+        self._checks: set[asyncio.Task[None]] = set()
         self._warnings = RareWarnings(log, clock=self._clock)
         self._pool = ThreadPoolExecutor(self.config.transaction_threads, thread_name_prefix="rocketlake-transaction")
         self._checked_by = self._take_question
@@ -100,7 +100,9 @@ class TransactionProducer(Producer):
             raise
 
     async def stop(self) -> None:
-        """Wait for sends and answers on their way, tell the brokers, close the links."""
+        """Wait for sends on their way, and for check functions up to `drain_ms`; tell the brokers, close the links."""
+        if self.is_running and (checks := tuple(self._checks)):
+            await asyncio.wait(checks, timeout=self.config.drain_ms / 1000)
         await super().stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -125,7 +127,8 @@ class TransactionProducer(Producer):
         half = Message(message.topic, message.body, properties=message.properties, flag=message.flag)
         half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
         sent = await self.send(half, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
-        end, error = TransactionEnd.ROLLBACK, None
+        end: TransactionEnd = TransactionEnd.ROLLBACK
+        error: BaseException | None = None
         if sent.status is SendStatus.OK:
             half.unique_key = sent.message_id
             half.properties[names.TRANSACTION_ID] = sent.transaction_id or sent.message_id
@@ -133,7 +136,7 @@ class TransactionProducer(Producer):
         await self._tell(sent, end, error)
         return TransactionResult(sent, end, error)
 
-    async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, Exception | None]:
+    async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, BaseException | None]:
         """What the user's function says; UNKNOWN with the error if it raises."""
         try:
             if is_async(function):
@@ -143,12 +146,14 @@ class TransactionProducer(Producer):
                 answer = await loop.run_in_executor(self._pool, cast("Callable[[Message], End]", function), message)
             if answer is not None and not isinstance(answer, TransactionEnd):
                 raise TypeError(f"a transaction ends with TransactionEnd or None, not {type(answer).__name__}")
-        except Exception as error:
+        except BaseException as error:
+            if is_for_caller(error):
+                raise
             log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
             return TransactionEnd.UNKNOWN, error
         return answer or TransactionEnd.UNKNOWN, None
 
-    async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
+    async def _tell(self, sent: SendResult, end: TransactionEnd, error: BaseException | None) -> None:
         """Tell the broker; when that does not work it asks."""
         try:
             address = await self.instance.master(sent.queue.broker_name, sent.queue.topic)
@@ -159,19 +164,17 @@ class TransactionProducer(Producer):
             log.warning("the end %s of transaction %s was not sent: %s", end.name, sent.message_id, problem)
 
     def _take_question(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
-        if self._checks >= self.config.pending_checks_max:
+        if len(self._checks) >= self.config.pending_checks_max:
             self._warnings.warn("full", "group %s: too many questions about transactions, some are dropped", self.group)
             return
-        self._checks += 1
-        self.spawn("check", self._answer(question, message, answer))
+        task = self.spawn("check", self._answer(question, message, answer))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
 
     async def _answer(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
-        try:
-            end, error = await self._decide(self._check_function, message)
-            answer(end_of_check(self.group, question, message, end, _remark(error)))
-        finally:
-            self._checks -= 1
+        end, error = await self._decide(self._check_function, message)
+        answer(end_of_check(self.group, question, message, end, _remark(error)))
 
 
-def _remark(error: Exception | None) -> str | None:
+def _remark(error: BaseException | None) -> str | None:
     return None if error is None else f"{type(error).__name__}: {error}"
