@@ -232,15 +232,19 @@ async def test_a_check_that_does_not_answer_holds_up_neither_flush_nor_stop(
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
-async def test_a_local_function_that_meets_a_cancelled_task_leaves_the_end_open(
+async def test_a_check_function_that_meets_a_cancelled_task_answers_unknown(
     peers: Any, make_broker: Callable[..., Any], error: BaseException
 ) -> None:
     stage = Stage(peers)
-    await stage.start(make_broker)
 
-    def local(message: Message) -> TransactionEnd:
+    def fails() -> TransactionEnd:
         raise error
 
-    result = await stage.producer.send_in_transaction(Message("T", b"x"), local)
-    assert result.end is UNKNOWN and isinstance(result.error, type(error))
+    stage.answer = fails
+    await stage.start(make_broker)
+    await stage.producer.send(Message("T", b"x"))
+    await stage.producer.instance.heartbeat()
+    await stage.ask()
+    end, _ = await stage.next_end()
+    assert end.commit_or_rollback == UNKNOWN.value
     await stage.producer.stop()

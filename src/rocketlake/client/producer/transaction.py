@@ -49,7 +49,7 @@ class TransactionResult(msgspec.Struct, frozen=True):
 
     sent: SendResult
     end: TransactionEnd
-    error: BaseException | None = None
+    error: Exception | None = None
 
 
 class TransactionProducer(Producer):
@@ -127,8 +127,7 @@ class TransactionProducer(Producer):
         half = Message(message.topic, message.body, properties=message.properties, flag=message.flag)
         half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
         sent = await self.send(half, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
-        end: TransactionEnd = TransactionEnd.ROLLBACK
-        error: BaseException | None = None
+        end, error = TransactionEnd.ROLLBACK, None
         if sent.status is SendStatus.OK:
             half.unique_key = sent.message_id
             half.properties[names.TRANSACTION_ID] = sent.transaction_id or sent.message_id
@@ -136,7 +135,7 @@ class TransactionProducer(Producer):
         await self._tell(sent, end, error)
         return TransactionResult(sent, end, error)
 
-    async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, BaseException | None]:
+    async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, Exception | None]:
         """What the user's function says; UNKNOWN with the error if it raises."""
         try:
             if is_async(function):
@@ -146,14 +145,12 @@ class TransactionProducer(Producer):
                 answer = await loop.run_in_executor(self._pool, cast("Callable[[Message], End]", function), message)
             if answer is not None and not isinstance(answer, TransactionEnd):
                 raise TypeError(f"a transaction ends with TransactionEnd or None, not {type(answer).__name__}")
-        except BaseException as error:
-            if is_for_caller(error):
-                raise
+        except Exception as error:
             log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
             return TransactionEnd.UNKNOWN, error
         return answer or TransactionEnd.UNKNOWN, None
 
-    async def _tell(self, sent: SendResult, end: TransactionEnd, error: BaseException | None) -> None:
+    async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
         """Tell the broker; when that does not work it asks."""
         try:
             address = await self.instance.master(sent.queue.broker_name, sent.queue.topic)
@@ -172,7 +169,15 @@ class TransactionProducer(Producer):
         task.add_done_callback(self._checks.discard)
 
     async def _answer(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
-        end, error = await self._decide(self._check_function, message)
+        error: BaseException | None
+        try:
+            end, error = await self._decide(self._check_function, message)
+        except BaseException as problem:
+            if is_for_caller(problem):
+                raise
+            # What it waited for was cancelled, or it called `sys.exit()`: no answer is one, too.
+            log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
+            end, error = TransactionEnd.UNKNOWN, problem
         answer(end_of_check(self.group, question, message, end, _remark(error)))
 
 
