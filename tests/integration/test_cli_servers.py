@@ -217,3 +217,13 @@ def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:
         read_until(tail, "tailing T")
         assert end(tail) == ""
         assert tail.returncode == 0
+
+
+async def test_a_hangup_ends_no_server(start: Start, tmp_path: Path) -> None:
+    process = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
+    read_until(process, "Ctrl-C")
+    process.send_signal(signal.SIGHUP)
+    read_until(process, "SIGHUP: no log file to reopen")
+    assert end(process).endswith("stopped\n")
+    assert process.returncode == 0
+    assert not (tmp_path / "data" / "store" / "abort").exists()

@@ -159,7 +159,10 @@ class _PosixFile:
         length = data.nbytes if isinstance(data, memoryview) else len(data)
         written = os.pwrite(self._descriptor, data, offset)
         while written < length:  # a disk that fills up, or a signal
-            written += os.pwrite(self._descriptor, memoryview(data).cast("B")[written:], offset + written)
+            more = os.pwrite(self._descriptor, memoryview(data).cast("B")[written:], offset + written)
+            if not more:
+                raise OSError(errno.EIO, "the disk takes no more bytes and says no reason", str(self.path))
+            written += more
         if offset + length > self.size:
             self.size = offset + length
 

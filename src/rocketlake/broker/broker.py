@@ -350,7 +350,8 @@ class Broker(Service):
 
         A part that cannot be stopped is logged, and all behind it are stopped: the store above all.
         """
-        before = (self.registration, self.hold, *self._servers, self._net, *reversed(self._background()))
+        rest = [part for part in reversed(self._background()) if part is not self.hold]
+        before = (self.registration, self.hold, *self._servers, self._net, *rest)
         # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
         after = (self._transaction_progress.settle, self.saver.stop)
         await stop_each(*[part.stop for part in before], self.store.stop, *after)

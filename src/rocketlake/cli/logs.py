@@ -67,6 +67,9 @@ class Logs:
         """On SIGHUP: logrotate has moved the file away."""
         if isinstance(self._handler, _File):
             self._handler.reopen()
+            logging.getLogger(__name__).warning("SIGHUP: the log file is opened anew")
+        else:
+            logging.getLogger(__name__).warning("SIGHUP: no log file to reopen; going on")
 
 
 def level_number(level: Severity) -> int:

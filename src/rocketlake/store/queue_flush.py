@@ -136,7 +136,7 @@ class QueueFlush(Service):
 
     def _note_unsafe(self, error: Exception) -> None:
         """Something else than the disk is at fault: the rest goes on, the next round tries again."""
-        self._safe_ms = 0
+        self._safe = None
         self._warnings.error("job", error, "a consume queue was not flushed, it is tried again: %r", error)
 
     def _give_up(self, error: Exception | None) -> None:

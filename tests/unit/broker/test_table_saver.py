@@ -88,3 +88,33 @@ async def test_a_save_that_fails_is_told_and_tried_again() -> None:
     await case.clock.run_for(5000)
     assert case.saved() == 7
     await case.saver.stop()
+
+
+async def test_a_table_that_cannot_say_its_text_costs_neither_waiters_nor_other_tables() -> None:
+    case = Case(MemoryFiles(), InlineWorker())
+    other = OffsetTable(PATH.with_name("other.json"), case.files, case.clock)
+    saver = TableSaver([case.table, other], case.files, case.clock, case.worker, interval_ms=5000)
+    mistakes = [KeyError("a mistake")]
+    real = case.table.to_text
+
+    def to_text() -> str:
+        if mistakes:
+            raise mistakes.pop()
+        return real()
+
+    case.table.to_text = to_text  # type: ignore[method-assign]
+    case.table.changed = other.changed = True
+    told: list[object] = []
+
+    def fail(_saved: bool) -> None:
+        raise ValueError("a mistake")
+
+    async with saver:
+        saver.when_saved(told.append)
+        assert told == [False]
+        assert (case.table.changed, other.changed) == (True, False)
+        assert not saver.health.is_green
+        saver._waiting.append(fail)
+        saver.when_saved(told.append)
+        assert told == [False, True]
+        assert saver.health.is_green

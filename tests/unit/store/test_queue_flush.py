@@ -167,3 +167,51 @@ async def test_a_checkpoint_that_cannot_be_written_is_tried_again(
     writer.write()
     parts.worker.run_all()
     assert not parts.checkpoint.changed
+
+
+class BrokenJob:
+    """A job that makes a mistake."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def run(self) -> None:
+        if self.where == "run":
+            raise ValueError("a mistake")
+
+    def done(self) -> None:
+        raise ValueError("a mistake")
+
+    def failed(self, error: Exception) -> None:
+        raise AssertionError("the disk did not fail")
+
+
+@pytest.mark.parametrize("where", ["run", "done"])
+def test_a_mistake_of_one_job_ends_neither_the_round_nor_the_next(parts: Parts, where: str) -> None:
+    broken: list[SyncJob] = [BrokenJob(where)]
+    flush = QueueFlush(
+        lambda least: iter([broken.pop() if broken else None, *(queue.to_flush(least) for queue in parts.queues)]),
+        lambda: parts.dispatched,
+        parts.checkpoint,
+        StoreConfig(),
+        parts.clock,
+        parts.worker,
+    )
+    parts.append(0, 20, 100)
+    flush.flush(thorough=True)
+    parts.worker.run_all()
+    assert parts.queues[0].flushed_offset == 20
+    assert parts.checkpoint.logics_ms == 0  # not all is safe
+    parts.append(0, 20, 200)
+    flush.flush(thorough=True)
+    parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 200
+
+
+def test_a_look_that_raises_ends_its_round_only(parts: Parts) -> None:
+    parts.refusal = ValueError("a mistake")  # type: ignore[assignment]
+    parts.append(0, 20, 100)
+    parts.flush.flush(thorough=True)
+    parts.flush.flush(thorough=True)
+    parts.worker.run_all()
+    assert parts.checkpoint.logics_ms == 100

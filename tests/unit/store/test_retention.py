@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from rocketlake.base.files import Fault
+from rocketlake.base.worker import HandWorker
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file_list import MappedFileList
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
+from rocketlake.store.retention import Retention
 from tests.unit.store.store_world import World, bodies_of, message, put_ok
 
 HOUR = 3_600_000
@@ -171,3 +178,66 @@ async def test_files_that_are_not_synced_are_not_deleted(world: World) -> None:
     world.sync.run_all()
     await world.clock.run_for(1000)
     assert store.min_physical_offset > 0
+
+
+async def test_an_error_of_one_queue_costs_neither_the_files_taken_out_nor_the_rounds_to_come(world: World) -> None:
+    store = await aged_store(world)
+    percent_used(world, 50)
+    world.clock.jump_wall(72 * HOUR)
+    queue = store.queues.find("T", 0)
+    assert queue is not None
+    real, refusals = store.queues.delete_before, [OSError(24, "Too many open files"), ValueError("a mistake")]
+
+    def refuse(min_physical: int) -> Iterator[MappedFile]:
+        if refusals:
+            raise refusals.pop()
+        yield from real(min_physical)
+
+    store.queues.delete_before = refuse  # type: ignore[method-assign]
+    store.retention.ask()
+    first = store.log.list.files[0].path
+    await looked(world)
+    assert not world.disk.exists(first)
+    assert "retention/round" in store.health.troubles
+    await looked(world)
+    await looked(world)
+    assert not refusals
+    assert store.health.is_green
+    percent_used(world, 95)
+    await looked(world)
+    assert store.retention.disk_full
+
+
+async def test_a_file_whose_age_cannot_be_read_does_not_hide_how_full_the_disk_is(world: World) -> None:
+    store = await aged_store(world)
+    world.disk.remove(store.log.list.files[0].path)
+    percent_used(world, 95)
+    await looked(world)
+    assert store.retention.disk_full
+
+
+async def test_after_the_stop_no_file_is_deleted_any_more(world: World) -> None:
+    worker = HandWorker()
+    removed: list[str] = []
+
+    class Old:
+        def __init__(self, name: str) -> None:
+            self.path = Path(name)
+
+        def remove(self) -> None:
+            removed.append(self.path.name)
+
+    retention = Retention(
+        MappedFileList(Path("/log"), 4096, world.files),
+        [Path("/")],
+        StoreConfig(),
+        files=world.files,
+        clock=world.clock,
+        worker=worker,
+        drop_below=lambda _position: iter(()),
+    )
+    retention._remove([Old("a"), Old("b"), Old("c")])
+    worker.run_one()
+    await retention.stop()
+    worker.run_all()
+    assert removed == ["a", "b"]

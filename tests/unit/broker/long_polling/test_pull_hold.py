@@ -180,3 +180,36 @@ async def test_the_timer_ends_holds_and_rests_when_there_are_none(waiting: Waiti
     await waiting.clock.run_for(700)
     assert waiting.resumed == ["p", "q"]
     await waiting.hold.stop()
+
+
+def fail() -> None:
+    raise KeyError("a mistake")
+
+
+async def test_a_pull_that_raises_when_it_is_woken_stops_no_other(waiting: Waiting) -> None:
+    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.link, fail), 1000)
+    waiting.pull("with it")
+    await waiting.arrive("T", 0, 1, 0)
+    waiting.pull("later", offset=1)
+    await waiting.arrive("T", 0, 2, 0)
+    assert waiting.resumed == ["with it", "later"]
+
+
+async def test_a_pull_that_raises_at_its_deadline_stops_no_other(waiting: Waiting) -> None:
+    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.link, fail), 1000)
+    waiting.pull("with it")
+    waiting.pull("behind it", hold_ms=2000)
+    waiting.pass_time(1200)
+    waiting.pass_time(1200)
+    assert waiting.resumed == ["with it", "behind it"]
+
+
+async def test_a_pull_may_close_the_link_of_others_whose_time_is_up(waiting: Waiting) -> None:
+    def close() -> None:
+        waiting.link.connection_lost(None)
+
+    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.new_link(), close), 500)
+    waiting.pull("of the link", hold_ms=1000)
+    waiting.pass_time(3000)
+    assert waiting.resumed == []
+    assert len(waiting.hold) == 0
