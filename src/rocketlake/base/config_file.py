@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.logs import get_logger
 
 __all__ = [
     "java_name",
@@ -29,6 +30,8 @@ __all__ = [
     "to_properties",
 ]
 
+_log = get_logger(__name__)
+
 C = TypeVar("C")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -36,9 +39,20 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _SEPARATOR = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 
 
-def setting(default: Any, *, java: str = "", low: float | None = None, high: float | None = None, why: str = "") -> Any:
-    """A dataclass field that is a setting: its Java name (default: the camelCase of its own), its range, its reason."""
-    metadata = {"java": java, "low": low, "high": high, "why": why}
+def setting(
+    default: Any,
+    *,
+    java: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    clamped: bool = False,
+    why: str = "",
+) -> Any:
+    """A dataclass field that is a setting: its Java name (default: the camelCase of its own), its range, its reason.
+
+    `clamped`: what is outside of the range counts as its nearest end, as RocketMQ takes this setting.
+    """
+    metadata = {"java": java, "low": low, "high": high, "clamped": clamped, "why": why}
     if callable(default) and not isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -102,8 +116,8 @@ def load_together(
     """Several settings objects out of one file, as broker.conf holds those of broker and store.
 
     UsageError names every unknown key (with the nearest known one) and every value out of range. Keys in
-    `without_effect` are known to RocketMQ but mean nothing here: they are accepted. Keys in `not_supported` promise
-    something we do not have: they are accepted only with the values given there.
+    `without_effect` are known to RocketMQ but mean nothing here: they are accepted, with one warning for all. Keys in
+    `not_supported` promise something we do not have: they are accepted only with the values given there.
     """
     not_supported = not_supported or {}
     given: list[tuple[str, Any, str]] = []
@@ -114,6 +128,10 @@ def load_together(
 
     known = {name: (cls, field) for cls in classes for field in dataclasses.fields(cls) for name in _names(field)}
     chosen: dict[type[Any], dict[str, Any]] = {cls: {} for cls in classes}
+    ignored = [key for key, _, _ in given if key not in known and key not in not_supported and key in without_effect]
+    if ignored:
+        where = "the given values" if path is None else str(path)
+        _log.warning("%s: these settings of RocketMQ change nothing here: %s", where, ", ".join(dict.fromkeys(ignored)))
     for key, value, source in given:
         if key not in known:
             if key in not_supported:
@@ -121,7 +139,7 @@ def load_together(
                 continue
             if key in without_effect:
                 continue
-            raise _unknown(key, source, known)
+            raise _unknown(key, source, [*known, *not_supported, *without_effect])
         cls, field = known[key]
         chosen[cls][field.name] = _convert(cls, field, value, source)
     return tuple(_make(cls, chosen[cls]) for cls in classes)
@@ -139,7 +157,7 @@ def _make(cls: type[Any], values: dict[str, Any]) -> Any:
     return made
 
 
-def _unknown(key: str, source: str, known: Mapping[str, Any]) -> UsageError:
+def _unknown(key: str, source: str, known: Collection[str]) -> UsageError:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "write NAME=VALUE; docs/reference/settings.md lists all settings"
     return UsageError(f"unknown setting {key}", where=source, hint=hint)
@@ -150,7 +168,7 @@ def _check_harmless(key: str, value: Any, source: str, allowed: Collection[str])
         raise UsageError(
             f"setting {key} = {value}: RocketLake does not have that",
             where=source,
-            hint=f"remove it, or set it to {' or '.join(allowed)}",
+            hint=" or ".join(["remove it", *(f"set it to {text}" for text in allowed if text)]),
         )
 
 
@@ -164,6 +182,10 @@ def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: 
         raise UsageError(f"setting {name} = {value!r} is not {kind}", where=source, hint=f"give it {kind}") from None
     if isinstance(converted, int | float) and not isinstance(converted, bool):
         low, high = field.metadata.get("low"), field.metadata.get("high")
+        if field.metadata.get("clamped") and not low <= converted <= high:
+            inside = max(low, min(converted, high))
+            _log.warning("setting %s = %s counts as %s, as in RocketMQ (%s)", name, converted, inside, source)
+            return inside
         if (low is not None and converted < low) or (high is not None and converted > high):
             allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
             raise UsageError(f"setting {name} = {converted} is out of range", where=source, hint=f"give it {allowed}")

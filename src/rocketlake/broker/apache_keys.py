@@ -11,7 +11,17 @@ from __future__ import annotations
 __all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
 
 NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
-    "brokerRole": ("ASYNC_MASTER", "SYNC_MASTER"),
+    "brokerRole": ("ASYNC_MASTER",),
+    "useTLS": ("false",),
+    "totalReplicas": ("1",),
+    "inSyncReplicas": ("1",),
+    "minInSyncReplicas": ("1",),
+    "allAckInSyncStateSet": ("false",),
+    "enabledAppendPropCRC": ("false",),
+    "forceVerifyPropCRC": ("false",),
+    "inBrokerContainer": ("false",),
+    "rocksdbCQDoubleWriteEnable": ("false",),
+    "readOnlyCommitLogStorePaths": ("",),
     "enableDLegerCommitLog": ("false",),
     "enableControllerMode": ("false",),
     "enableSlaveActingMaster": ("false",),
@@ -82,15 +92,41 @@ skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync serverWorkerThreads se
 serverSelectorThreads serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverChannelMaxIdleTimeSeconds
 serverSocketSndBufSize serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
 serverSocketBacklog serverPooledByteBufAllocatorEnable useEpollNativeSelector enableShutdownGracefully
-shutdownWaitTimeSeconds useTLS clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue
+shutdownWaitTimeSeconds  clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue
 clientAsyncSemaphoreValue connectTimeoutMillis channelNotActiveInterval clientChannelMaxIdleTimeSeconds
 clientSocketSndBufSize clientSocketRcvBufSize timerWheelEnable timerPrecisionMs timerRollWindowSlot
 timerFlushIntervalMs timerGetMessageThreadNum timerPutMessageThreadNum timerEnableDisruptor
 timerEnableCheckMetrics timerInterceptDelayLevel timerMaxDelaySec timerWarmEnable timerStopEnqueue
 timerStopDequeue timerCongestNumEachSlot timerMetricSmallThreshold timerProgressLogIntervalMs
 mappedFileSizeTimerLog timerSkipUnknownError timerCheckMetricsWhen
+fetchControllerAddrByDnsLookup syncBrokerMetadataPeriod checkSyncStateSetPeriod syncControllerMetadataPeriod
+brokerElectionPriority controllerHeartBeatTimeoutMills rocksdbCompressionType compactionMappedFileSize
+compactionCqMappedFileSize compactionScheduleInternal maxOffsetMapSize compactionThreadNum
+mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt travelCqFileNumWhenGetMessage
+correctLogicMinOffsetSleepInterval correctLogicMinOffsetForceInterval storePathDLedgerCommitLog
+storePathEpochFile storePathBrokerIdentity haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
+haMaxGapNotInSync slaveTimeout offsetCheckInSlave defaultQueryMaxNum fastFailIfNoBufferInStorePool
+mapperFileSizeBatchConsumeQueue dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
+enableScheduleMessageStats searchBcqByCacheEnable enableAutoInSyncReplicas haFlowControlEnable
+maxHaTransferByteInSecond haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange
+replicasPerDiskPartition logicalDiskSpaceCleanForciblyThreshold disappearTimeAfterStart syncFromLastFile
+maxLmqConsumeQueueNum enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
+scheduleAsyncDeliverMaxResendNum2Blocked asyncLearner timerEnableRetryUntilSuccess maxConsumeQueueScan
+sampleCountThreshold coldDataScanEnable timerColdDataCheckIntervalMs sampleSteps accessMessageInMemoryHotRatio
+realTimePersistRocksDBConfig statRocksDBCQIntervalSec cleanRocksDBDirtyCQIntervalMin memTableFlushIntervalMs
+enableRocksDBLog bottomMostCompressionTypeForConsumeQueueStore rocksdbFlushWalFrequency
+rocksdbWalFileRollingThreshold serverNettyWorkerGroupEnable clientCloseSocketIfTimeout
+clientPooledByteBufAllocatorEnable disableCallbackExecutor disableNettyWorkerGroup
+maxReconnectIntervalTimeSeconds enableReconnectForGoAway socksProxyConfig scanAvailableNameSrv configName
+clusterName authConfigPath authenticationProvider authenticationMetadataProvider authenticationStrategy
+authenticationWhitelist initAuthenticationUser innerClientAuthenticationCredentials authorizationProvider
+authorizationMetadataProvider authorizationStrategy authorizationWhitelist userCacheMaxNum
+userCacheExpiredSecond userCacheRefreshSecond aclCacheMaxNum aclCacheExpiredSecond aclCacheRefreshSecond
+statefulAuthenticationCacheMaxNum statefulAuthenticationCacheExpiredSecond statefulAuthorizationCacheMaxNum
+statefulAuthorizationCacheExpiredSecond
 """
 
 WITHOUT_EFFECT = frozenset(_NAMES.split())
-"""Thread pools and buffers we do not have, statistics, and settings of parts that come with later issues and refuse
-clearly what they cannot do."""
+"""Thread pools and buffers we do not have, statistics, replication and controllers whose switch is refused above, and
+settings of parts that come with later issues and refuse clearly what they cannot do. A broker.conf that holds some of
+them starts, with one warning that names them."""

@@ -76,19 +76,19 @@ def load_namesrv_conf(
         [NameServerConfig],
         path,
         overrides,
-        without_effect=_WITHOUT_EFFECT,
-        not_supported=dict.fromkeys(_NOT_SUPPORTED, ("false",)),
+        without_effect=WITHOUT_EFFECT,
+        not_supported=dict.fromkeys(NOT_SUPPORTED, ("false",)),
         files=files,
     )
     assert isinstance(config, NameServerConfig)
     return config
 
 
-_NOT_SUPPORTED = frozenset(
-    ("clusterTest", "enableControllerInNamesrv", "notifyMinBrokerIdChanged", "needWaitForService")
+NOT_SUPPORTED = frozenset(
+    ("clusterTest", "enableControllerInNamesrv", "notifyMinBrokerIdChanged", "needWaitForService", "useTLS")
 )
 """Keys of Apache's name server that promise something we do not do yet."""
-_WITHOUT_EFFECT = frozenset(
+WITHOUT_EFFECT = frozenset(
     [
         "rocketmqHome",
         "configStorePath",
@@ -116,6 +116,23 @@ _WITHOUT_EFFECT = frozenset(
         "enableShutdownGracefully",
         "shutdownWaitTimeSeconds",
         "useEpollNativeSelector",
+        "channelNotActiveInterval",
+        "clientAsyncSemaphoreValue",
+        "clientCallbackExecutorThreads",
+        "clientChannelMaxIdleTimeSeconds",
+        "clientCloseSocketIfTimeout",
+        "clientOnewaySemaphoreValue",
+        "clientPooledByteBufAllocatorEnable",
+        "clientSocketRcvBufSize",
+        "clientSocketSndBufSize",
+        "clientWorkerThreads",
+        "connectTimeoutMillis",
+        "disableCallbackExecutor",
+        "disableNettyWorkerGroup",
+        "enableReconnectForGoAway",
+        "maxReconnectIntervalTimeSeconds",
+        "scanAvailableNameSrv",
+        "socksProxyConfig",
     ]
 )
 """Keys of Apache's name server that are accepted and change nothing here: thread pools and buffers we do not have."""

@@ -78,7 +78,7 @@ class StoreConfig:
     file_reserved_hours: int = setting(72, java="fileReservedTime", low=0, why="age at which a commit log file expires")
     delete_when: str = setting("04", java="deleteWhen", why="hours of the day at which expired files go; joined by ;")
     disk_used_max_percent: int = setting(
-        75, java="diskMaxUsedSpaceRatio", low=10, high=95, why="above it expired files go at any hour"
+        75, java="diskMaxUsedSpaceRatio", low=10, high=95, clamped=True, why="above it expired files go at any hour"
     )
     disk_clean_forcibly_percent: int = setting(
         85, java="diskSpaceCleanForciblyRatio", low=30, high=99, why="above it files go whatever their age"

@@ -34,7 +34,6 @@ def test_java_names_and_values_are_taken() -> None:
         ("deleteWhen", "25", "deleteWhen has the hour '25'"),
         ("deleteWhen", "four", "deleteWhen has the hour 'four'"),
         ("diskSpaceCleanForciblyRatio", "95", "diskSpaceCleanForciblyRatio 95 is above"),
-        ("diskMaxUsedSpaceRatio", "96", "out of range"),
         ("mappedFileSizeCommitLog", "100", "out of range"),
         ("syncFlushTimeout", "soon", "syncFlushTimeout = 'soon' is no"),
         ("flushDiskTyp", "SYNC_FLUSH", "unknown setting flushDiskTyp.*flushDiskType"),
