@@ -57,8 +57,10 @@ class World:
             workers=InlineWorker,
         )
 
-    async def start_namesrv(self, host: str) -> None:
-        config = NameServerConfig(listen_host=host, kv_config_path=Path("/n/kv.json"), admin_access=AdminAccess.ANY)
+    async def start_namesrv(self, host: str, **settings: bool) -> None:
+        config = NameServerConfig(
+            listen_host=host, kv_config_path=Path("/n/kv.json"), admin_access=AdminAccess.ANY, **settings
+        )
         server = NameServer(config, clock=self.clock, files=MemoryFiles(), network=self.net.host(host))
         await server.start()
         self.servers[host] = server
@@ -174,3 +176,26 @@ async def test_a_broker_without_name_servers_starts_alone(world: World) -> None:
     world.broker = world.new_broker(namesrv_hosts=())
     await world.broker.start()
     assert world.broker.address.startswith(BROKER_HOST)
+
+
+async def test_a_new_topic_takes_no_other_away_where_registrations_delete(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0], delete_topic_with_broker_registration=True)
+    await world.broker.start()
+    world.broker.topics.put(TopicConfig("orders"))
+    await world.clock.run_for(1000)
+    assert await world.route("orders") is not None
+    assert await world.route("TBW102") is not None
+    world.broker.topics.delete("orders")
+    await world.clock.run_for(1000)
+    assert await world.route("orders") is None
+    assert await world.route("TBW102") is not None
+
+
+async def test_without_single_registration_a_change_is_a_registration_of_its_topics(world: World) -> None:
+    world.broker = world.new_broker(single_topic_register=False)
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    world.broker.topics.put(TopicConfig("orders"))
+    await world.clock.run_for(1000)
+    assert await world.route("orders") is not None
+    assert await world.route("TBW102") is not None

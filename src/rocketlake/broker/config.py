@@ -64,6 +64,11 @@ class BrokerConfig:
     register_interval_ms: int = setting(
         30_000, java="registerNameServerPeriod", low=1, why="pause between registrations; used within 10 s to 60 s"
     )
+    single_topic_register: bool = setting(
+        True,
+        java="enableSingleTopicRegister",
+        why="tell name servers of a changed topic alone; needed where deleteTopicWithBrokerRegistration=true",
+    )
     register_timeout_ms: int = setting(
         24_000, java="registerBrokerTimeoutMills", low=1, why="longest wait for one name server"
     )

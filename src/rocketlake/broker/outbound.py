@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.model.route import Route
+from rocketlake.model.route import QueueInfo, Route
+from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.namesrv import GetRouteHeader, RegisterBrokerHeader, UnregisterBrokerHeader
+from rocketlake.protocol.headers.namesrv import (
+    GetRouteHeader,
+    RegisterBrokerHeader,
+    RegisterTopicHeader,
+    UnregisterBrokerHeader,
+)
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -60,8 +66,17 @@ class Outbound:
             body_crc32=register_crc(data),
         )
         answer = await self._net.invoke(namesrv, Command.request(RequestCode.REGISTER_BROKER, header, data), timeout_ms)
-        _check(answer, namesrv)
-        return KVTable.decode(answer.body_bytes).table if answer.body else {}
+        return _orders(answer, namesrv)
+
+    async def register_topic(self, namesrv: str, topic: TopicConfig, timeout_ms: int) -> dict[str, str]:
+        """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic, beside all that is registered. The answer of our name
+        server is that of a registration, Apache's is empty."""
+        queues = QueueInfo(
+            self._identity().broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag
+        )
+        body = RouteBody.from_model(Route(queues=[queues], brokers=[])).encode()
+        command = Command.request(RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicHeader(topic=topic.name), body)
+        return _orders(await self._net.invoke(namesrv, command, timeout_ms), namesrv)
 
     async def unregister(self, namesrv: str) -> None:
         """UNREGISTER_BROKER."""
@@ -83,6 +98,11 @@ class Outbound:
             return None
         _check(answer, namesrv)
         return RouteBody.decode(answer.body_bytes).to_model()
+
+
+def _orders(answer: Command, namesrv: str) -> dict[str, str]:
+    _check(answer, namesrv)
+    return KVTable.decode(answer.body_bytes).table if answer.body else {}
 
 
 def _check(answer: Command, namesrv: str) -> None:

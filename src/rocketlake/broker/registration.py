@@ -4,8 +4,8 @@ Owns        when, and with which topics.
 Must not know   requests of clients, the wire (outbound.py).
 
 Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
-when a topic changed, then with the changed topics only. A name server that refuses those, because it was restarted and
-knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
+when a topic changed, then with the changed topics only, one by one. A name server that refuses those, because it was
+restarted and knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.protocol.bodies.register import RegisterBrokerBody
 from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Registration"]
 
@@ -81,15 +82,29 @@ class Registration(Service):
         if len(topics) < len(names):
             await self.register()  # a topic is gone: only the whole table can say that
             return
-        body = self._body(topics)
+        topics = self._masked(topics)
 
         async def one(namesrv: str) -> None:
             try:
-                await self._register(namesrv, body)
+                await self._register_some(namesrv, topics)
             except RemoteError:
                 await self._register(namesrv, self._body(self._topics.all()))
 
         await self._tell_all(one, "registered")
+
+    async def _register_some(self, namesrv: str, topics: list[TopicConfig]) -> None:
+        """One by one: a registration of some topics only would take all others away from a name server that has
+        deleteTopicWithBrokerRegistration=true. Name servers before 5.0 do not know that request."""
+        config = self._config.now
+        if config.single_topic_register:
+            try:
+                for topic in topics:
+                    self._mark_ordered(await self._outbound.register_topic(namesrv, topic, config.register_timeout_ms))
+                return
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+        await self._register(namesrv, self._body(topics))
 
     async def _register(self, namesrv: str, body: RegisterBrokerBody) -> None:
         orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
@@ -119,10 +134,14 @@ class Registration(Service):
         call_each(waiting)
 
     def _body(self, topics: Iterable[TopicConfig]) -> RegisterBrokerBody:
+        return RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, self._masked(topics)))
+
+    def _masked(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
+        """The topics with no more permission than the broker has."""
         permission = self._config.now.permission
-        if permission & _READ_WRITE != _READ_WRITE:
-            topics = [replace(topic, perm=topic.perm & permission) for topic in topics]
-        return RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, list(topics)))
+        if permission & _READ_WRITE == _READ_WRITE:
+            return list(topics)
+        return [replace(topic, perm=topic.perm & permission) for topic in topics]
 
     def _mark_ordered(self, orders: dict[str, str]) -> None:
         """Topics a name server calls ordered stay so (the mark is never taken back)."""

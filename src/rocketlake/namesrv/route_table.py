@@ -250,12 +250,13 @@ class RouteTable:
                 self._remove_queues(topic, name)
         self.version += 1
 
-    def add_topic(self, topic: str, queues: Iterable[QueueInfo]) -> None:
-        """Add queues of a topic on broker names that are known; others are ignored."""
+    def add_topic(self, topic: str, queues: Iterable[QueueInfo]) -> bool:
+        """Add queues of a topic on broker names that are known; others are ignored. False: none was known."""
         known = {entry.broker_name: entry for entry in queues if entry.broker_name in self._brokers}
         if known:
             self._topics.setdefault(topic, {}).update(known)
             self.version += 1
+        return bool(known)
 
     # --- parts --------------------------------------------------------------------------------------------------
 

@@ -124,11 +124,12 @@ class Brokers:
         return Reply()
 
     def register_topic(self, request: Request) -> Reply:
-        """Add the queues of one topic without a whole registration."""
+        """Add the queues of one topic without a whole registration; a broker that is not known must register first."""
         topic = request.header(RegisterTopicHeader).topic
-        entries = RouteBody.decode(request.body).queue_datas
-        self._routes.add_topic(topic, [entry.to_model() for entry in entries])
-        return Reply()
+        queues = [entry.to_model() for entry in RouteBody.decode(request.body).queue_datas]
+        if queues and not self._routes.add_topic(topic, queues):
+            raise RemoteError(f"broker {queues[0].broker_name} is not registered", code=ResponseCode.SYSTEM_ERROR)
+        return Reply(body=self._ordered_topics())
 
     def _ordered_topics(self) -> bytes | None:
         if not self._config.now.return_order_topic_config_to_broker:
