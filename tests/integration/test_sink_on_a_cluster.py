@@ -99,7 +99,7 @@ def test_at_least_once_needs_no_topic_and_knows_no_replays(cluster: EmbeddedClus
         assert write(cluster, "Twice", 50).replayed == 0
     assert set(Counter(m.body for m in messages(cluster, "Twice")).values()) == {2}
     with pytest.raises(NoRoute, match="'Never'"):
-        write(cluster, "Never", 1, deliveryGuarantee="effectively_once")
+        write(cluster, "Never", 1, deliveryGuarantee="effectively_once", deliveryTimeoutMs="300")
 
 
 def test_a_topic_that_got_other_queues_within_a_batch_is_refused_with_what_to_do(cluster: EmbeddedCluster) -> None:

@@ -353,8 +353,9 @@ def test_the_digest_of_a_torn_batch_is_made_from_its_records() -> None:
     run_one(case)
 
 
-def test_a_batch_is_stored_again_when_its_topic_was_deleted_and_made_again() -> None:
-    """H6."""
+@pytest.mark.parametrize("then", ["nothing", "restart", "kill"])
+def test_a_batch_is_stored_again_when_its_topic_was_deleted_and_made_again(then: str) -> None:
+    """H6. In memory, in a file from before the deletion, and in the log."""
 
     async def case(world: World) -> None:
         await world.send(0, "q/0/0/0/l", [b"old a", b"old b"])
@@ -362,6 +363,11 @@ def test_a_batch_is_stored_again_when_its_topic_was_deleted_and_made_again() -> 
         await world.send(0, "q/0/0/2/l", [b"old c", b"old d"])
         await world.delete_topic()
         await world.send(0, "q/0/0/0/l", [b"a"])
+        if then == "restart":
+            await world.stop()
+            await world.start()
+        elif then == "kill":
+            await world.crash(world.disk.killed())
         await world.send(0, "q/0/0/0/l", [b"a", b"b", b"c"])
         assert world.bodies(0) == [b"a", b"b", b"c"]
 

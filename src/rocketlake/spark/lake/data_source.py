@@ -6,7 +6,13 @@ Must not know   anything else; each question goes to the file named after it.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
@@ -33,6 +39,13 @@ class RocketMQLakeDataSource(DataSource):
         from rocketlake.spark.lake.reader import LakeReader
 
         return LakeReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Not built."""
+        raise UsageError(
+            'format("rocketmq_lake") cannot be read as a stream',
+            hint='read the topic itself with format("rocketmq"), or this table with spark.read',
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write, mode append."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rocketlake.base.errors import UsageError
+from rocketlake.base.files import Files, PosixFiles
 from rocketlake.model.message import Message
 from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.identity import TaskIdentity
@@ -58,8 +59,12 @@ def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, body_
     return Message(dlq_topic, letter.body[:body_bytes_max] or NO_BODY, properties=properties)
 
 
-def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity) -> None:
-    """The dead letters of a task as one file, whose name a repeated task uses again. UsageError if that fails."""
+def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, files: Files | None = None) -> None:
+    """The dead letters of a task as one file, whose name a repeated task uses again. UsageError if that fails.
+
+    The file and its name are on the disk on return: Spark never writes the batch again once it has noted its end.
+    """
+    disk = files or PosixFiles()
     columns = [
         [letter.fault.name for letter in letters],
         [letter.fault.text for letter in letters],
@@ -71,12 +76,22 @@ def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity) -
     path = Path(folder) / f"dlq-{identity.key_prefix.replace('/', '-').rstrip('-')}.parquet"
     # A name that readers pass over until it is whole; each attempt has its own.
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    whole = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), whole)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), fresh)
-        fresh.replace(path)
+        _make_folder(disk, path.parent)
+        disk.write_bytes(fresh, whole.getvalue().to_pybytes())
+        disk.rename(fresh, path)
+        disk.sync_dir(path.parent)
     except OSError as error:
         raise UsageError(
             f"option 'dlqPath': {path} cannot be written: {error.strerror or error}",
             hint="a folder that all workers see",
         ) from None
+
+
+def _make_folder(disk: Files, folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not disk.exists(each)]
+    disk.make_dirs(folder)
+    for each in missing:
+        disk.sync_dir(each.parent)

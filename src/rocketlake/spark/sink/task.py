@@ -7,7 +7,6 @@ Must not know   Spark's classes, bytes of messages, how a request is sent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
 from zlib import crc32
 
 import numpy as np
@@ -26,6 +25,7 @@ from rocketlake.spark.sink.arrow_rows import ArrowRows, Encoding
 from rocketlake.spark.sink.counts import Counts
 from rocketlake.spark.sink.dead_letters import DeadLetter, as_message, write_file
 from rocketlake.spark.sink.faults import Fault
+from rocketlake.spark.sink.finding_queues import find_queues
 from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import SinkOptions
@@ -188,16 +188,7 @@ class SinkTask:
     # -- queues --------------------------------------------------------------------------------------------------------
 
     def _find_queues(self, topic: str) -> TopicQueues:
-        found: Future[tuple[MessageQueue, ...]] = Future()
-
-        async def find() -> None:
-            try:
-                found.set_result(await self._cluster.queues(topic, must_exist=self._options.effectively_once))
-            except RocketLakeError as error:
-                found.set_exception(error)
-
-        self._cluster.run_soon(find()).result()
-        return TopicQueues(topic, found.result())
+        return TopicQueues(topic, find_queues(self._cluster, self._options, topic))
 
 
 def _cut(messages: list[Message], bytes_max: int) -> Iterable[list[Message]]:

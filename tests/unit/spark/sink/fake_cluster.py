@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from rocketlake.base.errors import RocketLakeError
 from rocketlake.client.calls.send import Outgoing
 from rocketlake.client.errors import NoRoute
 from rocketlake.codec import property_text
@@ -33,6 +34,7 @@ class FakeCluster:
 
     topics: dict[str, tuple[MessageQueue, ...]]
     answer: Callable[[MessageQueue, Outgoing], BaseException | int | None] = lambda queue, outgoing: None
+    away: list[RocketLakeError] = field(default_factory=list)
     known: int = 0
     next_number: int = 0
     stored: dict[MessageQueue, list[Got]] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class FakeCluster:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     async def queues(self, topic: str, *, must_exist: bool) -> tuple[MessageQueue, ...]:
+        if self.away:
+            raise self.away.pop()
         if topic not in self.topics:
             raise NoRoute(topic, ["127.0.0.1:9876"])
         return self.topics[topic]

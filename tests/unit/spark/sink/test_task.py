@@ -10,12 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.base.files import MemoryFiles
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.producer.queue_choice import by_key
 from rocketlake.model.message import Message
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.sink.counts import Counts
+from rocketlake.spark.sink.dead_letters import DeadLetter, write_file
+from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import COLUMNS, InputColumns
 from rocketlake.spark.sink.options import parse_options
@@ -194,12 +197,58 @@ def test_dead_letters_can_go_to_a_folder_and_a_repeated_task_replaces_them(tmp_p
     assert "null or empty" in row["detail"]
 
 
+def test_dead_letters_in_a_folder_survive_a_power_cut() -> None:
+    """F15: Spark notes the batch as done right after."""
+    disk = MemoryFiles()
+    path = Path("/shared/dead")
+    for number in range(2):
+        write_file(str(path), [DeadLetter(Fault.NO_BODY, number, "T", b"")], IDENTITY, disk)
+        left = disk.power_cut()
+        (name,) = left.list_dir(path)
+        (row,) = pq.read_table(pa.BufferReader(left.read_bytes(path / name))).to_pylist()
+        assert (name, row["position"]) == ("dlq-q-7-1.parquet", f"q/7/1/{number}")
+
+
 def test_a_topic_that_is_none_is_a_fault_of_its_row_but_a_missing_one_fails_the_task() -> None:
     sink = Sink(FakeCluster({"U": queues_of("U", 1)}), topic="", onInvalidRow="skip")
     counts = sink.write(batch(body=[b"1", b"2", b"3", b"4"], topic=[None, "bad name", "SCHEDULE_TOPIC_XXXX", "U"]))
     assert (counts.messages, counts.faults) == (1, {"NO_TOPIC": 3})
     with pytest.raises(NoRoute, match="'Missing'"):
         Sink(FakeCluster({}), topic="Missing").write(batch(body=[b"1"]))
+
+
+# -- finding the queues ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "away", [LinkError("no name server answers"), NoRoute("T", ["a:1"]), RemoteError("busy", code=2)], ids=repr
+)
+def test_a_route_that_cannot_be_found_is_waited_for(away: RocketLakeError) -> None:
+    """S5: the name server, or the broker, restarts while a task begins."""
+    cluster = FakeCluster({"T": queues_of("T", 1)}, away=[away] * 6)
+    assert Sink(cluster, retryIntervalMs="100").write(batch(body=[b"x"])).messages == 1
+    assert cluster.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("away", "timeout_ms", "seconds"),
+    [(LinkError("gone"), 60_000, 60), (NoRoute("T", ["a:1"]), 60_000, 30), (NoRoute("T", ["a:1"]), 5000, 5)],
+    ids=str,
+)
+def test_a_route_is_not_waited_for_for_ever(away: RocketLakeError, timeout_ms: int, seconds: int) -> None:
+    cluster = FakeCluster({"T": queues_of("T", 1)}, away=[away] * 1000)
+    with pytest.raises(type(away)):
+        Sink(cluster, deliveryTimeoutMs=str(timeout_ms)).write(batch(body=[b"x"]))
+    assert seconds - 2.1 < cluster.now <= seconds
+
+
+@pytest.mark.parametrize(("guarantee", "helps"), [("at_least_once", True), ("effectively_once", False)])
+def test_the_cure_of_a_missing_topic_is_one_that_helps(guarantee: str, helps: bool) -> None:
+    with pytest.raises(NoRoute) as missing:
+        Sink(FakeCluster({}), topic="Missing", deliveryGuarantee=guarantee).write(batch(body=[b"1"]))
+    hint = missing.value.hint
+    assert ("or set autoCreateTopicEnable=true" in hint) is helps
+    assert "rocketlake topic create Missing" in hint and "its broker is away" in hint
 
 
 # -- effectively once --------------------------------------------------------------------------------------------------
