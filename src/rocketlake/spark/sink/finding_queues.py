@@ -71,4 +71,4 @@ def _cure(topic: str, options: SinkOptions) -> str:
         make += " (autoCreateTopicEnable does not help: with 'effectively_once' a topic must be there before)"
     else:
         make += " or set autoCreateTopicEnable=true on the broker"
-    return f"{make}; if it does, its broker is away: look at `rocketlake cluster list`"
+    return f"{make}; if it does, its broker is away: start it"
