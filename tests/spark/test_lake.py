@@ -98,3 +98,19 @@ def test_a_batch_write_with_a_number_happens_once(spark: SparkSession, tmp_path:
             .save(str(tmp_path / "t"))
         )
     assert spark.read.parquet(str(tmp_path / "t")).count() == 10
+
+
+def test_a_lake_table_has_a_name_in_sql_and_cannot_be_read_as_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "named")
+    rows = spark.createDataFrame([(number, f"c{number}") for number in range(5)], "id bigint, city string")
+    rows.write.format("rocketmq_lake").option("partitionBy", "none").mode("append").save(folder)
+    for number, place in enumerate((f"OPTIONS (path '{folder}')", f"LOCATION '{folder}'")):
+        spark.sql(f"CREATE TABLE lake_{number} USING rocketmq_lake {place}")
+        try:
+            found = spark.sql(f"SELECT id FROM lake_{number} WHERE city <> 'c3' ORDER BY id").collect()
+            assert [row.id for row in found] == [0, 1, 2, 4]
+        finally:
+            spark.sql(f"DROP TABLE lake_{number}")
+    with pytest.raises(Exception, match=r"rocketmq_lake.*cannot be read as a stream"):
+        stream = spark.readStream.format("rocketmq_lake").load(folder).writeStream.format("noop")
+        stream.option("checkpointLocation", folder + "-checkpoint").start().awaitTermination(60)

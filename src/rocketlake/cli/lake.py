@@ -112,7 +112,7 @@ def info(
     headings = ("topic", "broker", "queue", "next offset")
     queues = sorted((t, b, int(q), end) for t, bs in ends.items() for b, qs in bs.items() for q, (_, end) in qs.items())
     if output is OutputForm.JSON:
-        whole = {"path": str(path), "format": description.table_format, "kind": description.kind}
+        whole: dict[str, object] = {"path": str(path), "format": description.table_format, "kind": description.kind}
         whole |= {"partition_columns": list(description.partition_by), "columns": columns, "rows": found_rows}
         whole |= {"files": len(files), "partitions": partitions, "bytes": found_bytes, "median_file_bytes": int(median)}
         show_json(whole | {"queues": objects(headings, queues)})

@@ -6,6 +6,8 @@ Must not know   anything else; each question goes to the file named after it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,6 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from rocketlake.base.errors import UsageError
+from rocketlake.spark.catalogue_table import carried_options, carry_options
 
 __all__ = ["RocketMQLakeDataSource"]
 
@@ -32,13 +35,14 @@ class RocketMQLakeDataSource(DataSource):
         """Of the table at `path`."""
         from rocketlake.spark.lake.reader import table_schema
 
-        return table_schema(self.options)
+        options = _of_table(self.options)
+        return carry_options(table_schema(options), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read of one version of the table."""
         from rocketlake.spark.lake.reader import LakeReader
 
-        return LakeReader(self.options, schema)
+        return LakeReader(carried_options(schema, _of_table(self.options)), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Not built."""
@@ -60,6 +64,12 @@ class RocketMQLakeDataSource(DataSource):
 
         _only_append(overwrite)
         return LakeStreamWriter(self.options, schema)
+
+
+def _of_table(options: Mapping[str, str]) -> dict[str, str]:
+    """With the path of a table that is made in SQL: Spark takes it for the table's place, not for an option."""
+    is_made = "provider" in options and "path" in options
+    return {**options, "option.path": options["path"]} if is_made else dict(options)
 
 
 def _only_append(overwrite: bool) -> None:

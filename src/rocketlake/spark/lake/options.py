@@ -124,7 +124,11 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
 def table_folder(text: str) -> Path:
     """`path` as a folder of this machine, absolute."""
     if not text:
-        raise UsageError("option 'path' is missing", hint='.option("path", "/data/orders") or .start("/data/orders")')
+        raise UsageError(
+            "option 'path' is missing",
+            hint='.option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
+            " a writer no path",
+        )
     plain = text.removeprefix("file://localhost").removeprefix("file://").removeprefix("file:")
     if "://" in plain or not plain.startswith("/"):
         raise UsageError(

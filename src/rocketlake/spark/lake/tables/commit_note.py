@@ -41,7 +41,9 @@ def from_note(said: Mapping[str, Any], version: int, ms: int, operation: str) ->
         for topic, brokers in json.loads(said.get("offsets") or "{}").items()
     }
     attempts = tuple(part for part in (said.get("attempts") or "").split(",") if part)
-    numbers = (int(said.get(name) or 0) for name in ("rows", "files", "badRows"))
+    rows, files, bad_rows = (int(said.get(name) or 0) for name in ("rows", "files", "badRows"))
     content = BatchContent.from_text(said.get("content") or "")
     batch = int(said.get("batch") or -1) if said.get("batch") else -1
-    return Committed(version, ms, operation, said.get("query") or "", batch, attempts, offsets, *numbers, content)
+    return Committed(
+        version, ms, operation, said.get("query") or "", batch, attempts, offsets, rows, files, bad_rows, content
+    )
