@@ -33,7 +33,7 @@ def content(disk: MemoryFiles, folder: Path) -> list[tuple[str, bytes]]:
 
 
 def entry(number: int) -> tuple[int, int, int]:
-    return number * 10, 7 + number % 4, number * 3 - 20
+    return 10_000 + number * 10, 7 + number % 4, number * 3 - 20
 
 
 def opened_table(disk: MemoryFiles | FaultyFiles, tails: int = 1000) -> ConsumeQueueTable:

@@ -33,8 +33,8 @@ class RareWarnings:
         """Log `text % args` unless `key` was logged within the interval; says whether it did."""
         return self._log(logging.WARNING, key, None, text, *args)
 
-    def error(self, key: str, error: BaseException, text: str, *args: object) -> bool:
-        """The same as an error, with the traceback of `error`."""
+    def error(self, key: str, error: BaseException | None, text: str, *args: object) -> bool:
+        """The same as an error, with the traceback of `error` if there is one."""
         return self._log(logging.ERROR, key, error, text, *args)
 
     def _log(self, level: int, key: str, error: BaseException | None, text: str, *args: object) -> bool:

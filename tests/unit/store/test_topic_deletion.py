@@ -165,6 +165,22 @@ async def test_a_log_that_ends_before_the_note_takes_new_messages_there(world: W
         assert bodies_of(store) == NEW, crash
 
 
+async def test_without_notes_the_newer_topic_wins_and_what_goes_is_counted(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Deleted and made again under Apache's broker, then killed before the new queue had its files."""
+    store = await world.started()
+    put_ok(store, *OLD)
+    store.delete_topics(["T"])
+    put_ok(store, *NEW)
+    world.disk.remove(ROOT / "deletedTopics.json")
+    world.disk.remove(ROOT / "queueEnds")
+    store = await restarted(world, store, "kill", "ASYNC_FLUSH")
+    assert bodies_of(store) == NEW
+    assert "5 entries before it, of a topic that was deleted and made again, are dropped" in caplog.text
+    assert [result.queue_offset for result in put_ok(store, b"next")] == [3]
+
+
 async def test_notes_go_with_the_log_they_speak_of(world: World) -> None:
     hours = ";".join(f"{hour:02d}" for hour in range(24))
     store = await world.started(delete_when=hours)

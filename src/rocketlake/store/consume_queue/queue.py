@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.store.consume_queue.entry import (
     ENTRY_SIZE,
     FILLER,
@@ -33,9 +33,11 @@ from rocketlake.store.results import ColdPart
 __all__ = ["ConsumeQueue", "Entry", "first_offset"]
 
 _log = get_logger(__name__)
+_rare = RareWarnings(_log)
 
 _RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
+_RECORD_BYTES_MIN = 91
 _TAIL_MAX = 32_000  # 1,600 entries to a write
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
@@ -159,9 +161,14 @@ class ConsumeQueue(QueueTail):
     def append(self, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
         """Append the entry of a record; False when it is there already (a record may be dispatched again).
 
-        Raises OSError or StoreError when the disk refuses.
+        Of two records with one queue offset the later in the log is never dropped without a word. Number 0 begins a
+        queue, so there it belongs to a topic made anew. Raises OSError or StoreError when the disk refuses.
         """
-        if physical_offset + size <= self.max_physical_offset or offset < self.max_offset:
+        if physical_offset + size <= self.max_physical_offset:
+            return False
+        if offset < self.max_offset and not self._begin_anew(offset, physical_offset):
+            return False
+        if offset - self.max_offset > self.entries_per_file and not self._may_follow(offset, physical_offset):
             return False
         if offset > self.max_offset:
             self._fill(offset)
@@ -171,6 +178,37 @@ class ConsumeQueue(QueueTail):
         if offset >= self.next_offset:
             self.next_offset = offset + 1
         return True
+
+    def _begin_anew(self, offset: int, physical_offset: int) -> bool:
+        """A record whose place is taken: is it the first one of a topic made anew? Then what was there goes.
+
+        Our own deletions are noted, this is for a store whose topic another broker deleted. Raises OSError.
+        """
+        if offset:
+            text = "queue %d of %s holds another message at %d, the record at %d of the log is passed over"
+            _rare.error(f"taken {self.topic}", None, text, self.queue_id, self.topic, offset, physical_offset)
+            return False
+        _log.error(
+            "queue %d of %s begins anew with the record at %d of the log: %d entries before it, of a topic that was"
+            " deleted and made again, are dropped",
+            self.queue_id,
+            self.topic,
+            physical_offset,
+            self.max_offset,
+        )
+        self.clear()
+        self._min_offset = 0
+        return True
+
+    def _may_follow(self, offset: int, physical_offset: int) -> bool:
+        """Can so many entries be missing before this record? Each one's record takes its bytes of the log."""
+        missing = offset - self.max_offset
+        if missing <= (physical_offset - max(0, self.max_physical_offset)) // _RECORD_BYTES_MIN:
+            return True
+        text = "queue %d of %s ends at %d, but the record at %d of the log says %d, which cannot be: it is passed over"
+        key = f"far {self.topic}"
+        _rare.error(key, None, text, self.queue_id, self.topic, self.max_offset, physical_offset, offset)
+        return False
 
     def append_run(self, offset: int, entries: bytes, end_physical: int) -> bool:
         """Append the entries of new records in a row, as `append` would one by one; False when all are there already.
@@ -235,15 +273,6 @@ class ConsumeQueue(QueueTail):
         target = offset * ENTRY_SIZE
         if not self._list.files:
             self._min_offset = offset
-        elif offset - self.max_offset > self.entries_per_file:
-            _log.error(
-                "queue %d of %s ends at %d, the next record says %d: entries are missing, it is put at the end",
-                self.queue_id,
-                self.topic,
-                self.max_offset,
-                offset,
-            )
-            return
         try:
             self._list.file_for_append(target)
             while (gap := target - self._list.wrote_offset) > 0:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rocketlake.base.files import FaultPlan, FaultyFiles, MemoryFiles
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER, FILLER_SIZE, pack_entry
 from rocketlake.store.consume_queue.queue import ConsumeQueue
@@ -12,8 +14,8 @@ PER_FILE = 5
 SIZE = 100  # bytes of every record here
 
 
-def new_queue(disk: MemoryFiles) -> ConsumeQueue:
-    return ConsumeQueue("T", 0, MappedFileList(FOLDER, PER_FILE * ENTRY_SIZE, disk))
+def new_queue(disk: MemoryFiles, topic: str = "T") -> ConsumeQueue:
+    return ConsumeQueue(topic, 0, MappedFileList(FOLDER, PER_FILE * ENTRY_SIZE, disk))
 
 
 def reopened(disk: MemoryFiles, *, clean: bool = True) -> ConsumeQueue:
@@ -24,8 +26,8 @@ def reopened(disk: MemoryFiles, *, clean: bool = True) -> ConsumeQueue:
     return queue
 
 
-def filled(disk: MemoryFiles, count: int) -> ConsumeQueue:
-    queue = new_queue(disk)
+def filled(disk: MemoryFiles, count: int, topic: str = "T") -> ConsumeQueue:
+    queue = new_queue(disk, topic)  # complaints are rare: one a topic
     for number in range(count):
         assert queue.append(number, number * SIZE, SIZE, number)
     return queue
@@ -90,11 +92,41 @@ def test_lost_entries_leave_fillers_so_that_offsets_stay_true() -> None:
     assert queue.max_offset == 7
 
 
-def test_a_gap_of_more_than_a_file_is_not_filled() -> None:
+def test_a_gap_of_more_than_a_file_is_filled_so_that_entry_n_stays_queue_offset_n() -> None:
     queue = filled(MemoryFiles(), 2)
-    queue.append(2**50, 600, SIZE, 6)
-    assert queue.entry(2) == (600, SIZE, 6)
+    assert queue.append(23, 40 * SIZE, SIZE, 6)
+    assert queue.entry(23) == (40 * SIZE, SIZE, 6)
+    assert queue.max_offset == 24
+
+
+def test_a_record_that_cannot_be_so_far_is_passed_over_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    queue = filled(MemoryFiles(), 2, "Far")
+    assert not queue.append(2**50, 600, SIZE, 6)  # a flipped bit: there is no room for so many records before it
+    assert "which cannot be" in caplog.text
+    assert queue.append(2, 700, SIZE, 7)
+    assert queue.entry(2) == (700, SIZE, 7)
     assert queue.max_offset == 3
+
+
+def test_a_record_whose_place_is_taken_is_never_dropped_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    queue = filled(MemoryFiles(), 4, "Taken")
+    assert not queue.append(2, 2 * SIZE, SIZE, 2)  # dispatched again: there is nothing to say
+    assert caplog.text == ""
+    assert not queue.append(2, 900, SIZE, 2)
+    assert "holds another message at 2, the record at 900" in caplog.text
+    assert physicals(queue) == [0, 100, 200, 300]
+
+
+def test_a_queue_begins_anew_with_a_later_record_number_0(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryFiles()
+    queue = filled(disk, 12)
+    queue.append_run(0, b"".join(pack_entry(2000 + at * SIZE, SIZE, at) for at in range(2)), 2200)
+    assert queue.append(2, 2200, SIZE, 2)
+    assert physicals(queue) == [2000, 2100, 2200]
+    assert (queue.max_offset, queue.next_offset, queue.min_offset(0)) == (3, 3, 0)
+    assert "12 entries before it" in caplog.text
+    queue.close()
+    assert physicals(reopened(disk)) == [2000, 2100, 2200]
 
 
 def test_next_offset_follows_what_is_appended() -> None:
