@@ -123,6 +123,19 @@ class StoreMachine(RuleBasedStateMachine):
 
         self.store.when_durable(result, wait=True, done=done)
 
+    @rule(topic=st.sampled_from(TOPICS))
+    def delete_topic(self, topic: str) -> None:
+        answers: list[Exception | None] = []
+
+        async def delete() -> None:
+            self.store.delete_topics([topic], answers.append)
+            await asyncio.sleep(0)
+
+        self.run(delete())
+        assert answers == [None]
+        for queue in [queue for queue in self.model.queues if queue[0] == topic]:
+            self.model.queues[queue] = []
+
     # -- what the disk and the clock do --------------------------------------------------------------------------------
 
     @rule()

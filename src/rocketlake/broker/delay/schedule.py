@@ -145,6 +145,8 @@ class DelaySchedule(Service):
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
             return 0
         topic, queue_id = target
+        if self._store.deletions.is_dead(topic, physical_offset):
+            return 0  # its topic was deleted while it waited, and all its messages with it
         result = self._store.put(_copy(parked, topic, self._readable(topic, queue_id)))
         if result.status in _HOPELESS:
             _log.error(

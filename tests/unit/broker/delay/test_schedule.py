@@ -70,6 +70,16 @@ async def test_a_due_message_reaches_its_topic_and_queue_as_it_was_sent(world: W
     assert message.properties["REAL_TOPIC"] == "T"  # Apache leaves its marks in the delivered copy, so do we
 
 
+async def test_what_waits_for_a_topic_goes_when_the_topic_is_deleted(world: World) -> None:
+    world.park(b"old")
+    world.store.delete_topics(["T"])
+    world.park(b"new")
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    assert world.bodies() == [b"new"]
+    assert world.progress.next_offset(1) == 2
+
+
 async def test_nothing_comes_before_its_time(world: World) -> None:
     world.park()
     world.clock.advance(999)
