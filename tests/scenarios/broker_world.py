@@ -35,6 +35,7 @@ from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat, Produ
 from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
@@ -114,6 +115,11 @@ class BrokerWorld:
         )
         return []
 
+    async def delete_topic(self, name: str) -> list[str]:
+        """Delete a topic."""
+        header = DeleteTopicHeader(topic=name)
+        return _failure(await self._ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, header)))
+
     async def group(self, name: str, **members: str) -> list[str]:
         """Make a group; members are attributes of GroupConfig."""
         config = GroupConfig(name)
@@ -169,12 +175,16 @@ class BrokerWorld:
         answer = await self._ask(Command.request(RequestCode.SEND_MESSAGE_V2, header, body.encode()))
         return self._stored(answer, name)
 
-    async def send_batch(self, topic: str, bodies: str, queue: str = "0", properties: str = "") -> list[str]:
-        """Send several messages in one request."""
+    async def send_batch(
+        self, topic: str, bodies: str, queue: str = "0", properties: str = "", inner: str = ""
+    ) -> list[str]:
+        """Send several messages in one request; `inner`: properties of the last of them."""
         pairs = dict(pair.split(":") for pair in properties.split(",") if pair)
         header = self._header(topic, queue, "0", "TBW102", "4", pairs)
         header.batch = True
-        batch = encode_batch([Message(topic, body.encode()) for body in bodies.split(",")])
+        messages = [Message(topic, body.encode()) for body in bodies.split(",")]
+        messages[-1].properties |= dict(pair.split(":") for pair in inner.split(",") if pair)
+        batch = encode_batch(messages)
         answer = await self._ask(Command.request(RequestCode.SEND_BATCH_MESSAGE, header, batch))
         return self._stored(answer, "")
 
@@ -197,7 +207,14 @@ class BrokerWorld:
             self._halves[name] = (self._offsets[name], int((answer.fields or {})["queueOffset"]))
         return stored
 
-    async def end(self, how: str, name: str, group: str = "p", offset: str = "", check: str = "no") -> list[str]:
+    async def name_place(self, name: str, place: str) -> list[str]:
+        """Remember where the half message `name` lies now, for `end`."""
+        self._halves[place] = self._halves[name]
+        return []
+
+    async def end(
+        self, how: str, name: str, group: str = "p", offset: str = "", check: str = "no", id: str = ""
+    ) -> list[str]:
         """End the transaction of a half message; `check=yes`: because the broker asked."""
         physical_offset, half_offset = self._halves[name]
         header = EndTransactionHeader(
@@ -206,6 +223,7 @@ class BrokerWorld:
             commit_log_offset=physical_offset,
             commit_or_rollback=_ENDS[how],
             from_transaction_check=check == "yes",
+            transaction_id=id or None,
         )
         answer = await self._ask(Command.request(RequestCode.END_TRANSACTION, header))
         return _failure(answer) or ["ended"]

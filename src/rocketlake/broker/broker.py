@@ -60,6 +60,7 @@ from rocketlake.broker.topics.readable_queue import ReadableQueue
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.ledger import HalfLedger
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.codec.host import encode_host
@@ -179,13 +180,15 @@ class Broker(Service):
             self.store, self._levels, self.delays, clock, self.readable_queue, self.stats.count_put
         )
         self._transaction_progress = TransactionProgress(self.store, self.offsets)
+        self._half_ledger = HalfLedger()
         self._transaction_ops = TransactionOps(
-            self.store, self.config, clock, lambda: encode_host(*self._store_address())
+            self.store, self._half_ledger, self.config, clock, lambda: encode_host(*self._store_address())
         )
         self.transaction_check = TransactionCheck(
             self.config,
             self.store,
             self.topics,
+            self._half_ledger,
             self._transaction_ops,
             self._transaction_progress,
             CheckBack(self.producers, self.push, lambda: self.config.now.broker_name, clock),
@@ -267,7 +270,9 @@ class Broker(Service):
                 self._store_address,
             ),
             send_back=SendBack(config, store, intake, auto_create, groups, stats, self._store_address),
-            transaction=Transaction(config, store, intake, self._transaction_ops, clock),
+            transaction=Transaction(
+                config, store, intake, topics, self.readable_queue, self._half_ledger, self._transaction_ops, clock
+            ),
             pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
             query=Query(store, topics),
             offset=Offset(store, topics, groups, offsets),
@@ -353,7 +358,7 @@ class Broker(Service):
         rest = [part for part in reversed(self._background()) if part is not self.hold]
         before = (self.registration, self.hold, *self._servers, self._net, *rest)
         # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
-        after = (self._transaction_progress.settle, self.saver.stop)
+        after = (self.transaction_check.pass_ended, self.saver.stop)
         await stop_each(*[part.stop for part in before], self.store.stop, *after)
         await super().stop()
 

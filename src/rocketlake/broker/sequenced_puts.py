@@ -14,10 +14,12 @@ from zlib import crc32
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
 from rocketlake.broker.intake import Intake
 from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.broker.table_saver import TableSaver
+from rocketlake.codec import property_text
 from rocketlake.codec.property_text import find
 from rocketlake.codec.record_batch import decode_batch, entry_starts
 from rocketlake.codec.record_layout import RecordError
@@ -30,6 +32,9 @@ from rocketlake.store.results import PutMessage, PutResult, PutStatus
 __all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_marks"]
 
 _NAME = names.PRODUCER_SEQUENCE.encode()
+_INNER_NAMES = tuple(
+    name.encode() for name in (names.PRODUCER_SEQUENCE, names.TRANSACTION_PREPARED, names.DELAY, *TIMER_NAMES)
+)
 
 MarkedBatch = tuple[str, int, str, int]
 """(topic, queue id, mark, messages)."""
@@ -169,19 +174,38 @@ def _not_saved() -> Reply:
 
 
 def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
-    """RemoteError if a message of a batch has a mark of its own: it would be counted, but was not checked."""
-    if bytes(body).find(_NAME) < 0:
+    """RemoteError if a message of a batch asks for something of its own: it would be stored without it, in silence.
+
+    A sequence mark would be counted, but was not checked; half messages and delayed ones would be seen at once.
+    """
+    data = bytes(body)
+    if not any(name in data for name in _INNER_NAMES):
         return
     try:
         entries = decode_batch(body)
     except RecordError:
         return  # refused for that
-    if any(find(properties, _NAME) is not None for _flag, _body, properties in entries):
-        raise RemoteError(
-            f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
-            code=ResponseCode.MESSAGE_ILLEGAL,
-            hint="it is the mark of the batch it was stored with; leave it out when copying messages",
-        )
+    for _flag, _body, text in entries:
+        if find(text, _NAME) is not None:
+            raise RemoteError(
+                f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="it is the mark of the batch it was stored with; leave it out when copying messages",
+            )
+        properties = property_text.decode(text)
+        if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
+            raise _refused("a half message", names.TRANSACTION_PREPARED)
+        for name in (names.DELAY, *TIMER_NAMES):
+            if name in properties and (name != names.DELAY or delay_level(properties) > 0):
+                raise _refused("a delayed message", name)
+
+
+def _refused(what: str, name: str) -> RemoteError:
+    return RemoteError(
+        f"{what} in a batch: property {name}",
+        code=ResponseCode.MESSAGE_ILLEGAL,
+        hint=f"send it alone, or leave {name} out when copying messages",
+    )
 
 
 def _read(properties: dict[str, str]) -> SequenceMark:

@@ -87,6 +87,7 @@ ARRIVE_TIME = "ARRIVE_TIME"
 
 # RocketLake's own.
 PRODUCER_SEQUENCE = "__RL_SEQ"  # which messages of which producer a batch holds, so that a replay can be told
+ALL_ENDS = "__RL_ENDS"  # of an op message: it and those before it name all transactions that ended before it
 
 # Pop.
 POP_CK = "POP_CK"
@@ -112,7 +113,7 @@ RESERVED = frozenset(
         TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, BORN_HOST, BORN_TIMESTAMP,
         CORRELATION_ID, REPLY_TO_CLIENT, TTL, MESSAGE_TYPE, PUSH_REPLY_TIME, ARRIVE_TIME,
         POP_CK, POP_CK_OFFSET, FIRST_POP_TIME,
-        INNER_MULTI_QUEUE_OFFSET, PRODUCER_SEQUENCE,
+        INNER_MULTI_QUEUE_OFFSET, PRODUCER_SEQUENCE, ALL_ENDS,
     }
 )  # fmt: skip
 """Names a user may not give to a property of his own."""

@@ -17,9 +17,9 @@ from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 
-__all__ = ["delay_level", "park_if_delayed", "real_target"]
+__all__ = ["TIMER_NAMES", "delay_level", "park_if_delayed", "real_target"]
 
-_TIMER_NAMES = (names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS)
+TIMER_NAMES = (names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS)
 
 
 def delay_level(properties: dict[str, str]) -> int:
@@ -39,7 +39,7 @@ def park_if_delayed(message: PutMessage, properties: dict[str, str], levels: Del
     if level <= 0:
         _refuse_timer(properties)
         return
-    for name in _TIMER_NAMES:
+    for name in TIMER_NAMES:
         properties.pop(name, None)
     level = levels.clamp(level)
     properties[names.DELAY] = str(level)
@@ -59,7 +59,7 @@ def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
 
 
 def _refuse_timer(properties: dict[str, str]) -> None:
-    wanted = [name for name in _TIMER_NAMES if name in properties]
+    wanted = [name for name in TIMER_NAMES if name in properties]
     if wanted:
         raise RemoteError(
             f"accurate timer message is not enabled: property {wanted[0]}={properties[wanted[0]][:40]!r}",

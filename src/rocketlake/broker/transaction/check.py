@@ -3,15 +3,12 @@
 Owns        one walk through the half topic every transactionCheckInterval, what happens to each message of it.
 Must not know   requests; how a producer is asked (check_back.py), how ends come in.
 
-A walk goes from the progress to the first half message that is too young. One that an op message names is done with.
-Any other goes to the end of the half topic once more, so that the progress gets past it, and its producer is asked
-about the copy. After transactionCheckMax questions, or fileReservedTime after its birth, it goes to
+A walk goes over the open half messages, from the progress to the first one that is too young. Each goes to the end of
+the half topic once more, so that the progress gets past it, and its producer is asked about the copy. After
+transactionCheckMax questions, or fileReservedTime after its birth, or when its topic was deleted, it goes to
 TRANS_CHECK_MAX_TIME_TOPIC instead.
 
-Rules: RocketMQ's TransactionalMessageServiceImpl. Departures (docs/decisions/0005): an end that still waits for its op
-message counts; the last question may be answered, too; a half message that its producer wants left alone
-(CHECK_IMMUNITY_TIME_IN_SECONDS) is not counted as asked when it is put back, and its end is found when it comes after
-that; one that cannot be put into TRANS_CHECK_MAX_TIME_TOPIC stays.
+Rules: RocketMQ's TransactionalMessageServiceImpl. Departures: docs/decisions/0005, docs/decisions/0016.
 """
 
 from __future__ import annotations
@@ -26,9 +23,10 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction import half as halves
 from rocketlake.broker.transaction.check_back import CheckBack
 from rocketlake.broker.transaction.half import HALF_QUEUE
-from rocketlake.broker.transaction.op_walk import OpWalk
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
+from rocketlake.broker.transaction.recovery import recover_transactions
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
 from rocketlake.store.message_store import MessageStore
@@ -53,6 +51,7 @@ class TransactionCheck(Service):
         config: LiveConfig,
         store: MessageStore,
         topics: TopicTable,
+        ledger: HalfLedger,
         ops: TransactionOps,
         progress: TransactionProgress,
         check_back: CheckBack,
@@ -62,6 +61,7 @@ class TransactionCheck(Service):
         self._config = config
         self._store = store
         self._topics = topics
+        self._ledger = ledger
         self._ops = ops
         self._progress = progress
         self._check_back = check_back
@@ -70,63 +70,74 @@ class TransactionCheck(Service):
         """Half message, how often it was asked about, its new copy: not asked yet."""
 
     async def start(self) -> None:
-        """Begin to walk, for the first time after one interval."""
+        """Find out what became of half messages before; begin to walk, for the first time after one interval."""
         await super().start()
+        self._recover()
         self.keep("walks", self._walk_in_time)
 
     async def _walk_in_time(self) -> None:
         due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
-        self._ask_readable()
-        while not self._progress.settle() and self._clock.monotonic() + _SETTLE_SECONDS < due:
-            await self._clock.sleep(_SETTLE_SECONDS)
+        while (left := due - self._clock.monotonic()) > 0:
+            self._recover()
             self._ask_readable()
-        await self._clock.sleep(due - self._clock.monotonic())
+            self.pass_ended()
+            await self._clock.sleep(min(_SETTLE_SECONDS, left))
         await self.walk()
+
+    def _recover(self) -> None:
+        recover_transactions(self._store, self._progress.saved(), self._ledger, self._ops)
+
+    def pass_ended(self) -> None:
+        """Move the progress over half messages that are ended, as far as they follow each other."""
+        if self._ledger.is_known:
+            self._ledger.advance()
+            self._progress.move(self._ledger.position, self._ledger.op_position)
 
     async def walk(self) -> None:
         """One walk, at most a minute long."""
+        if not self._ledger.is_known:
+            return
         self._ask_readable()
         began_ms = self._clock.now_ms()
         until = self._clock.monotonic() + _WALK_SECONDS_MAX
-        half_offset, op_offset = self._progress.position()
-        ends = OpWalk(self._store, op_offset)
+        ledger = self._ledger
+        ledger.skip_to(self._store.min_offset(HALF_TOPIC, HALF_QUEUE))
+        half_offset = ledger.next_open(ledger.position)
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         try:
-            while (now := self._clock.monotonic()) < until:
+            while (now := self._clock.monotonic()) < until and self._deal_with(half_offset, began_ms):
+                half_offset = ledger.next_open(half_offset + 1)
                 if now > turn_end:
                     await self._clock.sleep(0)
                     turn_end = self._clock.monotonic() + _TURN_SECONDS
-                if not ends.take(half_offset) and not self._ops.is_ended(half_offset):
-                    if ends.read_on(half_offset):
-                        continue
-                    if not self._deal_with(half_offset, began_ms, ends):
-                        break
-                half_offset += 1
         finally:
-            self._progress.move(half_offset, ends.safe_offset)
+            self.pass_ended()
 
-    def _deal_with(self, half_offset: int, began_ms: int, ends: OpWalk) -> bool:
+    def _deal_with(self, half_offset: int, began_ms: int) -> bool:
         """Put a half message that is not ended where it belongs; False if the walk ends before it."""
         if half_offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
             return False
         half = self._read(half_offset)
-        if half is None:
-            return True  # expired with its log file, or a gap that a recovery left
+        if half is None:  # a gap that a recovery left, or a message without a target
+            self._ledger.mark(half_offset, Standing.GONE)
+            return True
+        if not self._ledger.stands(half):
+            self._ledger.mark(half_offset, Standing.PUT_BACK)
+            return True
         if half.store_ms >= began_ms:
             return False
         config = self._config.now
         age_ms = self._clock.now_ms() - half.born_ms
         if halves.times_checked(half) >= config.transaction_checks_max or age_ms > self._store.config.file_reserved_ms:
-            return self._give_up(half)
+            return self._give_up(half, "nobody knows what became of it")
+        if halves.is_orphan(half, self._store, self._topics):
+            return self._give_up(half, f"its topic {halves.target(half)[0]} was deleted")
         immune_ms = halves.immune_ms(half)
         if immune_ms is None:
             if 0 <= age_ms <= config.transaction_timeout_ms:
                 return False
         elif age_ms <= (immune_ms if immune_ms >= 0 else config.transaction_timeout_ms):
-            prepared = halves.prepared_offset(half)
-            if ends.take(prepared) or prepared in ends.late or self._ops.is_ended(prepared):
-                return True
-            return self._put(halves.put_back_copy(half, checked=None, prepared=prepared)) is not None
+            return self._put_back(half, None) is not None
         return self._ask(half)
 
     def _read(self, half_offset: int) -> StoredMessage | None:
@@ -134,31 +145,42 @@ class TransactionCheck(Service):
         half = halves.read_half(self._store, entries[0][0]) if entries else None
         return half if half is not None and half.queue_offset == half_offset else None
 
+    def _put_back(self, half: StoredMessage, checked: int | None) -> PutResult | None:
+        """Put it at the end of the half topic; None if that may work the next time."""
+        result = self._put(halves.put_back_copy(half, self._ledger.name(half), checked=checked))
+        if result is not None and result.status is PutStatus.OK:
+            self._ledger.move(half, result.queue_offset)
+        elif result is not None:
+            self._ops.end(half, Standing.GIVEN_UP)
+        return result
+
     def _ask(self, half: StoredMessage) -> bool:
         checked = max(halves.times_checked(half), 0) + 1
-        result = self._put(halves.put_back_copy(half, checked=checked))
-        if result is None:
-            return False
-        if result.status is PutStatus.OK:
+        result = self._put_back(half, checked)
+        if result is not None and result.status is PutStatus.OK:
             self._questions.append((half, checked, result))
             self._ask_readable()
-        return True
+        return result is not None
 
     def _ask_readable(self) -> None:
         """Ask about copies that can be read, for the answer must find them: with the write pool that takes a while."""
         while self._questions and self._store.read_record(self._questions[0][2].physical_offset) is not None:
             self._check_back.ask(*self._questions.popleft())
 
-    def _give_up(self, half: StoredMessage) -> bool:
+    def _give_up(self, half: StoredMessage, why: str) -> bool:
         if TRANSACTION_CHECK_MAX_TOPIC not in self._topics:
             self._topics.put(TopicConfig(TRANSACTION_CHECK_MAX_TOPIC, read_queues=1, write_queues=1))
         _log.error(
-            "half message %s of producer group %s is given up, it goes to %s",
+            "half message %s of producer group %s is given up, it goes to %s: %s",
             half.message_id,
             halves.producer_group(half),
             TRANSACTION_CHECK_MAX_TOPIC,
+            why,
         )
-        return self._put(halves.given_up_copy(half)) is not None
+        result = self._put(halves.given_up_copy(half, self._ledger.name(half)))
+        if result is not None:
+            self._ops.end(half, Standing.GIVEN_UP)
+        return result is not None
 
     def _put(self, message: PutMessage) -> PutResult | None:
         """Store it; None if that may work the next time. What no store would ever take is skipped."""

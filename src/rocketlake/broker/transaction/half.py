@@ -13,6 +13,7 @@ from __future__ import annotations
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.delay.parking import delay_level, real_target
 from rocketlake.broker.stored_message import copy_message, read_message
+from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -29,11 +30,13 @@ __all__ = [
     "given_up_copy",
     "immune_ms",
     "is_half",
+    "is_orphan",
     "park_half",
     "prepared_offset",
     "producer_group",
     "put_back_copy",
     "read_half",
+    "target",
     "times_checked",
 ]
 
@@ -84,41 +87,57 @@ def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = Fal
         return None
     if half.topic != HALF_TOPIC and not (given_up and half.topic == TRANSACTION_CHECK_MAX_TOPIC):
         return None
-    target = real_target(half.properties)
-    return half if target is not None and is_sendable_topic(target[0]) else None
+    meant = real_target(half.properties)
+    return half if meant is not None and is_sendable_topic(meant[0]) else None
 
 
-def committed_copy(half: StoredMessage) -> tuple[PutMessage, dict[str, str]]:
-    """The message that consumers get, and its properties."""
-    topic, queue_id = real_target(half.properties) or ("", 0)
+def committed_copy(half: StoredMessage, name: int | None, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
+    """The message that consumers get, and its properties.
+
+    `name`: the queue offset that names its transaction, if it was put back.
+    """
+    topic, _ = target(half)
     message = copy_message(half, topic, queue_id)
     message.sys_flag = half.sys_flag & ~sys_flag.TRANSACTION_MASK | sys_flag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = half.physical_offset
-    return message, dict(half.properties)
+    properties = dict(half.properties)
+    if name is not None:
+        properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(name)
+    return message, properties
 
 
-def put_back_copy(half: StoredMessage, *, checked: int | None, prepared: int | None = None) -> PutMessage:
+def put_back_copy(half: StoredMessage, name: int | None, *, checked: int | None) -> PutMessage:
     """The half message once more, for the end of the half topic: the progress must get past its old place.
 
-    `checked`: how often its producer was asked; None: as before. `prepared`: the queue offset its producer knows it by.
+    `name`: the queue offset that names its transaction; None: that of the copy. `checked`: how often its producer was
+    asked; None: as before.
     """
     properties = dict(half.properties)
+    if name is not None:
+        properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(name)
     if checked is not None:
         properties[names.TRANSACTION_CHECK_TIMES] = str(checked)
-    if prepared is None:
-        properties.pop(names.TRANSACTION_PREPARED_QUEUE_OFFSET, None)
-    else:
-        properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(prepared)
     message = copy_message(half, HALF_TOPIC, HALF_QUEUE)
     message.properties = property_text.encode(properties)
     return message
 
 
-def given_up_copy(half: StoredMessage) -> PutMessage:
+def given_up_copy(half: StoredMessage, name: int) -> PutMessage:
     """The half message for the topic of those that nobody could decide."""
     message = copy_message(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
-    message.properties = property_text.encode(half.properties)
+    message.properties = property_text.encode(half.properties | {names.TRANSACTION_PREPARED_QUEUE_OFFSET: str(name)})
     return message
+
+
+def is_orphan(half: StoredMessage, store: MessageStore, topics: TopicTable) -> bool:
+    """Was its topic deleted since? One made anew with this name is another topic."""
+    topic, _ = target(half)
+    return topic not in topics or store.deletions.is_dead(topic, half.physical_offset)
+
+
+def target(half: StoredMessage) -> tuple[str, int]:
+    """The topic and the queue it is meant for."""
+    return real_target(half.properties) or ("", 0)
 
 
 def producer_group(half: StoredMessage) -> str:
@@ -132,7 +151,7 @@ def times_checked(half: StoredMessage) -> int:
 
 
 def prepared_offset(half: StoredMessage) -> int:
-    """The queue offset by which its producer knows it: its own, unless it was put back unasked."""
+    """The queue offset by which its producer knows it: its own, unless it was put back."""
     return _number(half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET), half.queue_offset)
 
 

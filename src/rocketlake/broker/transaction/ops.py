@@ -1,28 +1,32 @@
-"""Which half messages are ended: op messages name them, many in one.
+"""Notes on disk which half messages are ended: op messages name them, many in one.
 
-Owns        the ends not yet written, when an op message is written, which ends were seen lately.
-Must not know   half messages, progress, what an end means.
+Owns        the ends not yet written, when an op message is written.
+Must not know   progress, what an end means.
 
 Rule (RocketMQ's TransactionalOpBatchService): an op message lies in queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, has the
 tag "d", and its body is half queue offsets, each with a comma behind it: `12,15,`. It is written when
 transactionOpMsgMaxSize bytes are there, or transactionOpBatchInterval after the first of them.
 
-An end whose op message is lost in a crash, or cannot be written, is no loss: the half message is asked about again, and
-ended once more. Apache forgets ends it could not write; here they wait for the next try.
+Ours names every place of the transaction, so that it is ended for any reader. One that names the last end there is has
+the property __RL_ENDS: a start looks for ends without an op message behind it only (recovery.py). Apache forgets ends
+it could not write; here they wait for the next try.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.transaction.half import HALF_QUEUE
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
+from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import OP_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -34,25 +38,29 @@ _log = get_logger(__name__)
 REMOVE_TAG = "d"
 _SEPARATOR = ","
 _PROPERTIES = property_text.encode({names.WAIT: "true", names.TAGS: REMOVE_TAG})
-_WAITING_MAX = 20_000
-"""Ends that may wait for an op message, as in RocketMQ; those above it are asked about again."""
-_KNOWN_MAX = 100_000
-"""Ends that are remembered after they were written."""
+_PROPERTIES_ALL = property_text.encode({names.WAIT: "true", names.TAGS: REMOVE_TAG, names.ALL_ENDS: "all"})
 
 
 class TransactionOps(Service):
     """Collects ends and writes them."""
 
-    def __init__(self, store: MessageStore, config: LiveConfig, clock: Clock, store_host: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        ledger: HalfLedger,
+        config: LiveConfig,
+        clock: Clock,
+        store_host: Callable[[], bytes],
+    ) -> None:
         """`store_host`: this broker's address as records carry it."""
         super().__init__("transaction-ops", clock)
         self._store = store
+        self._ledger = ledger
         self._config = config
         self._store_host = store_host
         self._warnings = RareWarnings(_log, clock=clock)
-        self._waiting: list[int] = []
+        self._waiting: deque[int] = deque()
         self._bytes = 0
-        self._known: dict[int, None] = {}
         self._first_came = asyncio.Event()
 
     async def start(self) -> None:
@@ -65,45 +73,32 @@ class TransactionOps(Service):
         await super().stop()
         self.write()
 
-    def is_ended(self, half_offset: int) -> bool:
-        """Was the half message ended lately, by this process? False says nothing."""
-        return half_offset in self._known
-
-    def claim(self, half_offset: int) -> bool:
-        """Take a half message for ending; False if it is known to be ended, or somebody is at it."""
-        if half_offset in self._known:
-            return False
-        if len(self._known) >= _KNOWN_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[half_offset] = None
-        return True
-
-    def release(self, half_offset: int) -> None:
-        """A claimed one was not ended."""
-        self._known.pop(half_offset, None)
-
-    def add(self, half_offset: int) -> None:
-        """A claimed one is ended: note it on disk soon."""
-        if len(self._waiting) >= _WAITING_MAX:
-            self._warnings.warn("full", "too many ends of transactions wait to be written; producers are asked again")
-            return
-        self._waiting.append(half_offset)
-        self._bytes += len(str(half_offset)) + len(_SEPARATOR)
-        self._first_came.set()
+    def end(self, half: StoredMessage, how: Standing) -> None:
+        """The transaction of a half message is ended: for this process now, on disk soon."""
+        self.add(self._ledger.end(half, how))
         if self._bytes > self._config.now.transaction_op_bytes_max:
             self.write()
+
+    def add(self, half_offsets: Iterable[int]) -> None:
+        """These places are ended: note it on disk after the interval."""
+        for half_offset in half_offsets:
+            self._waiting.append(half_offset)
+            self._bytes += len(str(half_offset)) + len(_SEPARATOR)
+            self._first_came.set()
 
     def write(self) -> None:
         """Write all ends that wait; those the store does not take stay."""
         limit = self._config.now.transaction_op_bytes_max
         while self._waiting:
-            body, count = _body(self._waiting, limit)
-            result = self._store.put(self._message(body))
+            body, named = _body(self._waiting, limit)
+            result = self._store.put(self._message(body, are_all=len(named) == len(self._waiting)))
             if result.status is not PutStatus.OK:
                 self._warnings.warn("put", "ends of transactions wait: %s %s", result.status.name, result.reason)
                 return
-            del self._waiting[:count]
+            for _ in named:
+                self._waiting.popleft()
             self._bytes -= len(body)
+            self._ledger.named(result.queue_offset, named)
         self._first_came.clear()
 
     async def _write_next(self) -> None:
@@ -111,10 +106,11 @@ class TransactionOps(Service):
         await self._clock.sleep(self._config.now.transaction_op_interval_ms / 1000)
         self.write()
 
-    def _message(self, body: bytes) -> PutMessage:
+    def _message(self, body: bytes, *, are_all: bool) -> PutMessage:
         host = self._store_host()
+        properties = _PROPERTIES_ALL if are_all else _PROPERTIES
         return PutMessage(
-            OP_TOPIC, HALF_QUEUE, body, _PROPERTIES, born_ms=self._clock.now_ms(), born_host=host, store_host=host
+            OP_TOPIC, HALF_QUEUE, body, properties, born_ms=self._clock.now_ms(), born_host=host, store_host=host
         )
 
 
@@ -125,13 +121,15 @@ def half_offsets(body: bytes) -> Iterator[int]:
             yield int(text)
 
 
-def _body(waiting: list[int], limit: int) -> tuple[bytes, int]:
-    """The body of one op message, and how many ends it holds: as many as it takes to reach `limit` bytes."""
+def _body(waiting: Iterable[int], limit: int) -> tuple[bytes, list[int]]:
+    """The body of one op message, and the ends it names: as many as it takes to reach `limit` bytes."""
     texts: list[str] = []
+    named: list[int] = []
     size = 0
     for half_offset in waiting:
         if size >= limit:
             break
         texts.append(f"{half_offset}{_SEPARATOR}")
+        named.append(half_offset)
         size += len(texts[-1])
-    return "".join(texts).encode(), len(texts)
+    return "".join(texts).encode(), named

@@ -11,6 +11,8 @@ copy that was put back) is not on disk yet. A crash may have producers asked twi
 
 from __future__ import annotations
 
+from collections import deque
+
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.transaction.half import HALF_QUEUE
 from rocketlake.model.topic import HALF_TOPIC, OP_TOPIC
@@ -27,32 +29,30 @@ class TransactionProgress:
     def __init__(self, store: MessageStore, offsets: OffsetTable) -> None:
         self._store = store
         self._offsets = offsets
-        self._unsafe: list[tuple[int, int, int]] = []
+        self._unsafe: deque[tuple[int, int, int]] = deque()
         """(end of the log when it was reached, half offset, op offset), oldest first."""
+        self._last: tuple[int, int] | None = None
 
-    def position(self) -> tuple[int, int]:
-        """(half offset, op offset) to go on at, inside what the queues really hold."""
-        if self._unsafe:
-            _, half_offset, op_offset = self._unsafe[-1]
-        else:
-            half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
-            op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
+    def saved(self) -> tuple[int, int]:
+        """(half offset, op offset) to go on at after a start, inside what the queues really hold."""
+        half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
+        op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
         return self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
 
     def move(self, half_offset: int, op_offset: int) -> None:
         """What lies before these is done with; saved when the log is on disk as far as it reaches now."""
-        if (half_offset, op_offset) != self.position():
+        if (half_offset, op_offset) != self._last:
+            self._last = half_offset, op_offset
             self._unsafe.append((self._store.max_physical_offset, half_offset, op_offset))
         self.settle()
 
-    def settle(self) -> bool:
-        """Give the table of offsets what is safe by now; True if nothing is left."""
+    def settle(self) -> None:
+        """Give the table of offsets what is safe by now."""
         flushed = self._store.flushed_offset
         while self._unsafe and self._unsafe[0][0] <= flushed:
-            _, half_offset, op_offset = self._unsafe.pop(0)
+            _, half_offset, op_offset = self._unsafe.popleft()
             self._offsets.commit(_GROUP, HALF_TOPIC, HALF_QUEUE, half_offset)
             self._offsets.commit(_GROUP, OP_TOPIC, HALF_QUEUE, op_offset)
-        return not self._unsafe
 
     def _inside(self, topic: str, offset: int) -> int:
         low = max(0, self._store.min_offset(topic, HALF_QUEUE))

@@ -19,12 +19,14 @@ from rocketlake.broker.push import Push
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
@@ -62,13 +64,18 @@ class World:
         self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=InlineWorker)
         self.live = LiveConfig(BrokerConfig(broker_name="b"))
         self.topics = TopicTable(Path("/s/t.json"), files, clock)
-        self.ops = TransactionOps(self.store, self.live, clock, lambda: encode_host("10.0.0.1", 1))
+        self.topics.put(TopicConfig("T"))
+        self.ledger = HalfLedger()
+        self.ledger.is_known = True
+        self.ops = TransactionOps(self.store, self.ledger, self.live, clock, lambda: encode_host("10.0.0.1", 1))
         self.progress = TransactionProgress(self.store, OffsetTable(Path("/s/o.json"), files, clock))
         self.producers = ProducerTable(clock)
         self.link = ProducerLink()
         self.producers.register("g", self.link, "c")
         check_back = CheckBack(self.producers, Push(), lambda: "b", clock)
-        self.check = TransactionCheck(self.live, self.store, self.topics, self.ops, self.progress, check_back, clock)
+        self.check = TransactionCheck(
+            self.live, self.store, self.topics, self.ledger, self.ops, self.progress, check_back, clock
+        )
 
     def put(self, body: bytes = b"m", **properties: str) -> None:
         known = {"REAL_TOPIC": "T", "REAL_QID": "3", "PGROUP": "g", "UNIQ_KEY": "u", "TRAN_MSG": "true"}
@@ -83,7 +90,7 @@ class World:
         """A walk some time later; the half offset it came to."""
         self.clock.advance(later_ms)
         await self.check.walk()
-        return self.progress.position()[0]
+        return self.ledger.position
 
 
 @pytest.fixture
@@ -126,7 +133,7 @@ async def test_the_question_holds_the_new_copy_with_its_target(world: World) -> 
     assert (header.transaction_id, header.offset_msg_id, header.target_broker) == ("u", copy.offset_message_id, "b")
     assert (message.topic, message.queue_id, message.body, message.flag) == ("T", 3, b"body", 7)
     assert (message.physical_offset, message.queue_offset) == (copy.physical_offset, 1)
-    assert message.properties == copy.properties
+    assert copy.properties == message.properties | {"TRAN_PREPARED_QUEUE_OFFSET": "0"}
     assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
@@ -160,6 +167,15 @@ async def test_a_half_message_that_cannot_be_given_up_stays(world: World) -> Non
     topic = world.topics.get(GIVEN_UP)
     assert topic is not None
     assert (topic.read_queues, topic.write_queues) == (1, 1)
+    assert world.link.asked == []
+    assert world.ledger.at(0) is Standing.GIVEN_UP
+
+
+async def test_a_half_message_of_a_deleted_topic_is_given_up_unasked(world: World) -> None:
+    world.put(b"orphan")
+    world.topics.delete("T")
+    assert await world.walk() == 1
+    assert [message.body for message in world.lying(GIVEN_UP)] == [b"orphan"]
     assert world.link.asked == []
 
 

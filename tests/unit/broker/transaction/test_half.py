@@ -29,21 +29,23 @@ def test_a_half_message_lies_in_the_half_topic_with_its_target_beside_it() -> No
 
 
 def test_the_committed_message_keeps_all_marks_and_has_the_commit_bits() -> None:
-    message, properties = halves.committed_copy(stored(TRANSACTION_CHECK_TIMES="2"))
+    message, properties = halves.committed_copy(stored(TRANSACTION_CHECK_TIMES="2"), None, 2)
     assert properties == HALF | {"TRANSACTION_CHECK_TIMES": "2"}
     assert (message.topic, message.queue_id, message.sys_flag, message.flag) == ("Tx", 2, 8 | 1, 5)
     assert (message.prepared_transaction_offset, message.born_ms) == (265, 3)
 
 
 def test_a_copy_put_back_says_how_often_its_producer_was_asked() -> None:
-    message = halves.put_back_copy(stored(), checked=3)
+    message = halves.put_back_copy(stored(), None, checked=3)
     assert property_text.decode(message.properties) == HALF | {"TRANSACTION_CHECK_TIMES": "3"}
     assert (message.topic, message.queue_id, message.prepared_transaction_offset) == ("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0)
 
 
-def test_a_copy_put_back_unasked_keeps_the_place_its_producer_knows() -> None:
-    once = halves.put_back_copy(stored(), checked=None, prepared=halves.prepared_offset(stored()))
-    assert property_text.decode(once.properties)["TRAN_PREPARED_QUEUE_OFFSET"] == "16"
+def test_every_copy_carries_the_place_its_producer_knows() -> None:
+    for copy in (halves.put_back_copy(stored(), 16, checked=None), halves.given_up_copy(stored(), 16)):
+        assert property_text.decode(copy.properties) == HALF | {"TRAN_PREPARED_QUEUE_OFFSET": "16"}
+    message, properties = halves.committed_copy(stored(), 7, 3)
+    assert (properties["TRAN_PREPARED_QUEUE_OFFSET"], message.queue_id) == ("7", 3)
     assert halves.prepared_offset(stored(TRAN_PREPARED_QUEUE_OFFSET="7")) == 7
 
 

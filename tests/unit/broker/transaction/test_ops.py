@@ -1,4 +1,4 @@
-"""Op messages, the walk over them and the progress, on a store in memory."""
+"""Op messages and the progress, on a store in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.transaction.op_walk import OpWalk
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import TransactionOps, half_offsets
 from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.codec import property_text
@@ -35,16 +35,13 @@ class World:
         config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, flush_least_pages=0)
         self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=InlineWorker)
         self.config = LiveConfig(BrokerConfig(transaction_op_bytes_max=10))
-        self.ops = TransactionOps(self.store, self.config, self.clock, lambda: HOST)
+        self.ops = TransactionOps(self.store, HalfLedger(), self.config, self.clock, lambda: HOST)
         self.offsets = OffsetTable(Path("/s/o.json"), files, self.clock)
         self.progress = TransactionProgress(self.store, self.offsets)
 
     def put(self, topic: str, body: bytes = b"m", **properties: str) -> None:
         message = PutMessage(topic, 0, body, property_text.encode(properties))
         assert self.store.put(message).status is PutStatus.OK
-
-    def op(self, body: bytes, tag: str = "d") -> None:
-        self.put(OPS, body, TAGS=tag)
 
     def written(self) -> list[StoredMessage]:
         return decode_records(b"".join(self.store.get(OPS, 0, 0, 32, 1 << 20).slices))
@@ -54,8 +51,7 @@ class World:
 
     def end(self, *half_offsets: int) -> None:
         for half_offset in half_offsets:
-            assert self.ops.claim(half_offset)
-            self.ops.add(half_offset)
+            self.ops.end(StoredMessage(HALVES, b"", queue_offset=half_offset), Standing.COMMITTED)
 
     @property
     def saved(self) -> tuple[int, int]:
@@ -115,13 +111,12 @@ async def test_what_waits_is_written_at_the_stop(world: World) -> None:
     assert world.bodies() == [b"5,"]
 
 
-async def test_a_half_message_is_ended_once(world: World) -> None:
-    assert world.ops.claim(4)
-    assert not world.ops.claim(4)
-    assert world.ops.is_ended(4)
-    world.ops.release(4)
-    assert not world.ops.is_ended(4)
-    assert world.ops.claim(4)
+async def test_an_op_message_that_names_the_last_end_says_so(world: World) -> None:
+    world.config.update({"transactionOpMsgMaxSize": "1000"})
+    world.end(*range(100, 105))
+    world.config.update({"transactionOpMsgMaxSize": "10"})
+    world.ops.write()
+    assert ["__RL_ENDS" in message.properties for message in world.written()] == [False, True]
 
 
 @pytest.mark.parametrize(("body", "offsets"), [(b"12,15,", [12, 15]), (b"7", [7]), (b"", []), (b"x,-1,3,", [3])])
@@ -129,37 +124,17 @@ def test_bodies_of_old_and_new_brokers(body: bytes, offsets: list[int]) -> None:
     assert list(half_offsets(body)) == offsets
 
 
-async def test_an_op_message_is_done_with_when_all_it_names_is_passed(world: World) -> None:
-    world.op(b"0,2,")
-    world.op(b"1,")
-    walk = OpWalk(world.store, 0)
-    assert walk.read_on(0)
-    assert not walk.read_on(0)
-    assert (walk.take(0), walk.take(1), walk.safe_offset) == (True, True, 0)
-    assert (walk.take(2), walk.take(3), walk.safe_offset) == (True, False, 2)
-
-
-async def test_ends_of_what_is_passed_or_named_before_keep_no_op_message(world: World) -> None:
-    world.op(b"4,9,")
-    world.op(b"9,")
-    world.op(b"11,", tag="other")
-    walk = OpWalk(world.store, 0)
-    walk.read_on(5)
-    assert walk.late == {4}
-    assert (walk.safe_offset, walk.take(11), walk.take(9), walk.safe_offset) == (0, False, True, 3)
-
-
 async def test_progress_is_saved_only_when_the_log_is_on_disk(world: World) -> None:
     world.put(HALVES)
     world.put(HALVES)
     world.progress.move(1, 0)
-    assert (world.saved, world.progress.position()) == ((-1, -1), (1, 0))
+    assert world.saved == (-1, -1)
     await world.clock.run_for(1000)
-    assert world.progress.settle()
+    world.progress.settle()
     assert world.saved == (1, 0)
 
 
 async def test_progress_outside_the_queues_goes_back_into_them(world: World) -> None:
     world.put(HALVES)
     world.offsets.commit("CID_RMQ_SYS_TRANS", HALVES, 0, 99)
-    assert world.progress.position() == (1, 0)
+    assert world.progress.saved() == (1, 0)

@@ -1,0 +1,43 @@
+"""Committed messages in a stretch of the log.
+
+Owns        finding them: records with the commit bits.
+Must not know   why they are looked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from rocketlake.base.logs import get_logger
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, SYS_FLAG_AT, RecordError
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["committed_records"]
+
+_log = get_logger(__name__)
+
+_HEAD = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_BYTES}xi")  # size, magic, system flag
+
+
+def committed_records(store: MessageStore, offset: int) -> Iterator[StoredMessage]:
+    """The committed messages from this place of the log on, as far as it can be read."""
+    for start, view in store.log_views(offset):
+        position = 0
+        while position + RECORD_BYTES_MIN <= len(view):
+            size, magic, flags = _HEAD.unpack_from(view, position)
+            if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position + size > len(view):
+                break  # the end of the file
+            if flags & TRANSACTION_MASK == TRANSACTION_COMMIT:
+                yield from _decoded(view[position : position + size], start + position)
+            position += size
+
+
+def _decoded(record: memoryview, offset: int) -> Iterator[StoredMessage]:
+    try:
+        yield decode_record(record, check_crc=False, decompress=False)
+    except RecordError as error:
+        _log.error("the committed message at %d is damaged, its transaction may be asked about: %s", offset, error)

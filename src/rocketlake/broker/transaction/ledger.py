@@ -1,0 +1,171 @@
+"""Which half messages are open, and which place of the half topic stands for which transaction.
+
+Owns        the standing of each half message from the progress on, the places of transactions that were put back.
+Must not know   requests, how half messages and op messages are read and written.
+
+A transaction is named by the queue offset of its half message. A copy that is put back carries that number in
+TRAN_PREPARED_QUEUE_OFFSET, so a transaction keeps its name however often it moves, and ends once for all its places.
+
+One byte a half message, from the progress on and some way back: what is below that is ended, or was put back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import IntEnum
+
+from rocketlake.broker.transaction.half import prepared_offset
+from rocketlake.model.message import StoredMessage
+
+__all__ = ["HalfLedger", "Standing"]
+
+_KEPT_BEHIND = 1 << 20
+"""Half messages behind the progress whose end is remembered, for those who end them again."""
+
+
+class Standing(IntEnum):
+    """What became of a half message."""
+
+    OPEN = 0
+    ENDED = 1
+    """Committed, rolled back or given up: which of them was forgotten."""
+    COMMITTED = 2
+    ROLLED_BACK = 3
+    GIVEN_UP = 4
+    PUT_BACK = 5
+    """A later copy stands for it."""
+    GONE = 6
+    """There is no half message at this place."""
+
+
+class HalfLedger:
+    """The standing of half messages by queue offset."""
+
+    def __init__(self) -> None:
+        self.is_known = False
+        """Was it filled from the store? Nothing may be ended, put back or passed before."""
+        self.position = 0
+        """The first half message that is open."""
+        self.op_position = 0
+        """The first op message that names a half message at or behind `position`."""
+        self._base = 0
+        self._standings = bytearray()
+        self._places: dict[int, list[int]] = {}
+        """By name: all places of an open transaction that was put back, oldest first."""
+        self._names: dict[int, int] = {}
+        """Names of copies that do not carry them: other brokers' ones."""
+        self._ops: deque[tuple[int, int]] = deque()
+        """(offset of an op message, the last half offset it names), oldest first."""
+
+    def begin(self, half_offset: int, op_offset: int) -> None:
+        """What lies before these is done with; of the rest nothing is known."""
+        self.position = self._base = half_offset
+        self.op_position = op_offset
+        for part in (self._standings, self._places, self._names, self._ops):
+            part.clear()
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def at(self, half_offset: int) -> Standing:
+        """The standing of one place."""
+        index = half_offset - self._base
+        if index < 0:
+            return Standing.ENDED
+        return Standing(self._standings[index]) if index < len(self._standings) else Standing.OPEN
+
+    def next_open(self, half_offset: int) -> int:
+        """The first open place from this one on."""
+        index = self._standings.find(0, max(0, half_offset - self._base))
+        return max(half_offset, self._base + (len(self._standings) if index < 0 else index))
+
+    def name(self, half: StoredMessage) -> int:
+        """The queue offset that names the transaction of a half message."""
+        return self._names.get(half.queue_offset, prepared_offset(half))
+
+    def places(self, half: StoredMessage) -> Sequence[int]:
+        """All places of its transaction, the newest last."""
+        return self._places.get(self.name(half), (half.queue_offset,))
+
+    def is_open(self, name: int) -> bool:
+        """Is a transaction with this name open, or may it be? That of a half message that was never put back may."""
+        return name in self._places or self.at(name) is Standing.OPEN
+
+    def standing(self, half: StoredMessage) -> Standing:
+        """What became of the transaction of a half message, whichever of its places this is."""
+        name = self.name(half)
+        places = self._places.get(name)
+        if places is not None:
+            return self.at(places[-1])
+        known = self.at(half.queue_offset)
+        if known in (Standing.OPEN, Standing.PUT_BACK) and name != half.queue_offset:
+            return Standing.ENDED
+        return known
+
+    def stands(self, half: StoredMessage) -> bool:
+        """Is this the place that stands for an open transaction?"""
+        return self.standing(half) is Standing.OPEN and self.places(half)[-1] == half.queue_offset
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def mark(self, half_offset: int, standing: Standing) -> None:
+        """Note the standing of one place."""
+        index = half_offset - self._base
+        if index >= 0:
+            lacking = index + 1 - len(self._standings)
+            if lacking > 0:
+                self._standings.extend(bytes(lacking))
+            self._standings[index] = standing
+
+    def end(self, half: StoredMessage, how: Standing) -> Sequence[int]:
+        """Its transaction is ended; all places by which it was known."""
+        places = self.places(half)
+        self._places.pop(self.name(half), None)
+        for place in places:
+            self._names.pop(place, None)
+            self.mark(place, how)
+        return places
+
+    def move(self, half: StoredMessage, half_offset: int) -> None:
+        """It was put back: from now on it is the copy at this offset."""
+        name = self.name(half)
+        places = self._places.setdefault(name, [name])
+        for place in (*places[-1:], half.queue_offset):
+            self.mark(place, Standing.PUT_BACK)
+        places.append(half_offset)
+
+    def link(self, name: int, places: Sequence[int]) -> None:
+        """An open transaction as a start finds it: its copies, oldest first."""
+        known = self._places.setdefault(name, [name])
+        for place in places:
+            if place != name:
+                self.mark(known[-1], Standing.PUT_BACK)
+                known.append(place)
+
+    def call(self, half_offset: int, name: int) -> None:
+        """The copy at this offset does not carry its name."""
+        self._names[half_offset] = name
+
+    def named(self, op_offset: int, half_offsets: Sequence[int]) -> None:
+        """The op message at this offset names these half messages."""
+        self._ops.append((op_offset, max(half_offsets, default=-1)))
+
+    def skip_to(self, half_offset: int) -> None:
+        """Half messages below this one have expired."""
+        if half_offset <= self.position:
+            return
+        for place in range(self.position, half_offset):
+            if self.at(place) is Standing.OPEN:
+                self.mark(place, Standing.GONE)
+        for name in [name for name, places in self._places.items() if places[-1] < half_offset]:
+            del self._places[name]
+
+    def advance(self) -> None:
+        """Move the positions over all that is done with."""
+        self.position = self.next_open(self.position)
+        while self._ops and self._ops[0][1] < self.position:
+            self.op_position = self._ops.popleft()[0] + 1
+        behind = self.position - self._base - _KEPT_BEHIND
+        if behind > _KEPT_BEHIND:
+            del self._standings[:behind]
+            self._base += behind

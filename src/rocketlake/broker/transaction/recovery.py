@@ -1,0 +1,190 @@
+"""What became of half messages before the start: read from op messages, the log and the half messages themselves.
+
+Owns        filling the ledger at a start.
+Must not know   requests, how ends come in.
+
+Below the saved progress everything is ended or was put back. Behind it
+1. op messages name what is ended;
+2. an end whose op message was lost left its committed message (or its copy in TRANS_CHECK_MAX_TIME_TOPIC) in the log
+   behind the last op message that has __RL_ENDS; a log of Apache's is read from the progress on;
+3. of several copies of one half message the last one stands for the transaction.
+So a half message whose committed message is in the log is never asked about again, and never committed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.stored_message import read_message
+from rocketlake.broker.transaction import half as halves
+from rocketlake.broker.transaction.committed import committed_records
+from rocketlake.broker.transaction.half import HALF_QUEUE
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
+from rocketlake.broker.transaction.ops import REMOVE_TAG, TransactionOps, half_offsets
+from rocketlake.model import property_names as names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.topic import HALF_TOPIC, OP_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["recover_transactions"]
+
+_log = get_logger(__name__)
+
+_BATCH = 256
+_End = tuple[int, Standing]
+"""(physical offset of what tells the end, how it ended)."""
+_Twin = tuple[str, int]
+"""(unique key, time of birth): what copies of other brokers have in common with their half message."""
+
+
+def recover_transactions(
+    store: MessageStore, position: tuple[int, int], ledger: HalfLedger, ops: TransactionOps
+) -> None:
+    """Bring the ledger from the saved progress (half offset, op offset) to the end of the log.
+
+    Not before the whole log is dispatched (a disk that was full at the start): the ledger stays closed until then.
+    """
+    if ledger.is_known or store.dispatched_offset < store.max_physical_offset:
+        return
+    half_offset, op_offset = position
+    if half_offset >= store.max_offset(HALF_TOPIC, HALF_QUEUE):
+        ledger.begin(half_offset, store.max_offset(OP_TOPIC, HALF_QUEUE))
+        ledger.is_known = True
+        return
+    ledger.begin(half_offset, op_offset)
+    recovery = _Recovery(store, ledger)
+    recovery.read_ops(op_offset)
+    recovery.read_log(half_offset)
+    recovery.read_halves(half_offset)
+    ops.add(recovery.unnamed)
+    ledger.advance()
+    ledger.is_known = True
+    if recovery.unnamed:
+        _log.info("%d ends of transactions were found in the log without an op message", len(recovery.unnamed))
+
+
+class _Recovery:
+    """One start."""
+
+    def __init__(self, store: MessageStore, ledger: HalfLedger) -> None:
+        self.unnamed: list[int] = []
+        """Ended half messages that no op message names."""
+        self._store = store
+        self._ledger = ledger
+        self._named: dict[int, int] = {}
+        """Physical offset of the last op message that names a half message."""
+        self._all_ends_before = -1
+        """Ends that lie before this place of the log are named; -1: that is not known."""
+        self._ends_by_name: dict[int, _End] = {}
+        self._ends_by_place: dict[int, _End] = {}
+        """By the physical offset of a half message that was never put back."""
+        self._ends_by_twin: dict[_Twin, _End] = {}
+        self._open: dict[int, list[int]] = {}
+        """Places of open transactions by name."""
+        self._names_by_twin: dict[_Twin, int] = {}
+
+    def read_ops(self, op_offset: int) -> None:
+        """Take what op messages say; one before them may say that it is complete."""
+        for offset, message in self._messages(OP_TOPIC, max(0, op_offset - 1)):
+            if message.tags != REMOVE_TAG:
+                continue
+            if names.ALL_ENDS in message.properties:
+                self._all_ends_before = message.physical_offset
+            if offset >= op_offset:
+                named = list(half_offsets(message.body))
+                self._ledger.named(offset, named)
+                self._named.update(dict.fromkeys(named, message.physical_offset))
+
+    def read_log(self, half_offset: int) -> None:
+        """Find ends that no op message names."""
+        start = self._all_ends_before
+        if start < 0:
+            entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, half_offset, 1)
+            start = entries[0][0] if entries else 0
+        for message in committed_records(self._store, start):
+            end = message.physical_offset, Standing.COMMITTED
+            self._ends_by_twin[_twin(message)] = end
+            if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
+                self._ends_by_name[halves.prepared_offset(message)] = end
+            else:
+                self._ends_by_place[message.prepared_transaction_offset] = end
+        for message in self._given_up(start):
+            name = halves.prepared_offset(message)
+            self._ends_by_name[name] = max(
+                self._ends_by_name.get(name, (-1, Standing.OPEN)), (message.physical_offset, Standing.GIVEN_UP)
+            )
+
+    def read_halves(self, half_offset: int) -> None:
+        """Say of each half message whether it is ended, or another place stands for it."""
+        ledger = self._ledger
+        for offset, physical_offset in self._places(HALF_TOPIC, half_offset):
+            if self._named.get(offset, -1) > physical_offset:
+                ledger.mark(offset, Standing.ENDED)
+                continue
+            half = halves.read_half(self._store, physical_offset)
+            if half is None or half.queue_offset != offset:
+                continue
+            name = self._name(half)
+            how = self._how(half, name)
+            if how is Standing.OPEN:
+                self._open.setdefault(name, []).append(offset)
+            else:
+                ledger.mark(offset, how)
+                self.unnamed.append(offset)
+        for name, places in self._open.items():
+            if places != [name]:
+                ledger.link(name, places)
+
+    def _name(self, half: StoredMessage) -> int:
+        name, twin = halves.prepared_offset(half), _twin(half)
+        if name == half.queue_offset and halves.times_checked(half) > 0:
+            name = self._names_by_twin.setdefault(twin, name)  # put back by a broker that does not say of what
+            if name != half.queue_offset:
+                self._ledger.call(half.queue_offset, name)
+        else:
+            self._names_by_twin[twin] = name
+        return name
+
+    def _how(self, half: StoredMessage, name: int) -> Standing:
+        if self._named.get(name, -1) > half.physical_offset:
+            return Standing.ENDED
+        ends = [self._ends_by_place.get(half.physical_offset), self._ends_by_name.get(name)]
+        if half.queue_offset != name or halves.times_checked(half) > 0:
+            ends.append(self._ends_by_twin.get(_twin(half)))
+        told = [end for end in ends if end is not None and end[0] > half.physical_offset]
+        return max(told)[1] if told else Standing.OPEN
+
+    def _given_up(self, start: int) -> Iterator[StoredMessage]:
+        """Half messages that were given up behind a place of the log."""
+        offset = self._store.max_offset(TRANSACTION_CHECK_MAX_TOPIC, 0)
+        while offset > 0:
+            offset -= 1
+            entries = self._store.queue_entries(TRANSACTION_CHECK_MAX_TOPIC, 0, offset, 1)
+            if not entries or entries[0][0] < start:
+                return
+            message = read_message(self._store, entries[0][0])
+            if message is not None and names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
+                yield message
+
+    def _places(self, topic: str, offset: int) -> Iterator[tuple[int, int]]:
+        """(queue offset, physical offset) of the entries of queue 0."""
+        end = self._store.max_offset(topic, HALF_QUEUE)
+        while offset < end:
+            entries = self._store.queue_entries(topic, HALF_QUEUE, offset, _BATCH)
+            if not entries:
+                return
+            for physical_offset, _size, _tag_code in entries:
+                yield offset, physical_offset
+                offset += 1
+
+    def _messages(self, topic: str, offset: int) -> Iterator[tuple[int, StoredMessage]]:
+        """(queue offset, message) of queue 0, as far as they can be read."""
+        for place, physical_offset in self._places(topic, offset):
+            message = read_message(self._store, physical_offset)
+            if message is not None and message.topic == topic and message.queue_offset == place:
+                yield place, message
+
+
+def _twin(message: StoredMessage) -> _Twin:
+    return message.unique_key or "", message.born_ms

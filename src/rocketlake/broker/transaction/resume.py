@@ -1,0 +1,83 @@
+"""RESUME_CHECK_HALF_MESSAGE: an administrator has a half message that was given up asked about again.
+
+Owns        which one may come back: one whose transaction is not ended otherwise, and not asked about already.
+Must not know   requests.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.transaction import half as halves
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing
+from rocketlake.broker.transaction.ops import TransactionOps
+from rocketlake.codec.record import decode_records
+from rocketlake.model import property_names as names
+from rocketlake.model.message import StoredMessage
+from rocketlake.model.sys_flag import TRANSACTION_COMMIT, transaction_type
+from rocketlake.model.topic import HALF_TOPIC
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+__all__ = ["ResumeCheck"]
+
+_ALREADY = PutResult(PutStatus.OK, count=0)
+_HITS_MAX = 32
+
+
+class ResumeCheck:
+    """Puts half messages back that were given up."""
+
+    def __init__(self, store: MessageStore, ledger: HalfLedger, ops: TransactionOps) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._ops = ops
+
+    def put_back(self, physical_offset: int) -> PutResult:
+        """Have the half message at this place asked about. RemoteError if it must not be, or is none."""
+        if not self._ledger.is_known:
+            raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
+        half = halves.read_half(self._store, physical_offset, given_up=True)
+        if half is None:
+            raise _refused(f"no half message at {physical_offset}")
+        if half.topic == HALF_TOPIC:
+            return self._of_half_topic(half)
+        if names.TRANSACTION_PREPARED_QUEUE_OFFSET not in half.properties:  # given up by another broker
+            return self._store.put(_copy(half, None))
+        name = halves.prepared_offset(half)
+        if self._ledger.is_open(name):
+            return _ALREADY
+        if self._ledger.at(name) in (Standing.COMMITTED, Standing.ROLLED_BACK) or self._is_committed(half, name):
+            raise _refused("the transaction is ended already")
+        self._ops.write()  # that it was given up must lie before its new copy
+        result = self._store.put(_copy(half, name))
+        if result.status is PutStatus.OK:
+            self._ledger.link(name, [result.queue_offset])
+        return result
+
+    def _of_half_topic(self, half: StoredMessage) -> PutResult:
+        standing = self._ledger.standing(half)
+        if standing is Standing.OPEN:
+            return _ALREADY
+        raise _refused(
+            "the transaction is ended already", "name the message of TRANS_CHECK_MAX_TIME_TOPIC if it was given up"
+        )
+
+    def _is_committed(self, half: StoredMessage, name: int) -> bool:
+        """Does its topic hold the committed message? The key index knows as much as it still has."""
+        topic, _ = halves.target(half)
+        if not half.unique_key:
+            return False
+        found = self._store.query(topic, half.unique_key, _HITS_MAX, half.store_ms, 1 << 62, unique=True)
+        return any(
+            transaction_type(message.sys_flag) == TRANSACTION_COMMIT and halves.prepared_offset(message) == name
+            for message in decode_records(b"".join(found.slices))
+        )
+
+
+def _copy(half: StoredMessage, name: int | None) -> PutMessage:
+    return halves.put_back_copy(half, name, checked=0)
+
+
+def _refused(what: str, hint: str = "") -> RemoteError:
+    return RemoteError(what, code=ResponseCode.SYSTEM_ERROR, hint=hint)

@@ -1,0 +1,26 @@
+"""Seeded histories of transactions; many more: `make transaction-histories SEEDS=10000`.
+
+Again: `python -m rocketlake.testing.transaction_history SEED` prints what happened.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketlake.testing.transaction_history import run_history
+from rocketlake.testing.transaction_search import run_histories
+
+_CHUNK = 30
+
+
+@pytest.mark.parametrize("first", range(0, 300, _CHUNK))
+def test_each_half_message_ends_once(first: int) -> None:
+    figures = run_histories(range(first, first + _CHUNK))
+    assert not figures.broken, "\n\n".join(figures.broken)
+    assert figures.delivered > _CHUNK, "nothing was committed, so nothing was tested"
+    assert figures.questions > _CHUNK
+    assert figures.crashes > _CHUNK
+
+
+def test_one_seed_has_one_history() -> None:
+    assert run_history(7).trace == run_history(7).trace
