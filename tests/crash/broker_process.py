@@ -132,10 +132,8 @@ class Load:
 class Reader:
     """Reads every queue from where it stopped last, and judges what it finds against the ledger."""
 
-    def __init__(self, address: str, ledger: Ledger, *, twice: bool = False) -> None:
-        """`twice`: the same message may be there more than once."""
+    def __init__(self, address: str, ledger: Ledger) -> None:
         self.address, self.ledger = address, ledger
-        self._twice = twice
         self.queues = list(range(QUEUES))
         self.found: dict[str, Place] = {}
         self._next: dict[int, int] = defaultdict(int)
@@ -174,7 +172,7 @@ class Reader:
             self._next[queue_id] += 1
             identity = message.body.rstrip(b".").decode()
             assert identity in self.ledger.tried, f"{identity} was never sent"
-            assert self._twice or identity not in self.found, f"{identity} is stored twice"
+            assert identity not in self.found, f"{identity} is stored twice"
             self.found[identity] = (queue_id, message.queue_offset)
         return True
 
