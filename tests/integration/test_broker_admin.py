@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.client.producer.producer import Producer
+from rocketlake.codec.record import decode_record
 from rocketlake.model.message import Message
+from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 from rocketlake.namesrv.config import NameServerConfig
@@ -23,16 +26,18 @@ from rocketlake.net.request import Handler, Reply, Request
 from rocketlake.protocol.bodies import assignment, client, group, heartbeat, lock, stats, topic
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.offset import ResetOffsets
+from rocketlake.protocol.bodies.queue_contents import QueueContents
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
-from rocketlake.protocol.headers import admin_broker, admin_group, admin_topic, namesrv, offset
+from rocketlake.protocol.headers import admin_broker, admin_group, admin_topic, namesrv, offset, query
 from rocketlake.protocol.headers import client as client_headers
 from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader, PullReplyHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.results import PutMessage
 
 NAME = "broker-a"
 
@@ -620,3 +625,66 @@ async def test_delayed_messages_count_for_the_delay_topic_and_again_when_they_ar
         while await counted("T") == 0:
             await asyncio.sleep(0.05)
             world.broker.stats.take_samples()
+
+
+async def test_entries_of_a_queue_are_shown(world: World) -> None:
+    asker = world.asker()
+    await asker.create_topic("T")
+    await world.send("T", 1, b"one", b"two", b"three")
+    header = query.QueryConsumeQueueHeader(topic="T", queue_id=1, index=1, count=5, consumer_group="g")
+    told = QueueContents.decode((await asker.good(Code.QUERY_CONSUME_QUEUE, header)).body_bytes)
+    assert (told.min_queue_index, told.max_queue_index, len(told.queue_data)) == (0, 3, 2)
+    assert told.filter_data == "g@T is not online!"
+    assert all(entry.physic_size > 0 for entry in told.queue_data)
+    header.index = 3
+    assert "Index 3" in ((await asker.good(Code.QUERY_CONSUME_QUEUE, header)).remark or "")
+    header.queue_id = 77
+    assert (await asker.ask(Code.QUERY_CONSUME_QUEUE, header)).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_unused_topics_are_cleaned_and_those_in_use_stay(world: World) -> None:
+    asker = world.asker()
+    await asker.create_topic("T")
+    await world.send("T", 0, b"one")
+    world.broker.store.put(PutMessage("Left", 0, b"over"))
+    assert {"T", "Left"} <= set(world.broker.store.queues.topics())
+    await asker.good(Code.CLEAN_UNUSED_TOPIC)
+    assert "Left" not in world.broker.store.queues.topics()
+    assert world.broker.store.max_offset("T", 0) == 1
+
+
+async def test_expired_files_go_when_an_administrator_asks(world: World) -> None:
+    asker = world.asker()
+    store = world.broker.store
+    for _ in range(24):
+        store.put(PutMessage("T", 0, b"x" * 100_000))
+    assert len(store.log.list.files) > 2
+    oldest = store.log.list.files[0].path
+    os.utime(oldest, (1, 1))  # older than fileReservedTime
+    await asker.good(Code.DELETE_EXPIRED_COMMITLOG)
+    async with asyncio.timeout(10):
+        while oldest.exists():  # noqa: ASYNC110 - a worker deletes it
+            await asyncio.sleep(0.02)
+    assert store.min_physical_offset > 0
+    await asker.good(Code.CLEAN_EXPIRED_CONSUMEQUEUE)
+    assert store.max_offset("T", 0) == 24
+
+
+async def test_a_stored_message_is_handed_to_a_consumer_and_its_result_comes_back(world: World) -> None:
+    await world.send("TBW102", 0, b"again")
+    got: list[bytes] = []
+
+    def consume(request: Request) -> Reply:
+        got.append(decode_record(memoryview(bytes(request.body))).body)
+        return Reply(body=client.ConsumeDirectlyResult(consume_result="CR_SUCCESS").encode())
+
+    consumer = world.asker({Code.CONSUME_MESSAGE_DIRECTLY: consume})
+    await consumer.beat("c1", "g")
+    host, _, port = world.broker.address.partition(":")
+    message_id = offset_message_id(host, int(port), world.broker.store.min_physical_offset)
+    header = client_headers.ConsumeDirectlyHeader(consumer_group="g", client_id="c1", msg_id=message_id)
+    answer = await world.asker().good(Code.CONSUME_MESSAGE_DIRECTLY, header)
+    assert client.ConsumeDirectlyResult.decode(answer.body_bytes).consume_result == "CR_SUCCESS"
+    assert got == [b"again"]
+    header.client_id = "nobody"
+    assert "not online" in ((await world.asker().ask(Code.CONSUME_MESSAGE_DIRECTLY, header)).remark or "")

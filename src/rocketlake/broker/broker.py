@@ -36,6 +36,7 @@ from rocketlake.broker.outbound import Identity, Outbound
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_store import AdminStore
 from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
@@ -299,7 +300,10 @@ class Broker(Service):
                 stats=stats,
                 saver=self.saver,
                 push=self.push,
+                record=store.read_record,
+                broker_name=lambda: config.now.broker_name,
             ),
+            admin_store=AdminStore(store, topics, consumers),
             admin_offset=AdminOffset(
                 topics=topics,
                 groups=groups,

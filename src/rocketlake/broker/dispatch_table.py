@@ -17,6 +17,7 @@ from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_store import AdminStore
 from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
 from rocketlake.broker.processors.client import Client
@@ -69,6 +70,7 @@ class Processors:
     lock: Lock
     assignment: Assignment
     admin_topic: AdminTopic
+    admin_store: AdminStore
     admin_group: AdminGroup
     admin_offset: AdminOffset
     admin_broker: AdminBroker
@@ -146,6 +148,11 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_CONSUME_QUEUE,                 serve.admin_store.queue_contents, Lane.ADMIN, Use.READ)
+    yield Row(Code.DELETE_EXPIRED_COMMITLOG,            serve.admin_store.delete_expired, Lane.ADMIN, Use.CHANGE)
+    yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          serve.admin_store.clean_queues, Lane.ADMIN, Use.CHANGE)
+    yield Row(Code.CLEAN_UNUSED_TOPIC,                  serve.admin_store.clean_topics, Lane.ADMIN, Use.CHANGE)
+    yield Row(Code.CONSUME_MESSAGE_DIRECTLY,            group.consume_directly,     Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.RESUME_CHECK_HALF_MESSAGE,           serve.transaction.resume,   Lane.ADMIN,     Use.CHANGE)
     # fmt: on
 

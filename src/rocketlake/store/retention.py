@@ -100,6 +100,11 @@ class Retention(Service):
         """Let the next rounds delete expired files at any hour (admin request)."""
         self._rounds_asked = _MANUAL_ROUNDS
 
+    def look_again(self) -> None:
+        """Look now, also at queue and index files below a begin of the log that was followed before (admin request)."""
+        self._followed = -1
+        self.look()
+
     # -- one round -----------------------------------------------------------------------------------------------------
 
     def look(self) -> None:

@@ -68,6 +68,10 @@ async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) 
         Code.CLONE_GROUP_OFFSET,
         Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
         Code.RESUME_CHECK_HALF_MESSAGE,
+        Code.DELETE_EXPIRED_COMMITLOG,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+        Code.CLEAN_UNUSED_TOPIC,
+        Code.CONSUME_MESSAGE_DIRECTLY,
     }
 
 

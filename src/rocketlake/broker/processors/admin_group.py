@@ -8,6 +8,8 @@ Source: docs/internals/admin.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.groups.disagreement import is_unequal
@@ -19,6 +21,7 @@ from rocketlake.broker.push import Push
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
+from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
@@ -49,7 +52,7 @@ from rocketlake.protocol.headers.admin_group import (
     ProducerConnectionsHeader,
     SubscriptionOfConsumerHeader,
 )
-from rocketlake.protocol.headers.client import RunningInfoHeader
+from rocketlake.protocol.headers.client import ConsumeDirectlyHeader, RunningInfoHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.protocol.versions import RUNNING_INFO_SINCE, version_name
@@ -74,7 +77,10 @@ class AdminGroup:
         stats: BrokerStats,
         saver: TableSaver,
         push: Push,
+        record: Callable[[int], memoryview | None],
+        broker_name: Callable[[], str],
     ) -> None:
+        """`record`: the message at a place in the log."""
         self._groups = groups
         self._offsets = offsets
         self._consumers = consumers
@@ -82,6 +88,8 @@ class AdminGroup:
         self._stats = stats
         self._saver = saver
         self._push = push
+        self._record = record
+        self._broker_name = broker_name
 
     def create(self, request: Request) -> Reply | Held:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
@@ -204,6 +212,26 @@ class AdminGroup:
                 code=ResponseCode.SYSTEM_ERROR,
             )
         return self._push.pass_on(request, member.link, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
+
+    def consume_directly(self, request: Request) -> Held:
+        """CONSUME_MESSAGE_DIRECTLY: one stored message handed to a consumer, whose result is the answer."""
+        header = request.header(ConsumeDirectlyHeader)
+        member = self._consumers.member(header.consumer_group, header.client_id or "")
+        if member is None:
+            raise RemoteError(
+                f"The Consumer <{header.consumer_group}> <{header.client_id}> not online",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        try:
+            _, _, offset = parse_offset_message_id(header.msg_id or "")
+        except UsageError as error:
+            raise RemoteError(str(error), code=ResponseCode.INVALID_PARAMETER) from None
+        record = self._record(offset)
+        if record is None:
+            raise RemoteError(f"there is no message {header.msg_id}", code=ResponseCode.SYSTEM_ERROR)
+        header.broker_name = self._broker_name()
+        command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
+        return self._push.pass_on(request, member.link, command)
 
     def _put(self, request: Request, groups: list[GroupConfig]) -> Held:
         for group in groups:

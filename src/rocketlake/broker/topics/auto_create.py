@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rocketlake.base.callbacks import call
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TEMPLATE_TOPIC, Perm, TopicConfig
@@ -22,6 +23,8 @@ from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["AutoCreate", "Saver"]
+
+_log = get_logger(__name__)
 
 
 class Saver(Protocol):
@@ -40,6 +43,7 @@ class AutoCreate:
         self._topics = topics
         self._saver = saver
         self._config = config
+        self._warnings = RareWarnings(_log, interval_seconds=60)
         self._unsaved: dict[str, list[tuple[Request, Handler]]] = {}
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
@@ -57,6 +61,13 @@ class AutoCreate:
             perm=template.perm & ~Perm.INHERIT,
             filter_type=template.filter_type,
             sys_flag=sys_flag,
+        )
+        self._warnings.warn(
+            "made",
+            "topic %s was made by its first send, with %d queues, on this broker only: in a cluster all"
+            " its messages come here; create topics on the whole cluster instead (autoCreateTopicEnable=false)",
+            name,
+            count,
         )
         return self._put(topic)
 

@@ -25,6 +25,16 @@ class QueryMessageHeader(TopicHeader, kw_only=True):
     unique_key: bool = field(default=False, name="_UNIQUE_KEY_QUERY")
 
 
+class QueryConsumeQueueHeader(TopicHeader, kw_only=True):
+    """QUERY_CONSUME_QUEUE: `count` entries from `index` on; with a group also what it wants."""
+
+    topic: str
+    queue_id: Int32
+    index: Int64
+    count: Int32
+    consumer_group: str | None = None
+
+
 class QueryMessageReplyHeader(Header, kw_only=True):
     """Answer of QUERY_MESSAGE; the body is the records one after the other."""
 

@@ -152,3 +152,11 @@ def test_builtin_topics_are_rocketmqs() -> None:
     assert (topics["B"].write_queues, topics["B"].perm) == (1, 7)
     assert topics["rmq_sys_SYNC_BROKER_MEMBER_B"].perm == 1
     assert "RMQ_SYS_TRACE_TOPIC" not in topics
+
+
+def test_a_topic_made_on_this_broker_only_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create.from_template("orders", "TBW102", 4)
+    world.create.from_template("others", "TBW102", 4)
+    (line,) = caplog.messages
+    assert "topic orders was made by its first send, with 4 queues, on this broker only" in line
