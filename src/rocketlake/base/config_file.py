@@ -182,8 +182,8 @@ def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: 
         raise UsageError(f"setting {name} = {value!r} is not {kind}", where=source, hint=f"give it {kind}") from None
     if isinstance(converted, int | float) and not isinstance(converted, bool):
         low, high = field.metadata.get("low"), field.metadata.get("high")
-        if field.metadata.get("clamped") and not low <= converted <= high:
-            inside = max(low, min(converted, high))
+        if field.metadata.get("clamped") and low is not None and high is not None and not low <= converted <= high:
+            inside: int | float = max(low, min(converted, high))
             _log.warning("setting %s = %s counts as %s, as in RocketMQ (%s)", name, converted, inside, source)
             return inside
         if (low is not None and converted < low) or (high is not None and converted > high):
