@@ -16,34 +16,67 @@ if TYPE_CHECKING:
     from rocketlake.client.consumer.listener import ConsumeResult
     from rocketlake.client.consumer.pull import PullConsumer
     from rocketlake.client.consumer.push import PushConsumer
+    from rocketlake.client.errors import (
+        BatchFailed,
+        LinkError,
+        NoRoute,
+        NotRunning,
+        RemoteError,
+        RocketLakeError,
+        SendFailed,
+        TooManySends,
+        UsageError,
+    )
+    from rocketlake.client.hooks import Hooks
     from rocketlake.client.producer.producer import Producer
     from rocketlake.client.producer.transaction import TransactionEnd, TransactionProducer, TransactionResult
     from rocketlake.model.message import Message, StoredMessage
     from rocketlake.model.message_queue import MessageQueue
 
 __all__ = [
+    "BatchFailed",
     "ClientConfig",
     "ConsumeResult",
     "Consumer",
     "ConsumerConfig",
     "FirstOffset",
+    "Hooks",
+    "LinkError",
     "Message",
     "MessageQueue",
+    "NoRoute",
+    "NotRunning",
     "Producer",
     "ProducerConfig",
     "PullConsumer",
     "PushConsumer",
+    "RemoteError",
+    "RocketLakeError",
+    "SendFailed",
     "SendResult",
     "StoredMessage",
+    "TooManySends",
     "TransactionEnd",
     "TransactionProducer",
     "TransactionResult",
+    "UsageError",
     "__version__",
 ]
 
 __version__ = "0.1.0"
 
+_ERRORS = "rocketlake.client.errors"
 _HOMES = {
+    "BatchFailed": _ERRORS,
+    "LinkError": _ERRORS,
+    "NoRoute": _ERRORS,
+    "NotRunning": _ERRORS,
+    "RemoteError": _ERRORS,
+    "RocketLakeError": _ERRORS,
+    "SendFailed": _ERRORS,
+    "TooManySends": _ERRORS,
+    "UsageError": _ERRORS,
+    "Hooks": "rocketlake.client.hooks",
     "ClientConfig": "rocketlake.client.config",
     "ConsumeResult": "rocketlake.client.consumer.listener",
     "ConsumerConfig": "rocketlake.client.config",
@@ -68,13 +101,15 @@ if os.environ.get("ROCKETLAKE_PURE") == "1":
     pure_import.install()
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'rocketlake' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # a checker would take any misspelt name for one of ours
 
-    return getattr(importlib.import_module(home), name)
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'rocketlake' has no attribute {name!r}")
+        import importlib
+
+        return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -47,11 +47,11 @@ class Ranged:
         for entry in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value, low, high = getattr(self, entry.name), entry.metadata.get("low"), entry.metadata.get("high")
             if (low is not None and value < low) or (high is not None and value > high):
-                bounds = f"{low if low is not None else '...'} to {high if high is not None else '...'}"
+                bounds = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
                 raise UsageError(
-                    f"{entry.name}={value!r} is out of range ({bounds})",
+                    f"{entry.name}={value!r} is out of range; it means: {entry.metadata['why']}",
                     where=type(self).__name__,
-                    hint=entry.metadata["why"],
+                    hint=f"give it {bounds}",
                 )
 
 
@@ -82,11 +82,15 @@ class ClientConfig(Ranged):
         found = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
         for address in found:
             host, _, port = address.rpartition(":")
-            if not host or not port.isdigit():
+            if not host or not port.isdecimal():
                 raise UsageError(
-                    f"{address!r} is no name server address",
+                    f"{address!r} is not a name server address",
                     where="ClientConfig.namesrv",
                     hint="write host:port;host:port",
+                )
+            if not 1 <= int(port) <= 65535:
+                raise UsageError(
+                    f"{address!r} names port {port}", where="ClientConfig.namesrv", hint="use a port from 1 to 65535"
                 )
         return found
 
@@ -122,6 +126,9 @@ class ProducerConfig(Ranged):
     transaction_threads: int = setting(16, low=1, high=1000, why="plain functions of transactions running at once")
     pending_checks_max: int = setting(
         2000, java="checkRequestHoldMax", low=1, why="questions of brokers about transactions worked on at once"
+    )
+    delay_level_max: int = setting(
+        18, low=1, high=1000, why="delay levels there are; more only if messageDelayLevel of all brokers has more"
     )
     drain_ms: int = setting(10 * SECOND, low=0, why="stop() waits so long for running check functions")
     template_topic: str = setting("TBW102", java="createTopicKey", why="the topic new topics are modelled on")
@@ -208,7 +215,11 @@ class ConsumerConfig(Ranged):
         super().__post_init__()
         if self.pull_timeout_ms <= self.hold_ms:
             what = f"pull_timeout_ms={self.pull_timeout_ms} is not longer than hold_ms={self.hold_ms}"
-            raise UsageError(what, where="ConsumerConfig", hint="a held pull would always time out")
+            raise UsageError(
+                what + ": a held pull would always time out",
+                where="ConsumerConfig",
+                hint="raise pull_timeout_ms, or lower hold_ms",
+            )
 
     def reconsume_limit(self, *, orderly: bool) -> int:
         """Retries before a message goes to the dead letters."""

@@ -56,12 +56,20 @@ class SendFailed(RocketLakeError):
     ) -> None:
         self.topic = topic
         self.attempts = tuple(attempts)
-        tried = "; ".join(f"{broker}: {error}" for broker, error in self.attempts) or "no attempt was made"
+        tried = "; ".join(f"{broker}: {_without_cure(error)}" for broker, error in self.attempts)
+        tried = tried or "no attempt was made"
         what = f"message to topic {topic!r} was not sent"
         if timed_out:
             what += f" within {timeout_ms} ms"
         hint = "raise timeout_ms, or look at the broker" if timed_out else "look at the brokers named here"
         super().__init__(f"{what} ({tried})", hint=hint)
+
+
+def _without_cure(error: BaseException) -> str:
+    """The text of an error inside of another one, which has a cure of its own."""
+    if not isinstance(error, RocketLakeError):
+        return str(error)
+    return f"{error.what} ({error.where})" if error.where else error.what
 
 
 class BatchFailed(RocketLakeError):

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
@@ -35,6 +35,7 @@ from rocketlake.net.network import Network
 
 log = get_logger(__name__)
 ALARM_PAUSE_SECONDS = 0.1
+WARNING_SECONDS = 30.0
 REFUSED_GROUPS = frozenset((DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP))
 _numbers = itertools.count(1)
 
@@ -59,6 +60,7 @@ class ClientInstance(Service):
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
         self._published: dict[str, tuple[str, int]] = {}
+        self._warnings = RareWarnings(log, interval_seconds=WARNING_SECONDS, clock=self.clock)
         self._route_lock = asyncio.Lock()
         self._route_alarm = Alarm(self.clock)
         self._heartbeat_alarm = Alarm(self.clock)
@@ -248,7 +250,7 @@ class ClientInstance(Service):
         results = await asyncio.gather(*calls, return_exceptions=True)
         for result in results:
             if isinstance(result, RocketLakeError):
-                log.warning("%s of client %s failed: %s", what, self.client_id, result)
+                self._warnings.warn(what, "%s of client %s failed: %s", what, self.client_id, result)
             elif isinstance(result, BaseException):
                 raise result
 
@@ -264,7 +266,8 @@ class ClientInstance(Service):
                 async with self._route_lock:
                     await self._ask_publish_route(topic)
             except RocketLakeError as error:
-                log.warning("route of topic %s stays as it was: %s", topic, error)
+                # One key for all topics: when no name server answers, none of them has news.
+                self._warnings.warn("route", "route of topic %s stays as it was: %s", topic, error)
             except Exception:
                 log.exception("route of topic %s stays as it was", topic)
         self.routes.drop_unrouted_brokers()

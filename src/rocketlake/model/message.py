@@ -22,6 +22,15 @@ Properties = dict[str, str]
 NO_HOST: Host = ("0.0.0.0", 0)
 
 
+def _as_bytes(body: object) -> bytes:
+    """`bytes(5)` would be five zero bytes."""
+    try:
+        return bytes(memoryview(body))  # type: ignore[arg-type]  # what has no bytes is refused
+    except TypeError:
+        hint = "encode it: text.encode()" if isinstance(body, str) else "give it as bytes"
+        raise UsageError(f"a message body is bytes, not {type(body).__name__}", hint=hint) from None
+
+
 class Message:
     """A message to send: topic, body, properties. Properties with a meaning of their own are attributes too."""
 
@@ -41,7 +50,7 @@ class Message:
     ) -> None:
         """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now."""
         self.topic = topic
-        self.body = body if type(body) is bytes else bytes(body)
+        self.body = body if type(body) is bytes else _as_bytes(body)
         own: Properties = dict(properties) if properties else {}
         if tags is not None:
             own[names.TAGS] = tags

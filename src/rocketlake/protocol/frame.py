@@ -178,6 +178,10 @@ def _hint(start: bytes) -> str:
         return "the peer speaks TLS; this port is plain"
     if start in (b"GET ", b"POST", b"HEAD", b"PUT "):
         return "the peer speaks HTTP"
+    if start == b"PRI ":
+        return "the peer speaks HTTP/2 (a gRPC client?); use a client of RocketMQ's remoting protocol here"
+    if start == b"HTTP":
+        return "the peer is an HTTP server; give the address of a name server or broker"
     if start == b"PROX" or start == b"\r\n\r\n":
         return "the peer sends a PROXY protocol line; it is not supported here"
     return ""

@@ -377,3 +377,20 @@ async def test_a_callback_that_raises_ends_nothing(brokers: Any, start: Any, cap
     await producer.flush()
     assert "callback of a background send failed" in caplog.text
     await producer.send(Message("T", b"y"))
+
+
+@pytest.mark.parametrize("level", [-1, 19, 99])
+async def test_a_delay_level_that_is_none_is_refused(brokers: Any, start: Any, level: int) -> None:
+    producer = await start()
+    with pytest.raises(UsageError, match="use 1 to 18"):
+        await producer.send(Message("T", b"x", delay_level=level))
+    await producer.send(Message("T", b"x", delay_level=18))
+
+
+@pytest.mark.parametrize(
+    "message", [Message("T", b"x", tags="a || b"), Message("T", b"x", properties={"TAGS": "a||b"})]
+)
+async def test_a_tag_that_no_subscription_can_name_is_refused(brokers: Any, start: Any, message: Message) -> None:
+    producer = await start()
+    with pytest.raises(UsageError, match="one tag"):
+        await producer.send(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -10,6 +11,7 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.logs import RareWarnings
 from rocketlake.base.service import Service
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.calls.records import DamagedRecord
@@ -70,6 +72,8 @@ class Stage:
             damaged=self.settle,
             commits=True,
             queue_limit=lambda topic: config.queue_messages_max,
+            group="g",
+            warnings=RareWarnings(logging.getLogger("pulls"), clock=clock),
         )
         self.service = service
 

@@ -106,7 +106,13 @@ def test_the_largest_frame_is_accepted_and_one_byte_more_is_not_written() -> Non
 
 @pytest.mark.parametrize(
     ("stranger", "hint"),
-    [(b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"), (b"GET / HTTP/1.1", "HTTP"), (b"PROXY TCP4 ", "PROXY")],
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "TLS"),
+        (b"GET / HTTP/1.1", "HTTP"),
+        (b"PROXY TCP4 ", "PROXY"),
+        (b"PRI * HTTP/2.0", "gRPC"),
+        (b"HTTP/1.1 400 ", "HTTP server"),
+    ],
 )
 def test_strangers_are_named(stranger: bytes, hint: str) -> None:
     reader = FrameReader()

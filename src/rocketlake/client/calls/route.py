@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.client.calls.answer import DEFAULT_TIMEOUT_MS, ask
 from rocketlake.model.route import Route
 from rocketlake.net.client import NetClient
@@ -62,8 +62,17 @@ class NameServers:
             try:
                 return await ask(self._net, address, command, self._timeout_ms, accept=(ResponseCode.SUCCESS, accept))
             except LinkError as error:
-                problems.append(str(error))
+                # Without its cure and, when it is the address asked, without that: both are said once, below.
+                problems.append(error.what if error.where in ("", address) else f"{error.what} ({error.where})")
                 self._chosen = (self._chosen + 1) % len(self.addresses)
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                raise UsageError(
+                    f"{address} is not a name server: it does not serve {code.name}",
+                    where="name servers " + ";".join(self.addresses),
+                    hint="this may be a broker; name servers listen on 9876 unless told otherwise",
+                ) from error
         raise LinkError(
             "no name server answers: " + "; ".join(problems),
             where="name server " + ";".join(self.addresses),

@@ -20,7 +20,7 @@ __all__ = ["check_filters", "subscription_of"]
 def subscription_of(topic: str, expression: str, expression_type: str, version: int) -> Subscription:
     """UsageError for an expression that cannot be read, with its place, and for a type that no broker knows."""
     if expression_type not in (TAG, SQL92):
-        raise UsageError(f"expression_type is {expression_type!r}", hint=f"{TAG!r} or {SQL92!r}")
+        raise UsageError(f"expression_type is {expression_type!r}", hint=f"use {TAG!r} or {SQL92!r}")
     subscription = parse_subscription(topic, expression, expression_type, version)
     if expression_type == SQL92:
         parse_sql92(expression)
@@ -37,8 +37,10 @@ async def check_filters(instance: ClientInstance, group: str, subscriptions: Ite
             try:
                 await check_config(instance.net, address, instance.client_id, group, subscription)
             except RemoteError as error:
+                # The remark of our broker ends with a cure for its operator; one is enough.
+                remark = error.remark.partition(". Cure:")[0].strip()
                 raise UsageError(
-                    f"broker {name} does not take the filter of topic {subscription.topic}: {error.remark}",
+                    f"broker {name} does not take the filter of topic {subscription.topic}: {remark}",
                     where=address,
                     hint="set enablePropertyFilter=true on each broker, or subscribe by tags",
                 ) from error

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.calls.pull import PullAnswer
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
@@ -54,6 +54,7 @@ class HeldQueues:
         runner: Runner,
         puller: Puller,
         *,
+        group: str,
         config: ConsumerConfig,
         locks: QueueAccess | None,
         is_locked: Callable[[ProcessQueue], bool] | None,
@@ -90,6 +91,8 @@ class HeldQueues:
             is_locked=is_locked,
             damaged=damaged,
             commits=commits,
+            group=group,
+            warnings=RareWarnings(log, interval_seconds=30.0, clock=self._clock),
             queue_limit=lambda topic: self._queue_limits.get(topic, config.queue_messages_max),
         )
 

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.offset_store import OffsetStore
@@ -30,6 +30,7 @@ Resend = Callable[[StoredMessage, int], Awaitable[bool]]
 """(message, retry limit) -> is its copy safe at a broker?"""
 SUSPEND_MS_RANGE = (10, 30_000)
 LOCK_RETRY_SECONDS = 0.1
+REPEATS_TO_TELL = 16
 TURN_RETRY_SECONDS = 0.05
 LOCK_REFUSED_SECONDS = 3.0
 
@@ -60,6 +61,7 @@ class OrderedRunner:
         self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
         self._running: dict[MessageQueue, ProcessQueue] = {}
         """Whose messages the listener of a queue has. After an offset reset that may be what was in hand before."""
+        self._warnings = RareWarnings(log, interval_seconds=60.0, clock=clock)
         self._is_stopping = False
 
     def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
@@ -156,6 +158,15 @@ class OrderedRunner:
             if give_up is None or not await give_up(message, limit):
                 message.reconsume_times += 1
                 waits = True
+        times = max(message.reconsume_times for message in batch)
+        if waits and times >= REPEATS_TO_TELL:
+            queue = batch[0].message_queue
+            self._warnings.warn(
+                str(queue),
+                "ordered queue %s of group %s stands still: the message at offset %d failed %d times and comes again"
+                " before all others; ConsumerConfig.reconsume_max ends that",
+                queue, self._group, batch[0].queue_offset, times,
+            )  # fmt: skip
         return waits
 
     def _suspend_seconds(self, answer: ConsumeResult) -> float:

@@ -234,6 +234,8 @@ class PullConsumer(Service):
     async def poll(self, timeout_ms: float = POLL_TIMEOUT_MS, max_messages: int = 32) -> list[StoredMessage]:
         """The next messages, [] when none came in time. What earlier polls handed out now counts as consumed."""
         await self._follow_assignment()
+        if self._assigned is None and not self._subscriptions:
+            raise UsageError("poll() reads nothing", where=self.name, hint="call subscribe(topic) or assign(queues)")
         self._mark_consumed()
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:

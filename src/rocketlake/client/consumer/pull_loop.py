@@ -36,6 +36,8 @@ UNREGISTERED = frozenset(
     )
 )
 
+OTHERWISE_SUBSCRIBED = frozenset((ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST))
+
 
 @dataclass(slots=True)
 class PullPlan:
@@ -55,6 +57,9 @@ class PullPlan:
     damaged: Callable[[DamagedRecord], Awaitable[bool]]
     commits: bool
     queue_limit: Callable[[str], int]
+    group: str
+    warnings: RareWarnings
+    """One for all queues: what goes wrong with one goes wrong with most."""
 
 
 class PullLoop:
@@ -64,7 +69,6 @@ class PullLoop:
         self._plan = plan
         self._held = held
         self.next_offset = first_offset
-        self._warnings = RareWarnings(log, clock=plan.clock)
 
     async def run(self) -> None:
         """Pull, hand over, again."""
@@ -86,6 +90,12 @@ class PullLoop:
         if self._plan.is_paused():
             return NOT_READY_SECONDS
         if held.count > self._plan.queue_limit(held.queue.topic) or held.size > config.queue_bytes_max:
+            self._plan.warnings.warn(
+                f"full {held.queue}",
+                "flow control: %s has %d messages (%d bytes) in hand from offset %d on; the listener of group %s is"
+                " slower than its pulls",
+                held.queue, held.count, held.size, held.lowest, self._plan.group,
+            )  # fmt: skip
             return config.flow_control_pause_ms / 1000
         if self._plan.is_locked is not None:
             return 0.0 if self._plan.is_locked(held) else NOT_READY_SECONDS
@@ -104,10 +114,20 @@ class PullLoop:
             if error.code in UNREGISTERED:
                 # A broker that restarted does not know the group until the next heartbeat.
                 plan.unregistered()
-            self._warnings.warn("refused", "pull of %s was refused: %s", held.queue, error)
+            if error.code in OTHERWISE_SUBSCRIBED:
+                # Brokers keep one subscription for a group; that of the last heartbeat counts for all its members.
+                plan.warnings.warn(
+                    f"otherwise {held.queue.topic}",
+                    "the broker has no such subscription of topic %s (%r) by group %s: it has just restarted, or"
+                    " another member subscribes otherwise, or two members have one client id; then messages reach"
+                    " nobody. Cure: the same subscriptions in all members, a client id of its own for each (the broker: %s)",
+                    held.queue.topic, subscription.expression, plan.group, error.what,
+                )  # fmt: skip
+                return plan.config.error_pause_ms / 1000
+            plan.warnings.warn("refused", "pull of %s was refused: %s", held.queue, error)
             return plan.config.error_pause_ms / 1000
         except RocketLakeError as error:
-            self._warnings.warn("failed", "pull of %s failed: %s", held.queue, error)
+            plan.warnings.warn("failed", "pull of %s failed: %s", held.queue, error)
             if isinstance(error, LinkError):
                 plan.line_broke()
             return plan.config.error_pause_ms / 1000

@@ -169,6 +169,7 @@ class PushConsumer(Service):
             self._start_policy,
             self._runner,
             Puller(self.instance, self.group, self.config),
+            group=self.group,
             config=self.config,
             locks=locks,
             is_locked=self._runner.is_locked if isinstance(self._runner, OrderedRunner) else None,

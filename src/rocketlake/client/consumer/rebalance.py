@@ -14,7 +14,7 @@ from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.allocate import Allocate
@@ -66,6 +66,7 @@ class Rebalance:
         self._broadcasting = broadcasting
         self._clock = clock
         self._alarm = Alarm(clock)
+        self._warnings = RareWarnings(log, interval_seconds=600.0, clock=clock)
         self.topics: set[str] = set()
         self.is_paused = False
 
@@ -130,4 +131,11 @@ class Rebalance:
             # The broker has not seen our heartbeat yet (or restarted); an empty share would drop all for nothing.
             self._instance.heartbeat_soon()
             return None
-        return set(self._allocate(own_id, queues, sorted(members)))
+        share = set(self._allocate(own_id, queues, sorted(members)))
+        if not share and queues:
+            self._warnings.warn(
+                f"none {topic}",
+                "group %s: this member gets no queue of topic %s and reads nothing of it: %d queues, %d members",
+                self._group, topic, len(queues), len(members),
+            )  # fmt: skip
+        return share

@@ -33,7 +33,7 @@ from rocketlake.client.producer.batch import check_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
 from rocketlake.client.user_functions import is_for_caller
-from rocketlake.model import names, sys_flag
+from rocketlake.model import names, property_names, sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
@@ -62,6 +62,8 @@ COMPRESSION_TYPES = {
 SAME_BROKER_PAUSE_SECONDS = 0.1
 GOOD_TOPICS_MAX = 1024
 """Names of topics found good, so that not every message costs a check of its topic."""
+TAG_SEPARATOR = "||"
+_CHECKED = frozenset((property_names.TAGS, property_names.DELAY))
 NOBODY: frozenset[str] = frozenset()
 Callback = Callable[[SendResult | None, BaseException | None], None]
 """Called with the result or the error of a send, the other one is None."""
@@ -249,13 +251,31 @@ class Producer(Service):
             self._check_topic(message.topic)
         if not message.body:
             raise UsageError(
-                f"message to topic {message.topic!r} has an empty body", hint="RocketMQ refuses empty bodies"
+                f"message to topic {message.topic!r} has an empty body, which RocketMQ refuses",
+                hint="send at least one byte",
             )
         if len(message.body) > self.config.message_bytes_max:
             raise UsageError(
                 f"message to {message.topic!r} has {len(message.body)} bytes, limit {self.config.message_bytes_max}",
                 where="ProducerConfig.message_bytes_max",
                 hint="send less, or raise it here and as maxMessageSize at the broker",
+            )
+        if not _CHECKED.isdisjoint(message.properties):
+            self._check_properties(message)
+
+    def _check_properties(self, message: Message) -> None:
+        if message.tags and TAG_SEPARATOR in message.tags:
+            raise UsageError(
+                f"the tag {message.tags!r} holds {TAG_SEPARATOR}, which no subscription can name",
+                hint="a message has one tag; put more into properties",
+            )
+        level = message.properties.get(property_names.DELAY)
+        levels = self.config.delay_level_max
+        if level is not None and not (level.isdecimal() and int(level) <= levels):
+            raise UsageError(
+                f"delay_level={level} is not a delay level",
+                where="ProducerConfig.delay_level_max",
+                hint=f"use 1 to {levels}, or 0 for no delay",
             )
 
     def _check_topic(self, topic: str) -> None:
