@@ -120,7 +120,7 @@ class PullLoop:
                     f"otherwise {held.queue.topic}",
                     "the broker has no such subscription of topic %s (%r) by group %s: it has just restarted, or"
                     " another member subscribes otherwise, or two members have one client id; then messages reach"
-                    " nobody. Cure: the same subscriptions in all members, a client id of its own for each (the broker: %s)",
+                    " nobody. Cure: the same subscriptions in all members, each with its own client id (broker: %s)",
                     held.queue.topic, subscription.expression, plan.group, error.what,
                 )  # fmt: skip
                 return plan.config.error_pause_ms / 1000
