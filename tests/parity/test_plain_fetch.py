@@ -120,8 +120,8 @@ async def test_entries_on_disk_are_left_to_the_whole_fetch(world: World) -> None
     assert queue is not None
     queue.write_tail()
     world.files.plan.add(Fault("pread_now", "consumequeue", times=1, error=None))
-    assert not plain.fetch(queue, 0, 32, 1 << 20, None)
-    assert plain.fetch(queue, 0, 32, 1 << 20, None)
+    assert not plain.fetch(queue, 0, 16, 1 << 20, None)
+    assert plain.fetch(queue, 0, 16, 1 << 20, None)
 
 
 async def test_records_on_disk_are_left_to_the_whole_fetch(world: World) -> None:
@@ -130,5 +130,5 @@ async def test_records_on_disk_are_left_to_the_whole_fetch(world: World) -> None
     queue = store.queues.find("T", 0)
     assert queue is not None
     world.files.plan.add(Fault("is_resident", "commitlog", times=1, error=None))
-    assert not plain.fetch(queue, 0, 32, 1 << 20, None)
-    assert compare(store, plain, 0, (0, 32, 1 << 20), None)
+    assert not plain.fetch(queue, 0, 16, 1 << 20, None)
+    assert compare(store, plain, 0, (0, 16, 1 << 20), None)

@@ -7,15 +7,18 @@ import pytest
 
 NAME = "rocketlake.store.selection"
 ENTRY = struct.Struct(">qiq")
-HEAD = struct.Struct(">iI20xq")
+HEAD = struct.Struct(">iI4xi12xqi44xi")
+TOPIC, QUEUE_ID = b"Topic", 3
 MAGIC = 0xDAA320A7
-NUMBERS = ("count", "bytes", "is_full", "is_outside", "wanted_offset", "wanted_size", "gone_below")
+NUMBERS = ("count", "bytes", "is_full", "is_outside", "wanted_offset", "wanted_size", "gone_below", "odd")
 WIDE = (1 << 62, 1000, 1 << 40, 1000, 1 << 40, 1000, 1 << 40)
 """Limits nothing here reaches."""
 
 
-def record(offset, size, magic=MAGIC):
-    return HEAD.pack(size, magic, offset).ljust(size, b".")
+def record(offset, size, magic=MAGIC, topic=TOPIC, queue_id=QUEUE_ID):
+    body_size = size - HEAD.size - len(topic) - (1 if magic == MAGIC else 2)
+    head = HEAD.pack(size, magic, queue_id, offset, 0, max(0, body_size))
+    return (head + b"." * body_size + len(topic).to_bytes(1 if magic == MAGIC else 2, "big") + topic)[:size]
 
 
 def log_of(sizes, start=0):
@@ -29,7 +32,7 @@ def log_of(sizes, start=0):
 
 def walk(form, limits, packed, steps, match=None, match_record=None):
     """Walk through `packed`, shown one window after the other; everything that can be seen of it."""
-    selection = form.Selection(*limits)
+    selection = form.Selection(*limits, TOPIC, QUEUE_ID)
     trace, at = [], 0
     for window in (None, *steps):
         if isinstance(window, int):
@@ -142,7 +145,7 @@ def test_entries_that_lie(twin, offset, size):
 @pytest.mark.parametrize("seed", range(200))
 def test_random_queues(twin, seed):
     chance = random.Random(seed)
-    data, entries = log_of([chance.randrange(36, 300) for _ in range(chance.randrange(1, 40))])
+    data, entries = log_of([chance.randrange(100, 300) for _ in range(chance.randrange(1, 40))])
     damaged = bytearray(data)
     for _ in range(chance.randrange(3)):
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)

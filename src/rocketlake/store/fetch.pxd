@@ -9,10 +9,11 @@ cdef class Fetch:
     cdef object _log, _residency, _mapped
     cdef long long _memory_bytes, _scan_min
     cdef tuple _recent, _old
+    cdef public object on_odd
 
     cpdef bint is_in_memory(self, long long physical_offset) except -1
 
-    cdef Selection _selection(self, long long max_messages, long long max_bytes)
+    cdef Selection _selection(self, queue, long long max_messages, long long max_bytes)
 
     @cython.locals(done=cython.longlong, offset=cython.longlong, size=cython.longlong)
     cdef tuple _collect(self, Selection selection, entries, match, match_record, bint wait)

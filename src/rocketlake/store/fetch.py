@@ -37,6 +37,8 @@ class Fetch:
     def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
         self._residency = residency
+        self.on_odd: Callable[[ConsumeQueue, int, int], object] = _nobody_cares
+        """(queue, queue offset a read began at, entries it passed by because they lead to no record of the queue)."""
         self._mapped: MappedFile | None = None
         """The file that the last record came from; most often the next one does, too."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -94,7 +96,7 @@ class Fetch:
         status, next_offset = _out_of_range(offset, low, high)
         if status is not None:
             return GetResult(status, next_offset=next_offset, min_offset=low, max_offset=high)
-        selection = self._selection(max_messages, max_bytes)
+        selection = self._selection(queue, max_messages, max_bytes)
         if (mapped := self._mapped) is not None and not mapped.closed:
             self._show(selection, mapped, None if wait else self._residency.blocks(mapped))
         position = offset
@@ -113,6 +115,8 @@ class Fetch:
             if cold is not None or position % queue.entries_per_file == 0:
                 break  # one queue file per call
         selection.end_piece()
+        if selection.odd:
+            self.on_odd(queue, offset, selection.odd)
         if selection.count:
             status = GetStatus.FOUND
         elif cold:
@@ -125,13 +129,14 @@ class Fetch:
             status = GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, selection.pieces, position, low, high, selection.bytes, selection.count, cold or [])
 
-    def _selection(self, max_messages: int, max_bytes: int) -> Selection:
+    def _selection(self, queue: ConsumeQueue, max_messages: int, max_bytes: int) -> Selection:
         if not _BYTES_MIN <= max_bytes <= _BYTES_MAX:
             max_bytes = _BYTES_MIN if max_bytes < _BYTES_MIN else _BYTES_MAX
         recent_count, recent_bytes = self._recent
         old_count, old_bytes = self._old
         recent_from = self._log.max_offset - self._memory_bytes
-        return Selection(recent_from, max_messages, max_bytes, recent_count, recent_bytes, old_count, old_bytes)
+        limits = recent_from, max_messages, max_bytes, recent_count, recent_bytes, old_count, old_bytes
+        return Selection(*limits, queue.topic_name, queue.queue_id)
 
     def _collect(
         self,
@@ -152,8 +157,12 @@ class Fetch:
                 return done, None
             offset, size = selection.wanted_offset, selection.wanted_size
             mapped = self._find(offset, size)
-            if mapped is None:
+            if mapped is None and offset < self._log.min_offset:
                 selection.gone_below = self._log.next_file_start(offset)
+                continue
+            if mapped is None:
+                selection.odd += 1  # nothing lies there, nor did ever
+                done += 1
                 continue
             sure = None if wait else self._residency.sure_blocks(mapped, offset - mapped.start, size)
             if sure is None and not wait:
@@ -200,3 +209,7 @@ def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, i
     if offset > high:
         return GetStatus.OFFSET_OVERFLOW_BADLY, high
     return None, offset
+
+
+def _nobody_cares(_queue: ConsumeQueue, _offset: int, _count: int) -> None:
+    """Until the store is there."""

@@ -20,7 +20,7 @@ from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Closeable, Files, PosixFiles
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.codec.record_layout import RecordError
@@ -30,6 +30,7 @@ from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.ends import NO_INDEX, QueueEnds
+from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
@@ -115,6 +116,8 @@ class MessageStore(Service):
         )
         self.residency = Residency(disk, self._clock, self._workers["reads"])
         self.fetch = Fetch(self.log, config, self.residency)
+        self.fetch.on_odd = self._passed_by
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=self._clock)
         self._recovery = Recovery(
             self.log,
             self.queues,
@@ -527,6 +530,19 @@ class MessageStore(Service):
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+
+    def _passed_by(self, queue: ConsumeQueue, offset: int, count: int) -> None:
+        """A reader met entries that lead to no record of their queue: the queue is damaged, or those records are."""
+        self._ends.suspect(queue.topic, queue.queue_id)
+        self._warnings.warn(
+            f"odd {queue.queue_id} {queue.topic}",
+            "queue %d of %s: %d entries behind offset %d lead to no record of this queue and are passed by;"
+            " the next start builds the queue again from the log",
+            queue.queue_id,
+            queue.topic,
+            count,
+            offset,
+        )
 
     def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""

@@ -12,7 +12,7 @@ Start reading at `PlainFetch.fetch`.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from rocketlake.store.residency import BLOCK_BITS
 
@@ -27,13 +27,18 @@ cdef extern from *:
 cdef enum:
     ENTRY_BYTES = 20
     FILLER_SIZE = 0x7FFFFFFF
-    HEAD_BYTES = 36  # of a record, up to the end of its physical offset
+    LEAST_RECORD = 91
+    BODY_AT = 88  # of a record, both hosts with IPv4
+    BORN_HOST_V6 = 0x10
+    STORE_HOST_V6 = 0x20
+    V6_MORE = 12
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
     PIECES_MAX = 256
     AHEAD_ENTRIES = 128  # read at once: four pulls of 32 messages
     AHEAD_QUEUES_MAX = 1024
     PREFETCHED = 8  # records whose heads are asked for before they are looked at
+    NAMES_PREFETCHED = 4  # of these the topic, too
     BYTES_MIN = 100  # as in fetch.py
     BYTES_MAX = 134217728
     COPIED_BYTES = 8192  # pieces that are smaller on average are copied into one: docs/decisions/0002 and 0008
@@ -71,6 +76,10 @@ cdef class PlainFetch:
     cdef int64_t[PIECES_MAX] _starts
     cdef int64_t[PIECES_MAX] _ends
     cdef int _pieces
+    cdef bytes _topic
+    cdef const uint8_t* _topic_name
+    cdef int64_t _topic_size
+    cdef int32_t _queue_id
 
     def __init__(self, fetch):
         """`fetch`: the Fetch of the store."""
@@ -106,6 +115,10 @@ cdef class PlainFetch:
         cdef _Ahead ahead
         self.count = self.size = 0
         self._pieces = 0
+        self._topic = queue.topic_name
+        self._topic_name = <const uint8_t*>PyBytes_AS_STRING(self._topic)
+        self._topic_size = PyBytes_GET_SIZE(self._topic)
+        self._queue_id = queue.queue_id
         if offset < low or offset >= high:
             return False
         max_bytes = min(max(max_bytes, <int64_t>BYTES_MIN), <int64_t>BYTES_MAX)
@@ -169,7 +182,7 @@ cdef class PlainFetch:
         if self._data == NULL:
             entry = &ahead.data[number * ENTRY_BYTES]
             size = <int32_t>_int32(entry + 8)
-            if size >= HEAD_BYTES and not self._open(_int64(entry), size):
+            if size >= LEAST_RECORD and not self._open(_int64(entry), size):
                 return -1
         for ahead_of in range(number, min(number + PREFETCHED, end)):
             self._prefetch(&ahead.data[ahead_of * ENTRY_BYTES])
@@ -181,13 +194,20 @@ cdef class PlainFetch:
                 break
             if number + PREFETCHED < end:
                 self._prefetch(entry + PREFETCHED * ENTRY_BYTES)
-            if size >= HEAD_BYTES and size != FILLER_SIZE and (match is None or match(_int64(entry + 12))):
+            if number + NAMES_PREFETCHED < end:
+                self._prefetch_name(entry + NAMES_PREFETCHED * ENTRY_BYTES)
+            if size == FILLER_SIZE and offset == 0:
+                pass
+            elif size < LEAST_RECORD or offset < 0:
+                return -1
+            elif match is None or match(_int64(entry + 12)):
                 if not self._is_inside(offset, size):
                     if not self._open(offset, size):
                         return -1
-                if _is_record(self._data + (offset - self._origin), size, offset):
-                    if not self._take(offset - self._origin, size):
-                        return -1
+                if not self._is_own(self._data + (offset - self._origin), size, offset):
+                    return -1
+                if not self._take(offset - self._origin, size):
+                    return -1
             number += 1
         return number - first
 
@@ -195,6 +215,16 @@ cdef class PlainFetch:
         cdef int64_t position = _int64(entry) - self._origin
         if 0 <= position < self._end - self._origin:
             prefetch(self._data + position)
+            prefetch(self._data + position + BODY_AT - 4)
+
+    cdef inline int _prefetch_name(self, const uint8_t* entry) except -1:
+        """Its head is here by now, and says where the topic lies."""
+        cdef int64_t offset = _int64(entry), size = <int32_t>_int32(entry + 8), name
+        if size >= LEAST_RECORD and self._is_inside(offset, size):
+            name = BODY_AT + <int64_t>_int32(self._data + (offset - self._origin) + BODY_AT - 4)
+            if name < size:
+                prefetch(self._data + (offset - self._origin) + name)
+        return 0
 
     cdef bint _is_enough(self, int64_t offset, int64_t size, int64_t max_messages, int64_t max_bytes) noexcept:
         """Would one more message be too much? As in selection.py."""
@@ -235,6 +265,26 @@ cdef class PlainFetch:
         self._data = &self._window[0]
         return True
 
+    cdef bint _is_own(self, const uint8_t* at, int64_t size, int64_t offset) noexcept:
+        """Do these bytes say that they are the record of this size, offset, topic and queue? As in selection.py."""
+        cdef uint32_t magic = _int32(at + 4)
+        cdef int64_t body = BODY_AT, body_size, name, said
+        if (
+            <int32_t>_int32(at) != size or _int64(at + 28) != offset or <int32_t>_int32(at + 12) != self._queue_id
+            or (magic != MAGIC_V1 and magic != MAGIC_V2)
+        ):
+            return False
+        if at[39] & (BORN_HOST_V6 | STORE_HOST_V6):
+            body += (V6_MORE if at[39] & BORN_HOST_V6 else 0) + (V6_MORE if at[39] & STORE_HOST_V6 else 0)
+            if body > size:
+                return False
+        body_size = <int32_t>_int32(at + body - 4)
+        name = body + body_size + (1 if magic == MAGIC_V1 else 2)
+        if body_size < 0 or name + self._topic_size > size:
+            return False
+        said = at[name - 1] if magic == MAGIC_V1 else at[name - 2] << 8 | at[name - 1]
+        return said == self._topic_size and memcmp(at + name, self._topic_name, self._topic_size) == 0
+
     cdef bint _take(self, int64_t position, int64_t size) noexcept:
         """Add a record; False if there are too many pieces."""
         if self._pieces and self._ends[self._pieces - 1] == position:
@@ -248,12 +298,6 @@ cdef class PlainFetch:
         self.count += 1
         self.size += size
         return True
-
-
-cdef bint _is_record(const uint8_t* at, int64_t size, int64_t offset) noexcept:
-    """Do these bytes say that they are the record of this size at this physical offset?"""
-    cdef uint32_t magic = _int32(at + 4)
-    return <int32_t>_int32(at) == size and (magic == MAGIC_V1 or magic == MAGIC_V2) and _int64(at + 28) == offset
 
 
 cdef inline uint32_t _int32(const uint8_t* at) noexcept:

@@ -153,7 +153,7 @@ class StoreReader:
         """
         for offset, physical_offset, _size, _tag_code in self.entries(topic, queue_id, start, end):
             record = self.record(physical_offset)
-            if record is None:
+            if record is None or not _is_of(record, physical_offset, topic, queue_id):
                 raise StoreError(
                     f"the record of offset {offset} in queue {queue_id} of {topic} is damaged or gone",
                     path=str(self.log.path(physical_offset)),
@@ -208,3 +208,9 @@ class StoreReader:
                 first = position + at + len(chunk) - len(used)
                 return f"bytes that are no sound record lie behind it, the first at {first}"
         return ""
+
+
+def _is_of(record: memoryview, physical_offset: int, topic: str, queue_id: int) -> bool:
+    """Does a record say of itself that it is of this queue? A damaged queue may name others."""
+    found, _taken, _status = scan(record, physical_offset, False, ())
+    return bool(found) and (found[0].topic, found[0].queue_id) == (topic, queue_id)

@@ -1,13 +1,17 @@
 # C types of selection.py. Offsets and sums are 64 bits wide: a lying 32-bit size cannot overflow them.
 import cython
 
-cdef int _BLOCK_BITS, _ENTRY_BYTES, _FILLER_SIZE, _HEAD_BYTES, _MAGIC_HIGH, _MAGIC_V1_LOW, _MAGIC_V2_LOW
+cdef int _BLOCK_BITS, _ENTRY_BYTES, _FILLER_SIZE, _LEAST_RECORD, _MAGIC_HIGH, _MAGIC_V1_LOW, _MAGIC_V2_LOW
+cdef int _BODY_AT, _BORN_HOST_V6, _STORE_HOST_V6, _V6_MORE
 
 cdef class Selection:
     cdef object _view
     cdef long long _recent_from, _recent_count, _recent_bytes, _old_count, _old_bytes
     cdef long long _origin, _end, _piece_start, _piece_end
     cdef bytearray _sure
+    cdef bytes _topic
+    cdef long long _queue_id
+    cdef public long long odd
     cdef public list pieces
     cdef public long long count
     cdef public long long bytes
@@ -30,12 +34,16 @@ cdef class Selection:
     @cython.locals(block=cython.longlong, last=cython.longlong)
     cdef bint _is_inside(self, long long offset, long long size) except -1
 
+    @cython.locals(low=cython.int, flag=cython.int, body=cython.longlong, topic_size=cython.longlong,
+                   body_size=cython.longlong, name=cython.longlong, at=cython.longlong, said=cython.longlong,
+                   index=cython.longlong)
+    cdef bint _is_own(
+        self, const unsigned char[::1] data, long long position, long long size, long long offset
+    ) except -1
+
     cdef bint _is_enough(self, long long offset, long long size) except -1
 
     cpdef end_piece(self)
-
-@cython.locals(low=cython.int)
-cdef bint _is_record(const unsigned char[::1] data, long long position, long long size, long long offset) except -1
 
 @cython.locals(high=cython.longlong)
 cdef long long _int32(const unsigned char[::1] data, long long at) except? -1

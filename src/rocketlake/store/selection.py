@@ -1,6 +1,8 @@
 """Which records of a stretch of a consume queue one read takes.
 
 Owns        the walk over queue entries: limits of the answer, tag tests, a last look at each record, neighbours as one.
+
+Invariant: what is taken says of itself that it is the record of this size, at this place, of this topic and queue.
 Must not know   queues, files: it is shown a window of the log, and says when a record lies outside of it.
 
 A compiled twin; see docs/internals/compiled_twins.md. Rules: docs/internals/store_layout.md, "Get".
@@ -17,7 +19,11 @@ __all__ = ["Selection"]
 _BLOCK_BITS = BLOCK_BITS
 _ENTRY_BYTES = 20
 _FILLER_SIZE = 0x7FFFFFFF
-_HEAD_BYTES = 36  # up to the end of the physical offset
+_LEAST_RECORD = 91
+_BODY_AT = 88  # both hosts with IPv4
+_BORN_HOST_V6 = 0x10
+_STORE_HOST_V6 = 0x20
+_V6_MORE = 12
 _MAGIC_HIGH = 0xDAA320  # of both record magics; the last byte differs
 _MAGIC_V1_LOW = 0xA7
 _MAGIC_V2_LOW = 0xAB
@@ -33,16 +39,19 @@ class Selection:
         "_origin",
         "_piece_end",
         "_piece_start",
+        "_queue_id",
         "_recent_bytes",
         "_recent_count",
         "_recent_from",
         "_sure",
+        "_topic",
         "_view",
         "bytes",
         "count",
         "gone_below",
         "is_full",
         "is_outside",
+        "odd",
         "pieces",
         "wanted_offset",
         "wanted_size",
@@ -57,8 +66,15 @@ class Selection:
         recent_bytes: int,
         old_count: int,
         old_bytes: int,
+        topic: bytes,
+        queue_id: int,
     ) -> None:
-        """How many messages and bytes one answer may hold, in all and of records before and from `recent_from` on."""
+        """How many messages and bytes one answer may hold, in all and of records before and from `recent_from` on.
+
+        `topic`, `queue_id`: what a record must say of itself.
+        """
+        self._topic = topic
+        self._queue_id = queue_id
         self._recent_from = recent_from
         self._recent_count = min(count_max, recent_count)
         self._recent_bytes = min(bytes_max, recent_bytes)
@@ -80,6 +96,8 @@ class Selection:
         """The next record lies outside of the window, or in no sure block: at `wanted_offset`, `wanted_size` bytes."""
         self.wanted_offset = 0
         self.wanted_size = 0
+        self.odd = 0
+        """Entries passed by that lead to no record of this queue."""
         self.gone_below = 0
         """Entries of records below this physical offset are passed by."""
 
@@ -124,7 +142,10 @@ class Selection:
                 self.is_full = True
                 break
             number += 1
-            if size < _HEAD_BYTES or size == _FILLER_SIZE or offset < self.gone_below:
+            if 0 <= offset < self.gone_below or (size == _FILLER_SIZE and offset == 0):
+                continue
+            if offset < 0 or size < _LEAST_RECORD:
+                self.odd += 1
                 continue
             if match is not None and not match(_int64(entries, at + 12)):
                 continue
@@ -134,7 +155,8 @@ class Selection:
                 self.wanted_size = size
                 return number - 1
             position = offset - self._origin
-            if not _is_record(data, position, size, offset):
+            if not self._is_own(data, position, size, offset):
+                self.odd += 1
                 continue  # damaged on disk: one bad record must not spoil the answer
             if match_record is not None:
                 matches = match_record(self._view[position : position + size])
@@ -164,6 +186,34 @@ class Selection:
                 block += 1
         return True
 
+    def _is_own(self, data: memoryview, position: int, size: int, offset: int) -> bool:
+        """Do the bytes at `position` say that they are the record of this size, offset, topic and queue?"""
+        low = data[position + 7]
+        if (
+            _int32(data, position) != size
+            or (data[position + 4] << 16 | data[position + 5] << 8 | data[position + 6]) != _MAGIC_HIGH
+            or (low != _MAGIC_V1_LOW and low != _MAGIC_V2_LOW)
+            or _int64(data, position + 28) != offset
+            or _int32(data, position + 12) != self._queue_id
+        ):
+            return False
+        flag = data[position + 39]
+        body = _BODY_AT + (_V6_MORE if flag & _BORN_HOST_V6 else 0) + (_V6_MORE if flag & _STORE_HOST_V6 else 0)
+        topic_size = len(self._topic)
+        if body > size:
+            return False
+        body_size = _int32(data, position + body - 4)
+        name = body + body_size + (1 if low == _MAGIC_V1_LOW else 2)
+        if body_size < 0 or name + topic_size > size:
+            return False
+        at = position + name
+        said = data[at - 1] if low == _MAGIC_V1_LOW else data[at - 2] << 8 | data[at - 1]
+        index = 0
+        if said == topic_size:
+            while index < topic_size and data[at + index] == self._topic[index]:
+                index += 1
+        return said == topic_size and index == topic_size
+
     def _is_enough(self, offset: int, size: int) -> bool:
         """Would one more message of `size` bytes be too much? (The first is always taken.)"""
         if offset >= self._recent_from:
@@ -176,17 +226,6 @@ class Selection:
             self.pieces.append(self._view[self._piece_start : self._piece_end])
         self._piece_start = 0
         self._piece_end = 0
-
-
-def _is_record(data: memoryview, position: int, size: int, offset: int) -> bool:
-    """Do the bytes at `position` say that they are the record of this size at this physical offset?"""
-    low = data[position + 7]
-    return (
-        _int32(data, position) == size
-        and (data[position + 4] << 16 | data[position + 5] << 8 | data[position + 6]) == _MAGIC_HIGH
-        and (low in (_MAGIC_V1_LOW, _MAGIC_V2_LOW))
-        and _int64(data, position + 28) == offset
-    )
 
 
 def _int32(data: bytes | bytearray | memoryview, at: int) -> int:

@@ -49,12 +49,14 @@ Entry = tuple[int, int, int]
 class ConsumeQueue(QueueTail):
     """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
 
-    __slots__ = ("_list", "_min_offset", "_min_physical", "queue_id", "topic")
+    __slots__ = ("_list", "_min_offset", "_min_physical", "queue_id", "topic", "topic_name")
 
     def __init__(self, topic: str, queue_id: int, mapped: MappedFileList, tails: Tails | None = None) -> None:
         """Without `tails` every entry is written at once."""
         super().__init__(tails or Tails(0))
         self.topic = topic
+        self.topic_name = topic.encode("utf-8", "surrogateescape")
+        """The topic as records name it."""
         self.queue_id = queue_id
         self._list = mapped
         self._min_offset = mapped.min_offset // ENTRY_SIZE

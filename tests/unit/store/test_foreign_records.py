@@ -1,0 +1,109 @@
+"""A queue that names records of others never hands them out; what is passed by is said and mended at the start."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rocketlake.codec.record import decode_records
+from rocketlake.store.consume_queue.entry import pack_entry
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage
+from tests.unit.store.store_world import ROOT, World, bodies_of, put_ok
+
+FILE_BYTES = 4000
+BODIES = [b"%03d" % number * 20 for number in range(60)]
+OTHERS = [b"not %03d" % number * 20 for number in range(60)]
+
+
+async def filled(world: World) -> MessageStore:
+    store = await world.started(consume_queue_file_bytes=FILE_BYTES, queue_flush_thorough_interval_ms=1000)
+    for body, other in zip(BODIES, OTHERS, strict=True):
+        put_ok(store, body)
+        put_ok(store, other, topic="S")
+    await world.clock.run_for(2000)
+    return store
+
+
+def overwrite(world: World, number: int, data: bytes, topic: str = "T") -> None:
+    file = world.disk.open(ROOT / "consumequeue" / topic / "0" / f"{0:020d}")
+    file.pwrite(data, number * 20)
+    file.sync()
+
+
+def entries(store: MessageStore, topic: str) -> list[tuple[int, int, int]]:
+    return store.queue_entries(topic, 0, 0, 100)
+
+
+async def test_records_of_another_topic_are_never_handed_out(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    store = await filled(world)
+    for number in range(20, 40):  # as a page of another queue's file
+        overwrite(world, number, pack_entry(*entries(store, "S")[number]))
+    assert bodies_of(store) == BODIES[:20] + BODIES[40:]
+    assert "queue 0 of T: " in caplog.text
+    assert "lead to no record of this queue" in caplog.text
+    await store.stop()
+    assert bodies_of(await world.started(consume_queue_file_bytes=FILE_BYTES)) == BODIES
+
+
+async def test_a_damaged_queue_is_mended_after_a_kill_too(world: World) -> None:
+    store = await filled(world)
+    overwrite(world, 30, pack_entry(*entries(store, "S")[30]))
+    assert bodies_of(store) == BODIES[:30] + BODIES[31:]
+    put_ok(store, b"more")
+    await world.clock.run_for(3000)
+    await world.killed()
+    assert bodies_of(await world.started(consume_queue_file_bytes=FILE_BYTES)) == [*BODIES, b"more"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pack_entry(1 << 50, 200, 0),
+        pack_entry(-5, 200, 0),
+        pack_entry(100, 0, 0),
+        pack_entry(100, 0x7FFFFFF0, 0),
+        pack_entry(100, 0x7FFFFFFF, 0),
+        bytes(20),
+    ],
+)
+async def test_an_entry_that_lies_hides_no_other(world: World, entry: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    store = await filled(world)
+    overwrite(world, 30, entry)
+    assert bodies_of(store) == BODIES[:30] + BODIES[31:]
+    assert "lead to no record of this queue" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_seeded_bit_flips_while_reading_hide_only_themselves(world: World, seed: int) -> None:
+    rng = random.Random(seed)
+    store = await filled(world)
+    hit = set()
+    for _ in range(rng.randint(1, 4)):
+        number = rng.randrange(60)
+        data = bytearray(pack_entry(*entries(store, "T")[number]))
+        data[rng.randrange(12)] ^= 1 << rng.randrange(8)
+        overwrite(world, number, data)
+        hit.add(number)
+    found = bodies_of(store)
+    assert set(found) <= set(BODIES)
+    assert [body for number, body in enumerate(BODIES) if number not in hit] == [
+        body for body in found if BODIES.index(body) not in hit
+    ]
+    await store.stop()
+    assert bodies_of(await world.started(consume_queue_file_bytes=FILE_BYTES)) == BODIES
+
+
+async def test_records_with_ipv6_hosts_and_long_topics_are_known_as_their_own(world: World) -> None:
+    topic = "%RETRY%" + "g" * 200
+    store = await world.started(commit_log_file_bytes=65536)
+    for name in ("T", topic, "\u00e4\u00f6\u00fc" * 10):
+        for born in (bytes(8), bytes(20)):
+            for stored in (bytes(8), bytes(20)):
+                flag = (16 if len(born) == 20 else 0) | (32 if len(stored) == 20 else 0)
+                result = store.put(PutMessage(name, 7, b"x", born_host=born, store_host=stored, sys_flag=flag))
+                assert result.status.is_stored, result
+        answer = store.get(name, 7, 0, 32, 1 << 20)
+        assert [message.topic for message in decode_records(b"".join(answer.slices))] == [name] * 4
+    await store.stop()
