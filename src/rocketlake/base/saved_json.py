@@ -23,6 +23,8 @@ __all__ = ["load_text", "save_text"]
 
 log = get_logger(__name__)
 
+_EMPTY = "there is nothing in it but zeros or blanks"
+
 
 def load_text(files: Files, path: Path) -> str | None:
     """The last text saved, None if there is none. StoreError if there are files but none holds JSON."""
@@ -33,7 +35,7 @@ def load_text(files: Files, path: Path) -> str | None:
     if problem:
         log.warning("%s is broken (%s), reading %s", path, problem, copy.name)
     text, copy_problem = _read(files, copy)
-    if text is None and (problem or copy_problem):
+    if text is None and {problem, copy_problem} - {"", _EMPTY}:
         raise StoreError(
             f"neither the file nor its copy {copy.name} can be read: {problem or copy_problem}",
             path=str(path),
@@ -60,12 +62,12 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _read(files: Files, path: Path) -> tuple[str | None, str]:
-    """(text, "") or (None, what is wrong with it: "" if it is missing or empty)."""
+    """(text, "") or (None, what is wrong with it: "" if it is missing)."""
     if not files.exists(path):
         return None, ""
     data = files.read_bytes(path)
     if not data.strip(b"\0 \r\n\t"):
-        return None, ""
+        return None, _EMPTY
     try:
         parse(data)
         return data.decode(), ""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 from rocketlake.codec.record import encode_blank, encode_record, record_size
 from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, STORE_MS_AT, SYS_FLAG_AT
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from rocketlake.codec import record_run
 
 __all__ = ["AppendFailed", "CommitLog", "is_record"]
+
+_log = get_logger(__name__)
 
 _HEAD = struct.Struct(">ii20xq")  # total size, magic, ..., physical offset
 _STORE_MS = struct.Struct(">q")
@@ -66,6 +69,7 @@ class CommitLog:
         self.last_store_ms = 0
         """Store time of the last record appended."""
         self._disk = files
+        self._warnings = RareWarnings(_log)
 
     # -- positions -----------------------------------------------------------------------------------------------------
 
@@ -224,6 +228,8 @@ class CommitLog:
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken) from error
 
     def _refused(self, mapped: MappedFile, error: OSError) -> AppendFailed:
+        # Even if the next try works: a dying disk must not stay unseen.
+        self._warnings.warn("write", "a write of %s at %d failed: %s", mapped.path, mapped.wrote, error)
         full = error.errno in _SPACE_ERRORS
         return AppendFailed(
             PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE,

@@ -66,7 +66,7 @@ class StoreConfig:
         5000, java="syncFlushTimeout", low=1, why="longest wait of a send for its sync; then FLUSH_DISK_TIMEOUT"
     )
     flush_timed: bool = setting(
-        True, java="flushCommitLogTimed", why="async flush by the clock alone; false = also when a put wakes it"
+        True, java="flushCommitLogTimed", why="async flush by the clock alone; false = a put wakes it, too"
     )
     flush_wakes_on_put: bool = setting(False, java="wakeFlushWhenPutMessage", why="a put wakes the real-time flush")
     check_crc_on_recover: bool = setting(True, java="checkCRCOnRecover", why="verify bodies when a store is recovered")

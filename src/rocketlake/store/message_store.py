@@ -414,7 +414,7 @@ class MessageStore(Service):
         if self._dispatches_at_once:
             if self.dispatch.position < self.log.list.wrote_offset:
                 self._dispatch_readable()
-            if self.config.flush_wakes_on_put:
+            if self.config.flush_wakes_on_put or not self.config.flush_timed:
                 self._timed.wake()
         elif self.log.pool is not None:
             self._pool_commit.wake()

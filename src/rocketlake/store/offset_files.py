@@ -9,6 +9,7 @@ Names and lengths: docs/internals/store_layout.md, "Offset files".
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class OffsetFiles:
         """Offset behind the last file (written or not)."""
         self._disk = files
         self._with_gaps = with_gaps
-        self._open: dict[int, File] = {}  # by start, least recently used first
+        self._open: OrderedDict[int, File] = OrderedDict()  # by start, least recently used first
         self.refresh()
 
     def refresh(self) -> None:
@@ -113,7 +114,7 @@ class OffsetFiles:
             except FileNotFoundError:  # a live broker dropped it meanwhile
                 return None
             if len(self._open) >= _OPEN_MAX:
-                self._open.pop(next(iter(self._open))).close()
+                self._open.popitem(last=False)[1].close()
         self._open[start] = file
         return file
 

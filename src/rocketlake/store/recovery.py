@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from rocketlake.base.logs import get_logger
+from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.config import StoreConfig
@@ -29,6 +30,7 @@ from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.known_records import KnownRecords, QueueEnd
 from rocketlake.store.log_walk import LogWalk
+from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.queue_check import QueueCheck
 
 __all__ = ["Recovery"]
@@ -36,6 +38,7 @@ __all__ = ["Recovery"]
 _log = get_logger(__name__)
 
 _NO_LIMIT = 2**63 - 1
+_MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
 class Recovery:
@@ -81,6 +84,7 @@ class Recovery:
             self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = 0
             return
         dispatched = self._table.max_physical_offset()
+        self._say_empty_files()
         safe_end = max(self._checkpoint.confirm_offset, dispatched if clean else 0)
         known = self._ends.read() if self._checkpoint.is_ours else None
         self._check.want_rest(torn, "entries in its middle are damaged")
@@ -94,6 +98,7 @@ class Recovery:
         first_walked, end = self._replay(start, safe_end, all_known=clean and not all_keys)
         if end < safe_end:
             _log.error("the log ends at %d, but it was safe up to %d: messages are lost", end, safe_end)
+        self._say_cut(end)
         self._table.truncate_after(end)
         self._index.truncate_after(end)
         self._log.list.truncate(end)
@@ -101,6 +106,31 @@ class Recovery:
         self._secure(clean, first_walked)
         self._dispatch.position = end
         self._note_safe(end, first_walked, clean=clean)
+
+    def _say_empty_files(self) -> None:
+        """A file before the last one that begins with no record: a disk lost it. Readers pass its messages by."""
+        for mapped in self._log.list.files[:-1]:
+            if mapped.start >= self._checkpoint.confirm_offset or self._log.record(mapped.start) is not None:
+                continue
+            if bytes(mapped.view[4:8]) == _MAGIC_BLANK:
+                continue
+            what = "holds only zeros" if mapped.file.is_zero_from(0) else "does not begin with a record"
+            _log.error(
+                "%s %s: messages from %d to %d of the log are lost or damaged",
+                mapped.path,
+                what,
+                mapped.start,
+                mapped.end,
+            )
+
+    def _say_cut(self, end: int) -> None:
+        """Bytes behind the last sound record go: how many, so that an operator knows what a crash cost."""
+        behind = 0
+        for mapped in self._log.list.files:
+            if mapped.end > end:
+                behind += _used_bytes(mapped, max(0, end - mapped.start))
+        if behind:
+            _log.warning("the log ends at %d: %d bytes behind it are no whole record and are cut off", end, behind)
 
     # -- where to start ------------------------------------------------------------------------------------------------
 
@@ -268,3 +298,15 @@ class Recovery:
             checkpoint.physic_ms = self._last_store_ms
             if clean:
                 checkpoint.logics_ms = self._last_store_ms
+
+
+def _used_bytes(mapped: MappedFile, position: int) -> int:
+    """Bytes of a file from `position` on, up to the last one that is not zero."""
+    low, high = position, mapped.size
+    while low < high:
+        middle = (low + high) // 2
+        if mapped.file.is_zero_from(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low - position

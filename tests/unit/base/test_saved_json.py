@@ -103,3 +103,13 @@ def test_a_disk_that_refuses_the_new_text_keeps_the_old():
     with pytest.raises(OSError):
         save_text(files, PATH, '{"v":2}')
     assert load_text(memory, PATH) == '{"v":1}'
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100)])
+def test_a_file_of_zeros_gives_way_to_its_copy_aloud(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    save_text(files, PATH, "{}")
+    save_text(files, PATH, '{"a":1}')
+    files.write_bytes(PATH, content)
+    assert load_text(files, PATH) == "{}"
+    assert "nothing in it but zeros" in caplog.text

@@ -14,6 +14,7 @@ All calls belong to the thread of the store, except `sync`, which a worker may c
 from __future__ import annotations
 
 import resource
+from collections import OrderedDict
 from pathlib import Path
 
 from rocketlake.base.files import File, Files
@@ -38,7 +39,7 @@ class OpenFiles:
     def __init__(self, files: Files, limit: int) -> None:
         self.files = files
         self._limit = max(1, limit)
-        self._opened: dict[QueueFile, File] = {}  # least recently used first
+        self._opened: OrderedDict[QueueFile, File] = OrderedDict()  # least recently used first
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -75,7 +76,7 @@ class OpenFiles:
 
     def _make_room(self) -> None:
         while len(self._opened) >= self._limit:
-            self.close(next(iter(self._opened)))
+            self._opened.popitem(last=False)[1].close()
 
 
 class QueueFile:
