@@ -101,6 +101,7 @@ def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Type, cluster: E
         (("replay", "nowhere", "--to-topic", "there"), ("no topic 'nowhere'", "rocketlake topic list")),
         (("send", "orders", "x", "-n", ""), ("option -n is empty", "leave it out")),
         (("tail", "orders", "--tags="), ("option --tags is empty", "leave it out")),
+        (("topic", "delete", "TBW102", "-y"), ("'TBW102' belongs to RocketMQ itself", "of your own")),
         (("topic", "show", ""), ("argument 1 is empty", "leave it out")),
         (("tail", "orders", "-t", "a || "), ("'a || '", "TagA || TagB")),
     ],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.table import show_table
+from rocketlake.cli.table import amount, show_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def check(file: File, master: Master = "local[2]") -> None:
 
     pipeline = _read(file)
     environment = Environment()
-    typer.echo(f"{file.name}: {len(pipeline.sinks)} queries")
+    typer.echo(f"{file.name}: {amount(len(pipeline.sinks), 'query')}")
     findings, topics = check_cluster(pipeline, environment)
     _show(findings)
     with _session(pipeline, master) as spark:
@@ -90,7 +90,7 @@ def check(file: File, master: Master = "local[2]") -> None:
             typer.echo("no sample: there is no topic to read")
             return
         for sample in read_samples(spark, pipeline, environment, topics):
-            typer.echo(f"\n{sample.route}: {len(sample.rows)} sample rows of {sample.schema}")
+            typer.echo(f"\n{sample.route}: {amount(len(sample.rows), 'sample row')} of {sample.schema}")
             show_table(sample.columns, sample.rows)
 
 

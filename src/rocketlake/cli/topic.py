@@ -28,6 +28,14 @@ def _perm(text: str) -> int:
     return _PERMS[text]
 
 
+def _refuse_system(topic: str) -> None:
+    from rocketlake.base.errors import UsageError
+    from rocketlake.model.names import is_system_topic
+
+    if is_system_topic(topic):
+        raise UsageError(f"topic {topic!r} belongs to RocketMQ itself", hint="name a topic of your own")
+
+
 @app.command()
 def create(
     topic: Name,
@@ -46,6 +54,7 @@ def create(
 
     plan = TopicPlan(topic, queues, _perm(perm))
     check_topic(topic)
+    _refuse_system(topic)
 
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
@@ -93,6 +102,7 @@ def alter(
         write_queues=write_queues or queues,
         perm=None if perm is None else _perm(perm),
     )
+    _refuse_system(topic)
     if change.is_empty:
         raise UsageError("nothing to change was given", hint="give --queues, --read-queues, --write-queues or --perm")
 
@@ -178,6 +188,8 @@ def delete(
     from rocketlake.base.errors import RocketLakeError
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_groups import ClusterGroups
+
+    _refuse_system(topic)
 
     async def look() -> int:
         async with Cluster(namesrv) as cluster:

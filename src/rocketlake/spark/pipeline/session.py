@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from rocketlake.base.errors import UsageError
 from rocketlake.spark.java import provide_java
 
-__all__ = ["local_session"]
+__all__ = ["local_session", "silence_error_logs"]
 
 _LOG4J = """\
 rootLogger.level = {level}
@@ -65,6 +66,7 @@ def local_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in values.items():
         builder = builder.config(key, value)
+    silence_error_logs()
     try:
         with _deaf_to_interrupts(), _words_to(folder / "java.log"):
             return builder.getOrCreate()
@@ -75,6 +77,12 @@ def local_session(
             f"Java ended before Spark was up; it wrote {folder / 'java.log'}",
             hint="read the lines above; Spark needs Java 17 or newer (java -version; JAVA_HOME chooses another)",
         ) from None
+
+
+def silence_error_logs() -> None:
+    """PySpark prints an error with Java's whole stack, as JSON, before it raises it; we say it when we catch it."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextmanager
