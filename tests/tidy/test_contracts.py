@@ -88,3 +88,10 @@ def test_no_module_uses_unsafe_serialisation(name: str) -> None:
             if any(module.split(".")[0] == name for module in imported):
                 users.append(str(path))
     assert users == []
+
+
+def test_every_document_is_linked_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
+    pages = {page.resolve() for page in (ROOT / "docs").rglob("*.md")} - {index.resolve()}
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == [], "add a line to docs/README.md"

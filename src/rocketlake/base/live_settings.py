@@ -44,8 +44,7 @@ class LiveSettings(Generic[C]):
         if refused:
             raise NotLive(
                 f"Can not update config in black list: {', '.join(refused)[:200]}",
-                hint=f"these can change while it runs: {', '.join(sorted(field_names))}; "
-                "for others edit the file and restart",
+                hint=f"change one of these: {', '.join(sorted(field_names))}; for others edit the file and restart",
             )
         changed = load(type(self.now), overrides=values)
         self.now = replace(self.now, **{field_names[key]: getattr(changed, field_names[key]) for key in values})

@@ -190,7 +190,7 @@ def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
             raise RemoteError(
                 f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
                 code=ResponseCode.MESSAGE_ILLEGAL,
-                hint="it is the mark of the batch it was stored with; leave it out when copying messages",
+                hint="leave it out when copying messages: it is the mark of the batch they were stored with",
             )
         properties = property_text.decode(text)
         if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":

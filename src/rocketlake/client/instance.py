@@ -104,7 +104,7 @@ class ClientInstance(Service):
         if member.group in self._consumers:
             raise UsageError(
                 f"consumer group {member.group!r} exists twice in one client",
-                hint="members of one group need client ids of their own: give each its own instance",
+                hint="give each its own instance: members of one group need client ids of their own",
             )
         self._consumers[member.group] = member
 

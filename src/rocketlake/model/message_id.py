@@ -78,7 +78,7 @@ def parse_offset_message_id(text: str) -> tuple[str, int, int]:
     offset = int.from_bytes(data[-8:], "big", signed=True)
     if not 0 <= port <= 65535 or offset < 0:
         raise UsageError(
-            f"{text[:60]!r} is no offset message id", hint="it is the 32 or 56 hex digits a broker returned"
+            f"{text[:60]!r} is no offset message id", hint="give the 32 or 56 hex digits that a broker returned"
         )
     return str(address), port, offset
 
@@ -89,5 +89,5 @@ def _from_hex(text: str) -> bytes:
     except ValueError:
         data = b""
     if len(data) not in (16, 28) or len(text) != 2 * len(data):
-        raise UsageError(f"{text[:60]!r} is no message id", hint="a message id has 32 or 56 hex digits")
+        raise UsageError(f"{text[:60]!r} is no message id", hint="give an id of 32 or 56 hex digits")
     return data

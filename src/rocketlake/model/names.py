@@ -134,7 +134,9 @@ def _check(kind: str, name: str, chars_max: int) -> None:
     if not name or name.isspace():
         raise UsageError(f"the {kind} is blank", hint=f"give a {kind} name")
     if len(name) > chars_max:
-        raise UsageError(f"the {kind} name {name[:40]!r}... has {len(name)} characters", hint=f"at most {chars_max}")
+        raise UsageError(
+            f"the {kind} name {name[:40]!r}... has {len(name)} characters", hint=f"use at most {chars_max}"
+        )
     if _LEGAL.fullmatch(name) is None:
         raise UsageError(
             f"the {kind} name {name!r} holds a character that is not allowed", hint="use letters, digits, _, -, % and |"

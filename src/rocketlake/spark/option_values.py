@@ -104,7 +104,7 @@ class Given:
         """A whole number from low to high."""
         text = self.text(name, str(default))
         if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-            raise UsageError(f"option '{name}' is '{text}'", hint=f"a whole number from {low} to {high}")
+            raise UsageError(f"option '{name}' is '{text}'", hint=f"give a whole number from {low} to {high}")
         return int(text)
 
     def optional_number(self, name: str) -> int | None:
@@ -119,7 +119,7 @@ class Given:
         found = re.fullmatch(r"([0-9]{1,18})\s*(?:([kmgt])(?:i?b)?|b)?", text)
         number = int(found[1]) * _SIZES[found[2] or ""] if found else 0
         if not 1 <= number < 2**63:
-            raise UsageError(f"option '{name}' is '{text}'", hint="a number of bytes, like 64m or 67108864")
+            raise UsageError(f"option '{name}' is '{text}'", hint="give a number of bytes, like 64m or 67108864")
         return number
 
     def duration_ms(self, name: str, default: str) -> int:
@@ -127,7 +127,7 @@ class Given:
         text = self.text(name, default).lower()
         found = re.fullmatch(r"([0-9]{1,12})\s*(ms|s|sec|m|min|h|)", text)
         if not found:
-            raise UsageError(f"option '{name}' is '{text}'", hint="a time like 500ms, 30s, 15m or 1h")
+            raise UsageError(f"option '{name}' is '{text}'", hint="give a time like 500ms, 30s, 15m or 1h")
         return int(found[1]) * _DURATIONS[found[2]]
 
     def namesrv(self) -> str:

@@ -180,7 +180,7 @@ class CommitLog:
             raise AppendFailed(
                 PutStatus.MESSAGE_ILLEGAL,
                 f"the record has {size} bytes, a commit log file {self.file_size}",
-                hint="smaller messages, or a larger mappedFileSizeCommitLog in a new store",
+                hint="send smaller messages, or set a larger mappedFileSizeCommitLog in a new store",
             )
         if last is not None and not last.is_full:
             self._write(last, encode_blank(last.room), closes=True)

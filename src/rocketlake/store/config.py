@@ -164,11 +164,11 @@ class StoreConfig:
             raise UsageError(
                 f"diskSpaceCleanForciblyRatio {self.disk_clean_forcibly_percent} is above"
                 f" diskSpaceWarningLevelRatio {self.disk_warning_percent}",
-                hint="files must start to go before puts are refused",
+                hint="set it to diskSpaceWarningLevelRatio or below: files go before puts are refused",
             )
         for hour in self.delete_when.split(";"):
             if not (hour.strip().isdigit() and int(hour) < 24):
-                raise UsageError(f"deleteWhen has the hour {hour!r}", hint="hours 00 to 23, joined by ;")
+                raise UsageError(f"deleteWhen has the hour {hour!r}", hint="write hours 00 to 23, joined by ;")
 
     @property
     def sync_flush(self) -> bool:

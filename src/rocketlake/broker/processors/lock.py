@@ -48,6 +48,6 @@ def _read(request: Request) -> LockBody:
     if len(body.queues) > _QUEUES_MAX or max(longest, len(body.consumer_group), len(body.client_id)) > _NAME_MAX:
         raise UsageError(
             f"a lock request with {len(body.queues)} queues or a name that is too long",
-            hint=f"at most {_QUEUES_MAX} queues, names of {_NAME_MAX} characters",
+            hint=f"send at most {_QUEUES_MAX} queues, names of {_NAME_MAX} characters",
         )
     return body

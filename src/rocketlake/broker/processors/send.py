@@ -140,7 +140,7 @@ class Send:
             raise RemoteError(
                 f"the broker[{config.broker_name}] sending message is forbidden",
                 code=ResponseCode.NO_PERMISSION,
-                hint="brokerPermission has no write bit",
+                hint="set brokerPermission to 6 or 2, which hold the write bit",
             )
 
     def _check_transactions(self) -> None:
@@ -149,7 +149,7 @@ class Send:
             raise RemoteError(
                 f"the broker[{config.broker_name}] sending transaction message is forbidden",
                 code=ResponseCode.NO_PERMISSION,
-                hint="rejectTransactionMessage is true",
+                hint="set rejectTransactionMessage=false at the broker",
             )
 
     def _create(self, header: SendHeader) -> TopicConfig:
@@ -233,7 +233,7 @@ class Send:
             raise RemoteError(
                 "a batch with a producer sequence names no queue",
                 code=ResponseCode.MESSAGE_ILLEGAL,
-                hint="numbers are counted by queue: send it to one",
+                hint="send it to one queue: numbers are counted by queue",
             )
 
         def put(request: Request) -> Reply | Held:

@@ -116,7 +116,7 @@ class Transaction:
             raise RemoteError(
                 "the transaction ends later than its message asked not to be checked",
                 code=ResponseCode.ILLEGAL_OPERATION,
-                hint="the producer will be asked about it",
+                hint="wait: the producer will be asked about it",
             )
         if halves.producer_group(half) != header.producer_group:
             raise _refused("The producer group wrong")

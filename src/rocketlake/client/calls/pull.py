@@ -231,5 +231,5 @@ def decode_messages(body: bytes, queue: MessageQueue | None, address: str, *, de
         first = found.damaged[0]
         what = f"a message at queue offset {first.offset} cannot be read: {first.reason}"
         where = f"{queue} at {address}" if queue else address
-        raise ProtocolError(what, where=where, hint="the log file or the line is damaged; look at the broker's store")
+        raise ProtocolError(what, where=where, hint="look at the broker's store: the log file or the line is damaged")
     return found.messages

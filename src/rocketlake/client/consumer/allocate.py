@@ -50,7 +50,7 @@ def by_machine_room(rooms: Collection[str]) -> Allocate:
     """Only queues of brokers named `room@name` with a room in `rooms`, in equal shares (Java MACHINE_ROOM)."""
     wanted = frozenset(rooms)
     if not wanted:
-        raise UsageError("by_machine_room needs at least one room", hint="brokers are then named room@name")
+        raise UsageError("by_machine_room needs at least one room", hint="name the brokers room@name")
 
     def allocate(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
         if client_id not in client_ids:

@@ -70,7 +70,7 @@ class Brokers:
             raise RemoteError(
                 "register broker failed",
                 code=ResponseCode.SYSTEM_ERROR,
-                hint="a broker that is not known yet must send all its topics first",
+                hint="send all topics first: this broker is not known yet",
             )
         if is_new:
             _log.info("broker %s (%s, id %d) registered", header.broker_name, header.broker_addr, header.broker_id)

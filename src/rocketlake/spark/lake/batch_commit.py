@@ -66,7 +66,7 @@ def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
             return
         raise StoreError(
             f"another driver committed this batch while this one wrote it ({where})",
-            hint="two queries run with one checkpoint: stop one of them, then start the other again",
+            hint="stop one of the two queries that run with this checkpoint, then start the other again",
         )
     if not part.content.rows or (known is None and last == part.batch):
         return  # nothing to compare: no rows, or its record has expired

@@ -57,7 +57,9 @@ def open_described(path: Path) -> tuple[LakeTable, TableDescription]:
     """A table and what it is. UsageError if there is none."""
     description = Descriptions(path).latest()
     if description is None:
-        raise UsageError(f"there is no lake table at {path}", hint="the folder that the stream was given as 'path'")
+        raise UsageError(
+            f"there is no lake table at {path}", hint="give the folder that the stream was given as 'path'"
+        )
     return open_table(path, description.table_format), description
 
 

@@ -133,7 +133,7 @@ def table_folder(text: str) -> Path:
     if "://" in plain or not plain.startswith("/"):
         raise UsageError(
             f"option 'path' is '{text}', which is no absolute folder of this machine",
-            hint="a local or mounted folder that driver and tasks see under the same name",
+            hint="give a local or mounted folder that driver and tasks see under the same name",
         )
     return Path("/" + plain.strip("/"))
 
@@ -146,7 +146,7 @@ def _columns(given: Given) -> tuple[str, ...] | None:
         return ()
     names = tuple(part.strip() for part in text.split(","))
     if "" in names or len({name.lower() for name in names}) < len(names):
-        raise UsageError(f"option 'partitionBy' is '{text}'", hint="each column once, storeDay,tags")
+        raise UsageError(f"option 'partitionBy' is '{text}'", hint="name each column once, storeDay,tags")
     return names
 
 
@@ -165,5 +165,7 @@ def _transaction(given: Given, streaming: bool) -> str:
     if len(text) > 100 or not all(char.isascii() and (char.isalnum() or char in "_.-") for char in text):
         raise UsageError(f"option 'txnAppId' is '{text[:120]}'", hint="1 to 100 letters, digits, '_', '.' or '-'")
     if text.startswith(("batch-", "compact-")):
-        raise UsageError(f"option 'txnAppId' is '{text}'", hint="names that begin so are RocketLake's own")
+        raise UsageError(
+            f"option 'txnAppId' is '{text}'", hint="choose another name: those that begin so are RocketLake's own"
+        )
     return text

@@ -36,7 +36,7 @@ def check_partition_columns(columns: Sequence[str], schema: StructType) -> None:
         if not isinstance(kinds[name], _KINDS) or name.startswith(("_", ".")):
             raise UsageError(
                 f"column '{name}' ({kinds[name].simpleString()}) cannot name partitions",
-                hint="a string, whole number, date or boolean whose name does not begin with '_'",
+                hint="choose a string, whole number, date or boolean whose name does not begin with '_'",
             )
     if len(columns) >= len(kinds):
         raise UsageError("option 'partitionBy' names all columns of the table", hint="leave one out")

@@ -116,7 +116,7 @@ def grown(old: StructType, wanted: StructType) -> StructType:
             raise UsageError(
                 f"column '{field.name}' is {known.dataType.simpleString()} in the table, now "
                 f"{field.dataType.simpleString()}",
-                hint="a table grows by new columns and by wider numbers only: give it another name, or write to "
+                hint="give it another name (a table grows by new columns and by wider numbers only), or write to "
                 "another table",
             )
     if len(columns) > COLUMNS_MAX:

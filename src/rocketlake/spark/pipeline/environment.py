@@ -35,7 +35,7 @@ def refuse_reference(text: str, what: str, where: str) -> None:
         raise UsageError(
             f"{what} refers to the environment, and would be seen in Spark's plans and logs",
             where=where,
-            hint="environment references belong into the options of source and sinks",
+            hint="put environment references into the options of source and sinks",
         )
 
 

@@ -30,7 +30,7 @@ def read_pipeline(path: Path) -> Pipeline:
     check_keys(root, "pipeline")
     name = _text(root, "name", path.stem)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name for a pipeline", where=root.where, hint="letters, digits, _ . -")
+        raise UsageError(f"'{name}' is no name for a pipeline", where=root.where, hint="use letters, digits, _ . -")
     source = _source(root)
     views = _views(root.entries.get("transform"))
     common = _optional_section(root, "sink")
@@ -81,7 +81,7 @@ def _watermark(section: Section) -> tuple[str, str] | None:
     column, _, delay = text.partition(" ")
     if not (column and _TRIGGER.fullmatch(delay.strip())):
         where = section.key_places["watermark"]
-        raise UsageError(f"watermark is '{text}'", where=where, hint="a column and a time: `at 10 minutes`")
+        raise UsageError(f"watermark is '{text}'", where=where, hint="give a column and a time: `at 10 minutes`")
     return column, delay.strip()
 
 
@@ -138,7 +138,9 @@ def _views(node: Node | None) -> tuple[View, ...]:
 
 def _view(name: str, node: Node) -> View:
     if not _VIEW.fullmatch(name) or name.lower() == "source":
-        raise UsageError(f"'{name}' is no name for a view", where=node.where, hint="letters, digits, _; not `source`")
+        raise UsageError(
+            f"'{name}' is no name for a view", where=node.where, hint="use letters, digits, _; not `source`"
+        )
     if not isinstance(node, Text) or not node.value.strip():
         raise UsageError(f"view {name} has no SQL text", where=node.where, hint="select ... from source")
     refuse_reference(node.value, f"the SQL of view {name}", node.where)

@@ -55,7 +55,9 @@ def _route(
     view = _word(node, "from")
     if view and view not in {"source", *(known.name for known in views)}:
         known = ", ".join(["source", *(each.name for each in views)])
-        raise UsageError(f"there is no view '{view}'", where=node.key_places["from"], hint=f"views: {known}")
+        raise UsageError(
+            f"there is no view '{view}'", where=node.key_places["from"], hint=f"use one of the views: {known}"
+        )
     is_rest = _word(node, "otherwise") == "true"
     condition = _condition(node)
     if is_rest == bool(condition):
@@ -63,7 +65,7 @@ def _route(
         raise UsageError("a route says which rows it takes", where=node.where, hint=hint)
     name = _word(node, "name") or _name_of(sink)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name for a route", where=node.where, hint="letters, digits, _ . -")
+        raise UsageError(f"'{name}' is no name for a route", where=node.where, hint="use letters, digits, _ . -")
     return Route(name, sink, condition, view, node.where), is_rest
 
 

@@ -59,7 +59,7 @@ def read_yaml(path: Path) -> Section:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="give the path of a pipeline file") from error
     if len(raw) > _BYTES_MAX:
-        raise UsageError(f"{path} is larger than {_BYTES_MAX:,} bytes", hint="a pipeline is a few lines")
+        raise UsageError(f"{path} is larger than {_BYTES_MAX:,} bytes", hint="give a pipeline file: it has a few lines")
     return parse_yaml(raw, path.name)
 
 
@@ -109,7 +109,7 @@ def _convert(node: yaml.Node, name: str, depth: int) -> Node:
             raise UsageError("a key is a plain word", where=place, hint="write `key: value`")
         if key.value in entries:
             raise UsageError(
-                f"key '{key.value}' stands twice", where=place, hint=f"the first is in {places[key.value]}"
+                f"key '{key.value}' stands twice", where=place, hint=f"remove one; the first is in {places[key.value]}"
             )
         entries[key.value] = _convert(value, name, depth + 1)
         places[key.value] = place

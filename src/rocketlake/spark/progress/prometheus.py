@@ -64,7 +64,8 @@ class MetricsServer:
             self._server, self._thread = start_http_server(port, addr="127.0.0.1", registry=registry)
         except OSError as error:
             raise UsageError(
-                f"metrics cannot be served on port {port}: {error.strerror}", hint="another port; 0 takes a free one"
+                f"metrics cannot be served on port {port}: {error.strerror}",
+                hint="give another port; 0 takes a free one",
             ) from error
         self.address = f"http://127.0.0.1:{self._server.server_port}/metrics"
 

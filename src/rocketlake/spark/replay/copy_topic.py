@@ -206,7 +206,7 @@ class MessagesGone(RemoteError):
         super().__init__(
             f"messages {wanted} to {low - 1} of {queue} are gone",
             code=0,
-            hint="they expired while the replay was waiting; replay a later range",
+            hint="replay a later range: these expired while the replay was waiting",
         )
 
 

@@ -102,7 +102,7 @@ def add_line(path: str, numbers: dict[str, Any]) -> None:
     except OSError as error:
         raise UsageError(
             f"option 'progressPath': {path} cannot be written: {error.strerror}",
-            hint="a file in a folder of the driver",
+            hint="give a file in a folder of the driver",
         ) from None
 
 

@@ -86,7 +86,7 @@ def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, f
     except OSError as error:
         raise UsageError(
             f"option 'dlqPath': {path} cannot be written: {error.strerror or error}",
-            hint="a folder that all workers see",
+            hint="give a folder that all workers see",
         ) from None
 
 

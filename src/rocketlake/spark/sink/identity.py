@@ -54,6 +54,6 @@ def stream_identity(query: str | None, batch: str | None, partition: int) -> Tas
     if not query or not batch or not batch.isdigit():
         raise UsageError(
             f"Spark gives this task no query id and batch id ({QUERY_ID}={query!r}, {BATCH_ID}={batch!r})",
-            hint="this release of Spark is not known to RocketLake; see docs/how-to/spark_sink.md",
+            hint="use a release of Spark that docs/how-to/spark.md names",
         )
     return TaskIdentity(query, int(batch), partition)

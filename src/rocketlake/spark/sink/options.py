@@ -118,7 +118,9 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
 def _check_target(option: str, topic: str) -> None:
     check_topic(topic)
     if not is_sendable_topic(topic):
-        raise UsageError(f"option '{option}' is '{topic}', a topic of the broker's own", hint="nobody sends to it")
+        raise UsageError(
+            f"option '{option}' is '{topic}', a topic of the broker's own", hint="name a topic of your own"
+        )
 
 
 def _bounded(given: Given, name: str, default: int, *, low: int, high: int) -> int:
@@ -153,10 +155,10 @@ def _producer(given: Given, *, streaming: bool) -> tuple[str, int]:
     if streaming and ("producerId" in given or "batchId" in given):
         raise UsageError(
             "options 'producerId' and 'batchId' are for batch writes",
-            hint="a stream is known by its query id, and its batches by their ids; leave them out",
+            hint="leave them out: a stream is known by its query id, and its batches by their ids",
         )
     if bool(producer_id) != ("batchId" in given):
         raise UsageError("options 'producerId' and 'batchId' belong together", hint="give both, or none")
     if producer_id and _PRODUCER_ID.fullmatch(producer_id) is None:
-        raise UsageError(f"option 'producerId' is '{producer_id[:100]}'", hint="letters, digits, . _ -, at most 80")
+        raise UsageError(f"option 'producerId' is '{producer_id[:100]}'", hint="use letters, digits, . _ -, at most 80")
     return producer_id, given.number("batchId", 0, low=0, high=2**53)

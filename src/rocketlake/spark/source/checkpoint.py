@@ -71,7 +71,8 @@ class Checkpoint:
         offsets = entry.offsets
         if queue not in offsets:
             raise UsageError(
-                f"the query does not read {describe(queue)}", hint=f"it reads: {describe_all(offsets.keys())}"
+                f"the query does not read {describe(queue)}",
+                hint=f"name one that it reads: {describe_all(offsets.keys())}",
             )
         before = offsets[queue]
         if self._planned is not None:
@@ -87,7 +88,7 @@ class Checkpoint:
         lines = self._files.read_bytes(path).decode().split("\n")
         if lines[0] != _VERSION:
             raise UsageError(
-                f"{path} has version {lines[0][:20]!r}", hint=f"this command knows {_VERSION}; edit the file by hand"
+                f"{path} has version {lines[0][:20]!r}", hint=f"edit the file by hand: this command knows {_VERSION}"
             )
         for index in range(2, len(lines)):
             try:

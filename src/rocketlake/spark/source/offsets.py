@@ -43,7 +43,7 @@ def from_nested(nested: Mapping[str, Any]) -> Offsets:
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(
             f'these are not offsets of format("rocketmq"): {json.dumps(nested)[:200]}',
-            hint="the checkpoint belongs to another source; use a checkpoint folder of this query",
+            hint="use a checkpoint folder of this query: this one belongs to another source",
         ) from error
     return offsets
 

@@ -122,7 +122,7 @@ def _check_together(parsed: SourceOptions, given: Given, *, streaming: bool) -> 
     if limits[0] is not None and limits[1] is not None and limits[0] > limits[1]:
         raise UsageError(
             f"option 'minOffsetsPerTrigger' is {limits[0]}, more than 'maxOffsetsPerTrigger' = {limits[1]}",
-            hint="the minimum must not be above the maximum",
+            hint="give a minimum that is not above the maximum",
         )
     for name, folder in (("offsetStore", parsed.offset_store), ("lossTable", parsed.loss_table)):
         if folder:

@@ -92,7 +92,7 @@ class Positions:
             raise UsageError(
                 f"option '{self.option}' must name each queue once; missing: {describe_all(missing)}; "
                 f"unknown: {describe_all(extra)}" + "".join(f"; unknown topic {topic}" for topic in extra_topics),
-                hint='a whole topic can be given as {"topic": "earliest"}; -2 = earliest, -1 = latest',
+                hint='write {"topic": "earliest"}; -2 = earliest, -1 = latest',
             )
         return {queue: self.by_topic.get(queue.topic) or self.by_queue[queue] for queue in queues}
 

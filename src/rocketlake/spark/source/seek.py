@@ -58,8 +58,7 @@ def _numbers(
         if number > bounds[queue].high:
             raise UsageError(
                 f"option '{positions.option}' wants offset {number} of {describe(queue)}, past its end",
-                hint=f"the queue holds offsets {bounds[queue].low} to {bounds[queue].high} (next); use one of them or "
-                "'latest'",
+                hint=f"use one of the offsets it holds, {bounds[queue].low} to {bounds[queue].high} (next), or latest",
             )
     return numbers
 

@@ -87,7 +87,7 @@ class FileStarts:
             raise StoreError(
                 "the first offsets of this stream cannot be read",
                 path=str(self._path),
-                hint="if the query never finished a batch, remove the file and its .bak; the start is then chosen anew",
+                hint="remove the file and its .bak if the query never finished a batch; the start is then chosen anew",
             ) from error
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> None:

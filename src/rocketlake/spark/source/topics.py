@@ -101,7 +101,7 @@ def _pattern(text: str) -> str:
         where = "" if error.pos is None else f" at character {error.pos + 1}"
         raise UsageError(
             f"option 'subscribePattern' is '{text}', which is no regular expression: {error.msg}{where}",
-            hint="an expression of Python's re that takes the whole topic name, like orders-.*",
+            hint="give an expression of Python's re that takes the whole topic name, like orders-.*",
         ) from error
     return text
 

@@ -67,10 +67,10 @@ class AvroBodies:
             parsed = cast("Any", fastavro.parse_schema(json.loads(_text(schema))))
         except (ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException) as error:
             raise UsageError(
-                f"option 'avroSchema' holds no Avro schema: {short(error)}", hint="the writers' schema, a record"
+                f"option 'avroSchema' holds no Avro schema: {short(error)}", hint="give the writers' schema, a record"
             ) from error
         if not isinstance(parsed, dict) or parsed.get("type") != "record":
-            raise UsageError("option 'avroSchema' is no record", hint="a body becomes columns: its schema is a record")
+            raise UsageError("option 'avroSchema' is no record", hint="give a record: a body becomes columns")
         self._schema = parsed
         self._read = fastavro.schemaless_reader
         named: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _text(schema: str) -> str:
         with Path(schema).open("rb") as file:
             raw = file.read(_SCHEMA_BYTES_MAX + 1)
         if len(raw) > _SCHEMA_BYTES_MAX:
-            raise UsageError(f"option 'avroSchema': {schema} is larger than 4 MiB", hint="an .avsc file")
+            raise UsageError(f"option 'avroSchema': {schema} is larger than 4 MiB", hint="give an .avsc file")
         return raw.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
@@ -125,7 +125,10 @@ def _spark(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataT
         if schema in _PLAIN:
             return _PLAIN[schema]
         if schema in inside:
-            raise UsageError(f"option 'avroSchema': {schema} contains itself", hint="a table has no such type")
+            raise UsageError(
+                f"option 'avroSchema': {schema} contains itself",
+                hint="leave it out of the schema: a table has no such type",
+            )
         if schema not in named:
             raise UsageError(
                 f"option 'avroSchema' has type '{schema}', which no column has", hint="see docs/how-to/lake.md"

@@ -105,7 +105,7 @@ def _python(kind: DataType) -> Any:
         if not isinstance(kind.keyType, StringType):
             raise UsageError(
                 f"option 'bodySchema' has a {kind.simpleString()}",
-                hint="keys of JSON objects are text: map<string, ...>",
+                hint="write map<string, ...>: keys of JSON objects are text",
             )
         return dict[str, _python(kind.valueType) | None]  # type: ignore[misc]
     if isinstance(kind, StructType):

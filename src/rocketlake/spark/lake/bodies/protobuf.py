@@ -89,7 +89,7 @@ def _find(file: str, message: str) -> Any:
         return pool.FindMessageTypeByName(message)
     except KeyError as error:
         raise UsageError(
-            f"option 'protobufMessage': {file} has no message '{message}'", hint="its full name, package.Message"
+            f"option 'protobufMessage': {file} has no message '{message}'", hint="give its full name, package.Message"
         ) from error
     except (OSError, DecodeError, TypeError, ValueError) as error:
         raise UsageError(
@@ -132,7 +132,10 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[DataType, Read]:
     if name == _TIMESTAMP:
         return TimestampType(), lambda m: _EPOCH + datetime.timedelta(seconds=m.seconds, microseconds=m.nanos // 1000)
     if name in inside:
-        raise UsageError(f"option 'protobufMessage': {name} contains itself", hint="a table has no such type")
+        raise UsageError(
+            f"option 'protobufMessage': {name} contains itself",
+            hint="leave it out of the schema: a table has no such type",
+        )
     parts = [(field, *_column(field, (*inside, name))) for field in descriptor.fields]
     readers = [(field.name, _reader(field, read)) for field, _, read in parts]
     kind = StructType([StructField(field.name, inner) for field, inner, _ in parts])

@@ -272,7 +272,7 @@ class IcebergLakeTable:
         return StoreError(
             f"others changed this table {_TRIES} times while this commit was tried",
             path=str(self.path),
-            hint="fewer writers for one table, or larger batches",
+            hint="let fewer writers write to one table, or larger batches",
         )
 
 

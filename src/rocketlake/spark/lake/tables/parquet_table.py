@@ -226,7 +226,7 @@ class ParquetTable:
         return StoreError(
             f"others committed to this table {_TRIES} times while this commit was tried",
             path=str(self.path),
-            hint="fewer writers for one table, or larger batches",
+            hint="let fewer writers write to one table, or larger batches",
         )
 
 
