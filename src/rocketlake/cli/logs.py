@@ -65,11 +65,10 @@ class Logs:
 
     def reopen(self) -> None:
         """On SIGHUP: logrotate has moved the file away."""
-        if isinstance(self._handler, _File):
-            self._handler.reopen()
-            logging.getLogger(__name__).warning("SIGHUP: the log file is opened anew")
-        else:
+        if not isinstance(self._handler, _File):
             logging.getLogger(__name__).warning("SIGHUP: no log file to reopen; going on")
+        elif self._handler.reopen():
+            logging.getLogger(__name__).warning("SIGHUP: the log file is opened anew")
 
 
 def level_number(level: Severity) -> int:
@@ -81,13 +80,15 @@ class _File(logging.FileHandler):
     def __init__(self, file: Path) -> None:
         super().__init__(file, encoding="utf-8", errors="backslashreplace")
 
-    def reopen(self) -> None:
+    def reopen(self) -> bool:
         self.acquire()
         try:
             before, self.stream = self.stream, self._open()
             before.close()
+            return True
         except OSError as error:  # the old file goes on: better there than nowhere
             logging.getLogger(__name__).error("the log file %s cannot be opened anew: %s", self.baseFilename, error)
+            return False
         finally:
             self.release()
 

@@ -62,7 +62,7 @@ def test_a_file_moved_away_is_opened_anew(tmp_path: Path) -> None:
     logs.reopen()
     LOG.info("third")
     assert [line.split()[-1] for line in (tmp_path / "log.1").read_text().splitlines()] == ["first", "second"]
-    assert [line.split()[-1] for line in file.read_text().splitlines()] == ["third"]
+    assert [line.split()[-1] for line in file.read_text().splitlines()] == ["anew", "third"]
 
 
 def test_a_file_that_cannot_be_opened_anew_goes_on_as_it_was(tmp_path: Path) -> None:
