@@ -84,7 +84,8 @@ class _File(logging.FileHandler):
         self.acquire()
         try:
             before, self.stream = self.stream, self._open()
-            before.close()
+            if before is not None:
+                before.close()
             return True
         except OSError as error:  # the old file goes on: better there than nowhere
             logging.getLogger(__name__).error("the log file %s cannot be opened anew: %s", self.baseFilename, error)

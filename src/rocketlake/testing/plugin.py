@@ -8,15 +8,15 @@ The asynchronous fixture is one of pytest-asyncio where that is installed: then 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-try:
+_async_fixture: Any = pytest.fixture
+with contextlib.suppress(ImportError):  # the other fixture needs no plugin
     from pytest_asyncio import fixture as _async_fixture
-except ImportError:  # the other fixture needs no plugin
-    _async_fixture = pytest.fixture
 
 if TYPE_CHECKING:
     from rocketlake.standalone import Standalone
