@@ -59,7 +59,7 @@ def settings() -> Iterator[Any]:
         for field in dataclasses.fields(cls):
             for bound, beyond in (("low", -1), ("high", 1)):
                 value = field.metadata.get(bound)
-                if field.init and value is not None:
+                if field.init and value is not None and not field.metadata.get("clamped"):
                     yield pytest.param(cls, field, value, value + beyond, id=f"{cls.__name__}.{field.name}-{bound}")
 
 
