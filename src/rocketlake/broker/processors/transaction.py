@@ -171,7 +171,7 @@ class Transaction:
             raise RemoteError(
                 f"topic[{topic}] of the half message was deleted",
                 code=ResponseCode.TOPIC_NOT_EXIST,
-                hint="the half message will be moved to TRANS_CHECK_MAX_TIME_TOPIC",
+                hint="look for it in TRANS_CHECK_MAX_TIME_TOPIC: it will be moved there",
             )
         return self._readable_queue(topic, queue_id)
 

@@ -71,7 +71,7 @@ class NameServers:
                 raise UsageError(
                     f"{address} is not a name server: it does not serve {code.name}",
                     where="name servers " + ";".join(self.addresses),
-                    hint="this may be a broker; name servers listen on 9876 unless told otherwise",
+                    hint="give the address of a name server, port 9876 unless told otherwise: this may be a broker",
                 ) from error
         raise LinkError(
             "no name server answers: " + "; ".join(problems),

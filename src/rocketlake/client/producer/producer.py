@@ -267,7 +267,7 @@ class Producer(Service):
         if message.tags and TAG_SEPARATOR in message.tags:
             raise UsageError(
                 f"the tag {message.tags!r} holds {TAG_SEPARATOR}, which no subscription can name",
-                hint="a message has one tag; put more into properties",
+                hint="give it one tag, and put more into properties",
             )
         level = message.properties.get(property_names.DELAY)
         levels = self.config.delay_level_max
