@@ -20,17 +20,28 @@ def file(tmp_path: Path) -> Iterator[File]:
     file = PosixFiles().open(path, size=SIZE, create=True)
     file.pwrite(bytes(range(256)) * (SIZE // 256), 0)
     file.sync()
-    descriptor = os.open(path, os.O_RDONLY)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-    if file.is_resident(SIZE, 0):
-        pytest.skip("this file system keeps its files in memory")
+    forget(file)
     yield file
     file.close()
 
 
+def forget(file: File) -> None:
+    """Have the kernel drop each page of the file; on a file system without a disk the test is skipped."""
+    descriptor = os.open(file.path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    if any(file.is_resident(1, page * PAGE) for page in range(SIZE // PAGE)):
+        pytest.skip("this file system keeps its files in memory")
+
+
 def test_what_is_on_disk_only_is_not_read_now(file: File) -> None:
-    assert file.pread_now(PAGE, 0) is None
+    # The kernel starts to fetch the page when it is asked. While other processes have the CPU the page may arrive
+    # within the call: about one call in a thousand on a loaded machine. A call that waits for the disk has it always.
+    answers = []
+    while len(answers) < 10 and None not in answers:
+        forget(file)
+        answers.append(file.pread_now(PAGE, 0))
+    assert None in answers
     assert file.pread(PAGE, 0)[:3] == b"\0\1\2"
     assert file.pread_now(PAGE, 0) == file.pread(PAGE, 0)
 
