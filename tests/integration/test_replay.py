@@ -8,19 +8,26 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rocketlake import Message, Producer, PullConsumer
+from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
 from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.files import PosixFiles
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.main import app
 from rocketlake.model.message import StoredMessage
-from rocketlake.spark.replay.copy_topic import FROM
+from rocketlake.model.topic import TopicConfig
+from rocketlake.spark.replay.copies import FROM
 from rocketlake.spark.replay.request import ReplayRequest, parse_time
+from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
 
 
@@ -100,7 +107,7 @@ def test_run_again_it_copies_nothing_with_and_without_its_record(
 ) -> None:
     send(cluster, "twice", 30)
     replay("twice", "--to-topic", "twice-again")
-    assert replay("twice", "--to-topic", "twice-again").startswith("0 messages replayed: done before (30 in all)")
+    assert "0 messages replayed: done before (30 in all)" in replay("twice", "--to-topic", "twice-again")
     for file in (tmp_path / "state").iterdir():
         file.unlink()
     assert "0 messages replayed into twice-again" in replay("twice", "--to-topic", "twice-again")
@@ -120,6 +127,137 @@ def test_a_time_range_and_tags(cluster: EmbeddedCluster, replay: Type) -> None:
 
 class Crash(BaseException):
     pass
+
+
+def once() -> Callable[[str], None]:
+    """Strikes at the first point it meets."""
+    points: list[str] = []
+
+    def strike(point: str) -> None:
+        points.append(point)
+        if len(points) == 1:
+            raise Crash(point)
+
+    return strike
+
+
+@contextmanager
+def second_broker(cluster: EmbeddedCluster, root: Path) -> Iterator[Broker]:
+    """A broker `broker-b` that joins the cluster and leaves it again; its folder stays."""
+    settings = {**SETTINGS, "brokerName": "broker-b", "bindAddress": "127.0.0.1", "listenPort": "0"}
+    settings |= {"fastListenPort": "0", "namesrvAddr": cluster.namesrv, "storePathRootDir": str(root)}
+
+    async def start() -> Broker:
+        broker = Broker(*load_broker_conf(overrides=settings), files=PosixFiles(), clock=SystemClock())
+        await broker.start()
+        return broker
+
+    broker = cluster.run(start())
+    try:
+        yield broker
+    finally:
+        cluster.run(broker.stop())
+
+
+def make_topic(brokers: Iterable[Broker], topic: str, queues: int) -> None:
+    for broker in brokers:
+        broker.topics.put(TopicConfig(topic, read_queues=queues, write_queues=queues))
+
+
+def test_a_broker_that_is_away_is_named_and_its_messages_come_later(
+    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+) -> None:
+    def join(broker: Broker) -> None:
+        brokers = cluster.standalone.broker, broker
+
+        async def make() -> None:
+            make_topic(brokers, "away", 2)
+            for each in brokers:
+                await each.registration.register()
+
+        cluster.run(make())
+
+    with second_broker(cluster, tmp_path / "b") as broker:
+        join(broker)
+        send(cluster, "away", 400)
+        with struck_by(once()), pytest.raises((Crash, BaseExceptionGroup)):
+            replay("away", "--to-topic", "away-again")
+    for _ in range(2):
+        with pytest.raises(RocketLakeError, match=r"not done.*broker-b, queue 0"):
+            replay("away", "--to-topic", "away-again")
+    assert len(everything(cluster, "away-again")) < 400
+    with second_broker(cluster, tmp_path / "b") as broker:
+        join(broker)
+        assert "from 4 queues of broker-a, broker-b" in replay("away", "--to-topic", "away-again")
+        assert bodies(everything(cluster, "away-again")) == [*range(400)]
+        assert "done before" in replay("away", "--to-topic", "away-again")
+
+
+def test_queues_that_are_found_later_are_copied_as_far_as_the_first_run_goes(
+    cluster: EmbeddedCluster, replay: Type
+) -> None:
+    broker = cluster.standalone.broker
+    cluster.run(resize(broker, "grows", 4))
+    send(cluster, "grows", 100)
+    cluster.run(resize(broker, "grows", 2))  # what a broker that is away looks like to the first run
+    replay("grows", "--to-topic", "grows-again")
+    assert len(everything(cluster, "grows-again")) < 100
+    cluster.run(resize(broker, "grows", 4))
+    send(cluster, "grows", 8)
+    replay("grows", "--to-topic", "grows-again")
+    assert bodies(everything(cluster, "grows-again")) == [*range(100)]
+
+
+async def resize(broker: Broker, topic: str, queues: int) -> None:
+    make_topic([broker], topic, queues)
+    await broker.registration.register()
+
+
+@pytest.mark.parametrize("is_record_lost", [False, True])
+@pytest.mark.parametrize("numbers", [(2, 6), (6, 2)])
+def test_queues_of_the_target_change_between_runs(
+    cluster: EmbeddedCluster, replay: Type, tmp_path: Path, numbers: tuple[int, int], is_record_lost: bool
+) -> None:
+    source = f"moved-{numbers[0]}-{is_record_lost}"
+    target = f"{source}-again"
+    broker = cluster.standalone.broker
+    cluster.run(resize(broker, source, 4))
+    cluster.run(resize(broker, target, numbers[0]))
+    send(cluster, source, 2000)
+    seen: list[str] = []
+
+    def strike(point: str) -> None:
+        seen.append(point)
+        if len(seen) == 6:
+            raise Crash(point)
+
+    with struck_by(strike), pytest.raises((Crash, BaseExceptionGroup)):
+        replay(source, "--to-topic", target)
+    if is_record_lost:
+        for file in (tmp_path / "state").glob("*.json*"):
+            file.unlink()
+    # Fewer queues to send to, but all can be read: this is how a topic is made smaller.
+    broker.topics.put(TopicConfig(target, read_queues=max(numbers), write_queues=numbers[1]))
+    cluster.run(broker.registration.register())
+    replay(source, "--to-topic", target)
+    assert bodies(everything(cluster, target)) == [*range(2000)]
+
+
+def test_a_topic_made_anew_under_a_replay_is_not_taken_for_its_end(
+    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+) -> None:
+    broker = cluster.standalone.broker
+    cluster.run(resize(broker, "anew", 1))
+    send(cluster, "anew", 600)
+    with struck_by(once()), pytest.raises((Crash, BaseExceptionGroup)):
+        replay("anew", "--to-topic", "anew-again")
+    copied = len(everything(cluster, "anew-again"))
+    assert 0 < copied < 600
+    CliRunner().invoke(app, ("topic", "delete", "anew", "-y", "--namesrv", cluster.namesrv), catch_exceptions=False)
+    cluster.run(resize(broker, "anew", 1))
+    send(cluster, "anew", copied)
+    with pytest.raises(RocketLakeError, match=rf"messages {copied} to 599 of topic anew.*are gone"):
+        replay("anew", "--to-topic", "anew-again")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -68,10 +68,9 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
 
     with only_process(path):
         record = ReplayRecord.load(path)
-        if record.is_done:
-            typer.echo(f"0 messages replayed: done before ({amount(record.copied)} in all); record {path}")
-            return
-        await _make_topic(namesrv, request)
+        was_done = record.is_done
+        if not record.queues:
+            await _make_topic(namesrv, request)
         client = ClientInstance(ClientConfig(namesrv=namesrv))
         await client.start()
         try:
@@ -88,8 +87,13 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
             raise failed_with(group) or group from None
         finally:
             await client.stop()
+    if was_done and not done.copied + done.found:
+        typer.echo(f"0 messages replayed: done before ({amount(record.copied)} in all); record {path}")
+        return
     known = f", {amount(record.copied - done.copied)} before" if record.copied > done.copied or done.found else ""
-    typer.echo(f"{amount(done.copied, 'message')} replayed into {request.target}{known}; record {path}")
+    brokers = ", ".join(sorted({queue.broker_name for queue in record.queues}))
+    read = f"from {amount(len(record.queues), 'queue')} of {brokers}"
+    typer.echo(f"{amount(done.copied, 'message')} replayed into {request.target}{known}, {read}; record {path}")
 
 
 async def _make_topic(namesrv: str, request: ReplayRequest) -> None:

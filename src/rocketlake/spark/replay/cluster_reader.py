@@ -39,6 +39,12 @@ class ClusterReader:
             raise NoRoute(topic, self._client.name_servers.addresses, purpose="read")
         return sorted(self._client.routes.to_read(topic) or ())
 
+    async def queues_to_send(self, topic: str) -> list[MessageQueue]:
+        """Queues that take messages, sorted. NoRoute if there is none."""
+        if not await self._client.refresh_route(topic) or not (queues := self._client.routes.to_publish(topic)):
+            raise NoRoute(topic, self._client.name_servers.addresses, purpose="send")
+        return sorted(queues)
+
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """First and next offset."""
         low = await self._ask(queue, lambda address: calls.min_offset(self._client.net, address, queue))

@@ -1,46 +1,46 @@
 """Copying a range of one topic into another, each message once over any number of runs and crashes.
 
 Owns        the rule by which a message is known to be replayed, the order of sending and noting.
-Must not know   where records are kept, the command line.
+Must not know   where records are kept, how ranges are chosen (plan.py), the command line.
 
 Rule: each source queue goes into one target queue, in order, one batch at a time, and each copy carries the replay's
 name and its source position. So what is in the target is a prefix of what is to be copied: whoever starts (after a
-crash, a failed send, a lost record) looks for the last copy there and goes on behind it. The record only shortens the
-look: every copy noted in it lies before `seen`, every other one at `seen` or later.
+crash, a failed send, a lost record) looks for the last copy there and goes on behind it. The record keeps the target
+queue, and it shortens the look: every copy noted in it lies before `seen`, every other one at `seen` or later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocketlake.base.crash_point import crash_point
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, StoreError
-from rocketlake.client.calls.pull import PullStatus
-from rocketlake.client.errors import BatchFailed, NoRoute
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.client.calls.pull import PullAnswer, PullStatus
+from rocketlake.client.errors import BatchFailed
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.producer import Producer
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.replay.cluster_reader import ClusterReader
+from rocketlake.spark.replay.copies import FROM, REPLAY, copies_in, place_of
+from rocketlake.spark.replay.plan import QueuesAway, ReplayPlan
 from rocketlake.spark.replay.record import QueueRecord, ReplayRecord
 from rocketlake.spark.replay.request import ReplayRequest
 
-__all__ = ["FROM", "REPLAY", "CopyProgress", "TopicCopy"]
+__all__ = ["CopyProgress", "MessagesGone", "TopicCopy", "failed_with"]
 
-REPLAY = "REPLAY_ID"
-"""Property of a copy: which replay made it."""
-FROM = "REPLAY_FROM"
-"""Property of a copy: broker/queue/offset of the original."""
 _KEPT = frozenset((names.TAGS, names.KEYS, names.UNIQUE_KEY))
 """Properties of RocketMQ's own that a copy keeps; others say how the original travelled."""
 _SEND_TRIES = 20
 _SETTLE_SECONDS = 3.5
 """After a send without an answer: a broker refuses a request that waited this long, so it is stored by now or never."""
 _SAVE_SECONDS = 1.0
+_EMPTY_TRIES = 10
+_EMPTY_PAUSE_SECONDS = 0.5
+"""A broker that just came back may not see the end of its queues yet."""
 
 
 @dataclass
@@ -74,82 +74,49 @@ class TopicCopy:
         self.progress = CopyProgress()
 
     async def run(self) -> CopyProgress:
-        """Copy. A replay that is done copies nothing."""
-        if self._record.is_done:
-            return self.progress
-        targets = await self._target_queues()
-        pairs = await self._plan(targets)
-        self.progress.left = sum(max(0, each.end - each.next) for each in self._record.queues.values())
+        """Copy what can be reached. A replay that is done copies nothing. QueuesAway if it cannot be done now."""
+        plan = ReplayPlan(self._request, self._record, self._reader)
+        await plan.make(self._client.clock.now_ms())
+        self.progress.left = sum(each.left for each in self._record.queues.values())
         async with asyncio.TaskGroup() as tasks:
-            for source, target in pairs.items():
-                tasks.create_task(self._copy_queue(source, target))
-        self._record.is_done = True
+            for source in plan.reachable:
+                tasks.create_task(self._copy_queue(source, plan))
         self._record.save()
+        if plan.away:
+            raise QueuesAway(plan.away, "name server " + ";".join(self._client.name_servers.addresses))
         return self.progress
 
-    async def _target_queues(self) -> list[MessageQueue]:
-        try:
-            return await self._reader.queues(self._request.target)
-        except NoRoute as error:
-            raise NoRoute(self._request.target, self._client.name_servers.addresses, purpose="send") from error
-
-    async def _plan(self, targets: Sequence[MessageQueue]) -> dict[MessageQueue, MessageQueue]:
-        """Source queue -> target queue; the range of each source queue is fixed by the first run."""
-        sources = await self._reader.queues(self._request.topic)
-        pairs = {source: targets[number % len(targets)] for number, source in enumerate(sources)}
-        if not self._record.queues:
-            for source, target in pairs.items():
-                first, end = await self._range(source)
-                # Not the target's end: if a record was lost, copies of ours lie before it.
-                self._record.queues[source] = QueueRecord(first, end, (await self._reader.bounds(target))[0])
-            self._record.save()
-        return {source: pairs[source] for source in self._record.queues if source in pairs}
-
-    async def _range(self, queue: MessageQueue) -> tuple[int, int]:
-        low, high = await self._reader.bounds(queue)
-        first, end = low, high
-        # One more on each side: answers of old brokers are off by one, and each message's time is looked at anyway.
-        if self._request.from_ms >= 0:
-            first = max(low, await self._reader.near(queue, self._request.from_ms) - 1)
-        if self._request.until_ms >= 0:
-            end = min(high, await self._reader.near(queue, self._request.until_ms) + 2)
-        return min(first, high), max(end, first)
-
-    async def _copy_queue(self, source: MessageQueue, target: MessageQueue) -> None:
+    async def _copy_queue(self, source: MessageQueue, plan: ReplayPlan) -> None:
         record = self._record.queues[source]
-        await self._look_for_copies(source, target)
+        if record.is_done:
+            return
+        await self._look_for_copies(source)
+        if not plan.is_sendable(record.target):
+            # What is there was found just now, so the rest may go elsewhere.
+            record.target, record.seen = plan.target_of(source), 0
+            self._record.save()
+            await self._look_for_copies(source)
         failures = 0
-        while record.next < record.end:
+        while not record.is_done:
             try:
-                await self._copy_some(source, target)
+                await self._copy_some(source)
                 failures = 0
             except (BatchFailed, LinkError, RemoteError) as error:
                 failures += 1
                 if failures == _SEND_TRIES or isinstance(error, MessagesGone):
                     raise
                 await self._client.clock.sleep(_SETTLE_SECONDS)
-                await self._look_for_copies(source, target)
+                await self._look_for_copies(source)
 
-    async def _look_for_copies(self, source: MessageQueue, target: MessageQueue) -> None:
-        """Find the last copy of this queue's messages in the target, and go on behind it."""
+    async def _look_for_copies(self, source: MessageQueue) -> None:
+        """Find the last copy of this queue's messages in its target, and go on behind it."""
         record = self._record.queues[source]
-        low, high = await self._reader.bounds(target)
-        position = max(low, record.seen)
-        mine = f"{source.broker_name}/{source.queue_id}/"
-        everything = parse_subscription(target.topic, None)
-        while position < high:
-            answer = await self._reader.pull(target, position, everything)
-            for message in answer.messages:
-                place = message.properties.get(FROM, "")
-                if message.properties.get(REPLAY) == self._request.identity and place.startswith(mine):
-                    offset = int(place.removeprefix(mine))
-                    if offset >= record.next:
-                        self._advance(record, offset + 1)
-                        self.progress.found += 1
-            if answer.next_offset <= position:
-                raise StoreError(f"{target} cannot be read at offset {position}", hint="look at the broker's log")
-            position = answer.next_offset
-        record.seen = max(record.seen, high)
+        copies = await copies_in(self._reader, record.target, record.seen, self._request.identity, source.topic)
+        last = copies.last.get(source, -1)
+        if last >= record.next:
+            self._advance(record, last + 1)
+            self.progress.found += 1
+        record.seen = max(record.seen, copies.end)
 
     def _advance(self, record: QueueRecord, position: int) -> None:
         position = min(position, record.end)
@@ -157,18 +124,13 @@ class TopicCopy:
         record.next = position
         self._on_progress(self.progress)
 
-    async def _copy_some(self, source: MessageQueue, target: MessageQueue) -> None:
+    async def _copy_some(self, source: MessageQueue) -> None:
         record = self._record.queues[source]
-        answer = await self._reader.pull(source, record.next, self._subscription)
-        if answer.status is PullStatus.OFFSET_ILLEGAL or answer.min_offset > record.next:
-            raise MessagesGone(source, record.next, answer.min_offset)
-        if answer.status is PullStatus.NO_NEW_MESSAGE:
-            self._advance(record, record.end)
-            return
-        wanted = [message for message in answer.messages if self._is_wanted(message, record.end)]
+        answer = await self._pull(source, record)
+        wanted = [message for message in answer.messages if self._is_wanted(message, record)]
         if wanted:
             copies = [self._copy(message, source) for message in wanted]
-            results = await self._producer.send_batch(copies, queue=target)
+            results = await self._producer.send_batch(copies, queue=record.target)
             crash_point("replay.after_send")
             self.progress.copied += len(copies)
             self._record.copied += len(copies)
@@ -176,11 +138,22 @@ class TopicCopy:
         self._advance(record, answer.next_offset)
         self._save_now_and_then()
 
-    def _is_wanted(self, message: StoredMessage, end: int) -> bool:
+    async def _pull(self, source: MessageQueue, record: QueueRecord) -> PullAnswer:
+        """An answer that leads on. MessagesGone if the queue does not hold what was planned."""
+        for _ in range(_EMPTY_TRIES):
+            answer = await self._reader.pull(source, record.next, self._subscription)
+            if answer.min_offset > record.next:
+                raise MessagesGone(source, record.next, min(answer.min_offset, record.end))
+            if answer.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE) and answer.next_offset > record.next:
+                return answer
+            await self._client.clock.sleep(_EMPTY_PAUSE_SECONDS)
+        raise MessagesGone(source, record.next, record.end)
+
+    def _is_wanted(self, message: StoredMessage, record: QueueRecord) -> bool:
         request, subscription = self._request, self._subscription
-        if message.queue_offset >= end or message.store_ms < request.from_ms:
+        if message.queue_offset >= record.end or message.store_ms < request.from_ms:
             return False
-        if request.until_ms >= 0 and message.store_ms >= request.until_ms:
+        if record.until_ms >= 0 and message.store_ms >= record.until_ms:
             return False
         # Brokers filter by the hash of a tag.
         return not subscription.tags or message.tags in subscription.tags
@@ -189,7 +162,7 @@ class TopicCopy:
         own = {name: value for name, value in message.properties.items() if name not in names.RESERVED or name in _KEPT}
         own[names.UNIQUE_KEY] = message.message_id
         own[REPLAY] = self._request.identity
-        own[FROM] = f"{source.broker_name}/{source.queue_id}/{message.queue_offset}"
+        own[FROM] = place_of(source, message.queue_offset)
         return Message(self._request.target, message.body, properties=own, flag=message.flag)
 
     def _save_now_and_then(self) -> None:
@@ -200,13 +173,14 @@ class TopicCopy:
 
 
 class MessagesGone(RemoteError):
-    """Messages of the range expired before they were replayed."""
+    """Messages of the range are not there any more: [start, end)."""
 
-    def __init__(self, queue: MessageQueue, wanted: int, low: int) -> None:
+    def __init__(self, queue: MessageQueue, start: int, end: int) -> None:
         super().__init__(
-            f"messages {wanted} to {low - 1} of {queue} are gone",
+            f"messages {start} to {end - 1} of topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} "
+            "are gone: they expired, or the topic was cut or made anew",
             code=0,
-            hint="replay a later range: these expired while the replay was waiting",
+            hint="replay what is left as another time range, with --from; what was stored before is copied",
         )
 
 

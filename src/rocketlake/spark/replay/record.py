@@ -22,16 +22,35 @@ from rocketlake.base.files import PosixFiles
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["QueueRecord", "ReplayRecord", "default_folder", "only_process"]
+__all__ = ["RANGE_UNKNOWN", "QueueRecord", "ReplayRecord", "default_folder", "only_process"]
+
+
+RANGE_UNKNOWN = -1
+"""End of a queue that is known only by its copies in the target: its broker was away when it was planned."""
 
 
 @dataclass
 class QueueRecord:
-    """One source queue: [next, end) is left; what of it is in the target lies there at `seen` or later."""
+    """One source queue: of [next, end) is left what was stored before `until_ms` (-1: all).
+
+    What of it was copied by a run that could not note it lies in queue `target`, at `seen` or later.
+    """
 
     next: int
     end: int
+    until_ms: int
     seen: int
+    target: MessageQueue
+
+    @property
+    def is_done(self) -> bool:
+        """Is nothing left?"""
+        return self.end != RANGE_UNKNOWN and self.next >= self.end
+
+    @property
+    def left(self) -> int:
+        """Messages still to be looked at."""
+        return max(0, self.end - self.next)
 
 
 @dataclass
@@ -41,7 +60,13 @@ class ReplayRecord:
     path: Path
     queues: dict[MessageQueue, QueueRecord] = field(default_factory=dict)
     copied: int = 0
-    is_done: bool = False
+    begun_ms: int = -1
+    """When the first run planned its queues."""
+
+    @property
+    def is_done(self) -> bool:
+        """Is each queue at its end?"""
+        return bool(self.queues) and all(each.is_done for each in self.queues.values())
 
     @classmethod
     def load(cls, path: Path) -> ReplayRecord:
@@ -52,9 +77,9 @@ class ReplayRecord:
             return record
         try:
             saved = json.loads(text)
-            record.copied, record.is_done = int(saved["copied"]), bool(saved["done"])
-            for topic, broker, number, *places in saved["queues"]:
-                record.queues[MessageQueue(topic, broker, int(number))] = QueueRecord(*map(int, places))
+            record.copied, record.begun_ms = int(saved["copied"]), int(saved["begun"])
+            for queue, numbers, target in saved["queues"]:
+                record.queues[_queue(*queue)] = QueueRecord(*map(int, numbers), _queue(*target))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 "the record of this replay cannot be read",
@@ -66,14 +91,22 @@ class ReplayRecord:
     def save(self) -> None:
         """Durable on return."""
         queues: list[list[Any]] = [
-            [queue.topic, queue.broker_name, queue.queue_id, each.next, each.end, each.seen]
-            for queue, each in sorted(self.queues.items())
+            [_places(queue), [each.next, each.end, each.until_ms, each.seen], _places(each.target)]
+            for queue, each in sorted(self.queues.items(), key=lambda item: item[0])
         ]
         save_text(
             PosixFiles(),
             self.path,
-            json.dumps({"copied": self.copied, "done": self.is_done, "queues": queues}, indent=1),
+            json.dumps({"copied": self.copied, "begun": self.begun_ms, "queues": queues}, indent=1),
         )
+
+
+def _places(queue: MessageQueue) -> list[Any]:
+    return [queue.topic, queue.broker_name, queue.queue_id]
+
+
+def _queue(topic: str, broker: str, number: int) -> MessageQueue:
+    return MessageQueue(topic, broker, int(number))
 
 
 def default_folder() -> Path:

@@ -1,0 +1,55 @@
+"""What of a replay lies in its target topic.
+
+Owns        the two properties by which a copy is known, looking through a queue of the target for them.
+Must not know   what is left to be copied, where records are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rocketlake.base.errors import StoreError
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.subscription import parse_subscription
+from rocketlake.spark.replay.cluster_reader import ClusterReader
+
+__all__ = ["FROM", "REPLAY", "Copies", "copies_in", "place_of"]
+
+REPLAY = "REPLAY_ID"
+"""Property of a copy: which replay made it."""
+FROM = "REPLAY_FROM"
+"""Property of a copy: broker/queue/offset of the original."""
+
+
+@dataclass
+class Copies:
+    """Copies found in one queue of the target."""
+
+    end: int
+    """The queue was looked through up to here."""
+    last: dict[MessageQueue, int] = field(default_factory=dict)
+    """Source queue -> offset of the newest original that has a copy here."""
+
+
+def place_of(queue: MessageQueue, offset: int) -> str:
+    """The value of FROM."""
+    return f"{queue.broker_name}/{queue.queue_id}/{offset}"
+
+
+async def copies_in(reader: ClusterReader, target: MessageQueue, start: int, identity: str, source: str) -> Copies:
+    """Copies that the replay `identity` of topic `source` made in this queue, from offset `start` on."""
+    low, high = await reader.bounds(target)
+    position = max(low, start)
+    found = Copies(max(position, high))
+    everything = parse_subscription(target.topic, None)
+    while position < high:
+        answer = await reader.pull(target, position, everything)
+        for message in answer.messages:
+            if message.properties.get(REPLAY) == identity:
+                broker, queue_id, offset = message.properties[FROM].rsplit("/", 2)
+                queue = MessageQueue(source, broker, int(queue_id))
+                found.last[queue] = max(found.last.get(queue, -1), int(offset))
+        if answer.next_offset <= position:
+            raise StoreError(f"{target} cannot be read at offset {position}", hint="look at the broker's log")
+        position = answer.next_offset
+    return found
