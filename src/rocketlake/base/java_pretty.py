@@ -17,10 +17,13 @@ from typing import Any
 __all__ = ["to_pretty_text"]
 
 
-def to_pretty_text(value: Any) -> str:
-    """JSON text of dicts, lists, sets, text, numbers, booleans; members whose value is None are left out."""
+def to_pretty_text(value: Any, depth: int = 0) -> str:
+    """JSON text of dicts, lists, sets, text, numbers, booleans; members whose value is None are left out.
+
+    `depth`: objects and lists around the value.
+    """
     parts: list[str] = []
-    _write(value, 0, parts)
+    _write(value, depth, parts)
     return "".join(parts)
 
 

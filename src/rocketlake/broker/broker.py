@@ -138,8 +138,21 @@ class Broker(Service):
     def _build_tables(self, config: BrokerConfig, files: Files, workers: Callable[[str], Worker]) -> None:
         """What is saved to files, and who saves it."""
         folder, clock = config.store_folder / "config", self._clock
-        self.topics = TopicTable(folder / "topics.json", files, clock, _builtin_topics(config, self._levels))
-        self.groups = GroupTable(folder / "subscriptionGroup.json", files, clock, auto_create=config.auto_create_group)
+        self.topics = TopicTable(
+            folder / "topics.json",
+            files,
+            clock,
+            _builtin_topics(config, self._levels),
+            topics_max=config.topics_max,
+            queues_max=config.queues_max,
+        )
+        self.groups = GroupTable(
+            folder / "subscriptionGroup.json",
+            files,
+            clock,
+            auto_create=config.auto_create_group,
+            groups_max=config.groups_max,
+        )
         self.offsets = OffsetTable(folder / "consumerOffset.json", files, clock, config.offset_version_step)
         self.delays = DelayProgress(
             folder / "delayOffset.json",
@@ -205,7 +218,7 @@ class Broker(Service):
     def _build_servers(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
         """The listeners, both with the same table."""
         processors = self._processors()
-        self._dispatcher = Dispatcher(dispatcher_rows(processors, config.admin_access))
+        self._dispatcher = Dispatcher(dispatcher_rows(processors, config.admin_access, self._turns, self._clock))
         flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
         self._dispatcher.before.append(flow_control.check)
         self._serve_runs(processors, (limits or NetLimits()).wire)

@@ -100,6 +100,9 @@ class BrokerConfig:
     auto_create_group: bool = setting(
         True, java="autoCreateSubscriptionGroup", why="a consumer group is made when a consumer first uses it"
     )
+    topics_max: int = setting(100_000, low=1, why="topics that may exist; a further one is refused")
+    queues_max: int = setting(1_000_000, low=1, why="queues of all topics together; a topic above it is refused")
+    groups_max: int = setting(100_000, low=1, why="consumer groups that may exist; a further one is refused")
     cluster_topic: bool = setting(True, java="clusterTopicEnable", why="the topic named as the cluster can be used")
     broker_topic: bool = setting(True, java="brokerTopicEnable", why="the topic named as the broker can be used")
     trace_topic_enabled: bool = setting(False, java="traceTopicEnable", why="make the topic of message traces")

@@ -9,10 +9,13 @@ Codes that are not here are answered REQUEST_CODE_NOT_SUPPORTED.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from inspect import isgeneratorfunction
+from typing import cast
 
+from rocketlake.base.clock import Clock
 from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
@@ -30,7 +33,9 @@ from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_access import AdminAccess, guard
-from rocketlake.net.request import Handler
+from rocketlake.net.in_turns import InTurns, in_turns
+from rocketlake.net.request import Handler, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.request_code import RequestCode as Code
 
 __all__ = ["Processors", "Row", "Use", "dispatcher_rows", "rows"]
@@ -51,7 +56,7 @@ class Row:
     """One request code."""
 
     code: Code
-    handler: Handler
+    handler: Handler | Callable[[Request], InTurns]
     lane: Lane
     use: Use
 
@@ -157,8 +162,17 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     # fmt: on
 
 
-def dispatcher_rows(serve: Processors, admin_access: AdminAccess) -> Iterator[dispatcher.Row]:
-    """The rows as the dispatcher takes them, with a guard before those that change what others rely on."""
+def dispatcher_rows(
+    serve: Processors, admin_access: AdminAccess, turns: Turns, clock: Clock
+) -> Iterator[dispatcher.Row]:
+    """The rows as the dispatcher takes them, with a guard before those that change what others rely on.
+
+    Handlers that are generators are served in turns.
+    """
     for row in rows(serve):
-        handler = guard(admin_access, row.handler) if row.use is Use.CHANGE else row.handler
-        yield dispatcher.Row(row.code, handler, row.lane.value)
+        handler = row.handler
+        if isgeneratorfunction(handler):
+            handler = in_turns(handler, turns, clock)
+        if row.use is Use.CHANGE:
+            handler = guard(admin_access, cast(Handler, handler))
+        yield dispatcher.Row(row.code, cast(Handler, handler), row.lane.value)

@@ -9,17 +9,18 @@ Bytes: docs/internals/store_layout.md.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.files import Files
-from rocketlake.base.json_text import parse
+from rocketlake.base.json_text import parse, to_text
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.topic import DataVersion
 
-__all__ = ["SavedTable"]
+__all__ = ["SavedTable", "quoted"]
 
 
 class SavedTable(ABC):
@@ -43,6 +44,13 @@ class SavedTable(ABC):
     @abstractmethod
     def to_text(self) -> str:
         """The whole text of the file."""
+
+    def text_parts(self) -> Iterator[str]:
+        """The same text in parts, none of which takes long to make: others may work, and change the table, in between.
+
+        What changed meanwhile may be in it or not; it is saved once more then.
+        """
+        yield self.to_text()
 
     @abstractmethod
     def _take(self, wire: dict[str, Any]) -> None:
@@ -77,6 +85,14 @@ class SavedTable(ABC):
         if self._changes % self._version_step == 0:
             self.data_version = self.data_version.next(self._clock.now_ms())
 
+    def _version_text(self) -> str:
+        """The data version as the first member of the file's object."""
+        version = self.data_version
+        return (
+            f'{{\n\t"dataVersion":{{\n\t\t"counter":{version.counter},\n\t\t"stateVersion":{version.state_version},'
+            f'\n\t\t"timestamp":{version.timestamp}\n\t}},'
+        )
+
     def _version_on_wire(self) -> dict[str, int]:
         version = self.data_version
         return {"counter": version.counter, "stateVersion": version.state_version, "timestamp": version.timestamp}
@@ -87,3 +103,8 @@ class SavedTable(ABC):
             state_version=int(wire.get("stateVersion", 0)),
             timestamp=int(wire.get("timestamp", self.data_version.timestamp)),
         )
+
+
+def quoted(text: str) -> str:
+    """The text as a JSON text."""
+    return to_text(text).decode()

@@ -8,7 +8,8 @@ Invariant: one save at a time; a change made during a save is saved by the next 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
@@ -27,6 +28,22 @@ NOT_SAVED = "the change is in force, but could not be saved; see the broker's lo
 _log = get_logger("broker.table_saver")
 
 
+_TURN_SECONDS = 0.002
+"""How long the loop is kept by making texts, before it looks at its sockets again."""
+
+
+class _Round:
+    """One save: the texts of the tables that changed, made in turns, then written by the worker."""
+
+    __slots__ = ("errors", "steps", "texts", "waiting")
+
+    def __init__(self, waiting: list[Callable[[bool], None]]) -> None:
+        self.waiting = waiting
+        self.texts: list[tuple[SavedTable, list[str]]] = []
+        self.errors: dict[SavedTable, Exception] = {}
+        self.steps: Iterator[None] = iter(())
+
+
 class TableSaver(Service):
     """Saves changed tables every few seconds, at once when somebody waits, and at stop."""
 
@@ -41,6 +58,8 @@ class TableSaver(Service):
         self._interval_seconds = interval_ms / 1000
         self._waiting: list[Callable[[bool], None]] = []
         self._saving = False
+        self._collecting: _Round | None = None
+        """The save whose texts are being made."""
 
     async def start(self) -> None:
         """Begin to save."""
@@ -51,6 +70,7 @@ class TableSaver(Service):
         """Save what is left, each table for itself, then end; what the disk refuses is logged."""
         await super().stop()
         await self._worker.close()
+        self._give_up_collecting()
         for table in self._tables:
             try:
                 table.save()
@@ -68,41 +88,68 @@ class TableSaver(Service):
         """Begin to save what changed; while a save is under way, the next begins after it."""
         if self._saving or not self.is_running:
             return  # stop() saves the rest itself
+        self._saving = True
         waiting, self._waiting = self._waiting, []
-        texts, errors = self._texts()
+        self._collecting = save = _Round(waiting)
+        save.steps = self._make_texts(save)
+        self._collect(save)
+
+    def _collect(self, save: _Round) -> None:
+        """Make texts for one turn; when all are there, they go to the worker."""
+        if self._collecting is not save:
+            return  # stopped meanwhile
+        end = self._clock.monotonic() + _TURN_SECONDS
+        for _step in save.steps:
+            if self._clock.monotonic() > end:
+                asyncio.get_running_loop().call_soon(self._collect, save)
+                return
+        self._collecting = None
+        self._write(save)
+
+    def _make_texts(self, save: _Round) -> Iterator[None]:
+        """The texts of all tables that changed, part by part; what one raises harms no other."""
+        for table in self._tables:
+            if not table.changed:
+                continue
+            table.changed = False  # a change from here on is saved by the next round
+            parts: list[str] = []
+            save.texts.append((table, parts))
+            try:
+                for part in table.text_parts():
+                    parts.append(part)
+                    yield
+            except Exception as error:
+                save.texts.pop()
+                save.errors[table] = error
+                self._note_saved(table, error)
+
+    def _write(self, save: _Round) -> None:
+        errors = save.errors
 
         def write() -> None:
-            for table, text in texts:
+            for table, parts in save.texts:
                 try:
-                    save_text(self._files, table.path, text)
+                    save_text(self._files, table.path, "".join(parts))
                 except Exception as error:
                     errors[table] = error
 
         def written(_: object, _error: Exception | None) -> None:
             self._saving = False
-            for table, _ in texts:
+            for table, _ in save.texts:
                 self._note_saved(table, errors.get(table))
-            call_each(waiting, not errors)
+            call_each(save.waiting, not errors)
             if self._waiting:
                 self.save_soon()
 
-        self._saving = True
         self._worker.submit(write, written)
 
-    def _texts(self) -> tuple[list[tuple[SavedTable, str]], dict[SavedTable, Exception]]:
-        """What is to be written, and the tables that cannot say it: the others are saved all the same."""
-        texts: list[tuple[SavedTable, str]] = []
-        errors: dict[SavedTable, Exception] = {}
-        for table in self._tables:
-            if not table.changed:
-                continue
-            try:
-                texts.append((table, table.to_text()))
-                table.changed = False
-            except Exception as error:
-                errors[table] = error
-                self._note_saved(table, error)
-        return texts, errors
+    def _give_up_collecting(self) -> None:
+        """What was to be saved by this round is saved by the stop."""
+        save, self._collecting = self._collecting, None
+        if save is not None:
+            for table, _parts in save.texts:
+                table.changed = True
+            self._waiting[:0] = save.waiting
 
     def _note_saved(self, table: SavedTable, error: Exception | None) -> None:
         name = table.path.name

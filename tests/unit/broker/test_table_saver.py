@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,14 +95,14 @@ async def test_a_table_that_cannot_say_its_text_costs_neither_waiters_nor_other_
     other = OffsetTable(PATH.with_name("other.json"), case.files, case.clock)
     saver = TableSaver([case.table, other], case.files, case.clock, case.worker, interval_ms=5000)
     mistakes = [KeyError("a mistake")]
-    real = case.table.to_text
+    real = case.table.text_parts
 
-    def to_text() -> str:
+    def text_parts() -> Iterator[str]:
         if mistakes:
             raise mistakes.pop()
         return real()
 
-    case.table.to_text = to_text  # type: ignore[method-assign]
+    case.table.text_parts = text_parts  # type: ignore[method-assign]
     case.table.changed = other.changed = True
     told: list[object] = []
 

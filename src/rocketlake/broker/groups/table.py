@@ -11,6 +11,7 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,17 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.broker.saved_table import SavedTable
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.saved_lines import SavedLine, SavedLines
+from rocketlake.broker.saved_table import SavedTable, quoted
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.names import check_group, is_system_group
 from rocketlake.protocol.bodies.body import convert
 from rocketlake.protocol.bodies.group import GroupEntry
 
 __all__ = ["BUILTIN_GROUPS", "READ_FORBIDDEN", "GroupTable"]
+
+_log = get_logger(__name__)
 
 BUILTIN_GROUPS = (
     "TOOLS_CONSUMER",
@@ -42,17 +47,39 @@ READ_FORBIDDEN = 4
 """The bit of a forbidden topic that a group may not read."""
 
 
+class _Line(SavedLine):
+    """A group as it stands in the file."""
+
+    __slots__ = ("group", "name")
+
+    def __init__(self, name: str, group: GroupConfig) -> None:
+        super().__init__()
+        self.name = name
+        self.group = group
+
+    def make_text(self) -> str:
+        return f"{quoted(self.name)}:{to_pretty_text(_to_wire(self.group), 2)}"
+
+
 class GroupTable(SavedTable):
     """Group settings by group name."""
 
     holds = "the table of consumer groups"
     without_file = "to start with the built-in groups only"
 
-    def __init__(self, path: Path, files: Files, clock: Clock, *, auto_create: bool = True) -> None:
+    def __init__(
+        self, path: Path, files: Files, clock: Clock, *, auto_create: bool = True, groups_max: int = 100_000
+    ) -> None:
         """`auto_create`: autoCreateSubscriptionGroup."""
         super().__init__(path, files, clock)
         self._auto_create = auto_create
-        self._groups = {name: GroupConfig(name) for name in BUILTIN_GROUPS}
+        self._groups_max = groups_max
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+        self._groups: dict[str, GroupConfig] = {}
+        self._lines: dict[str, _Line] = {}
+        self._text = SavedLines()
+        for name in BUILTIN_GROUPS:
+            self._set(name, GroupConfig(name))
         self._forbidden: dict[str, dict[str, int]] = {}
 
     def find(self, name: str) -> GroupConfig | None:
@@ -60,7 +87,10 @@ class GroupTable(SavedTable):
         return self._groups.get(name)
 
     def find_or_create(self, name: str) -> GroupConfig | None:
-        """The group's settings, made with defaults if that is allowed; None if it is not, or the name is no good."""
+        """The group's settings, made with defaults if that is allowed; None if it is not, or the name is no good.
+
+        Raises UsageError when there are too many.
+        """
         group = self._groups.get(name)
         if group is not None or not (self._auto_create or is_system_group(name)):
             return group
@@ -68,13 +98,25 @@ class GroupTable(SavedTable):
             check_group(name)
         except UsageError:
             return None
+        self.check_room(name)
         group = GroupConfig(name)
         self.put(group)
         return group
 
+    def check_room(self, *names: str) -> None:
+        """Raises UsageError if all these together would be more than the broker holds; called before a `put`."""
+        added = sum(name not in self._groups for name in names)
+        if added and len(self._groups) + added > self._groups_max:
+            error = UsageError(
+                f"this broker holds {len(self._groups)} consumer groups, groupsMax={self._groups_max} allows no more",
+                hint="delete groups that nobody uses, or raise groupsMax in broker.conf",
+            )
+            self._warnings.warn("groupsMax", "a new group is refused: %s", error)
+            raise error
+
     def put(self, group: GroupConfig) -> None:
         """Make a group or replace its settings."""
-        self._groups[group.name] = group
+        self._set(group.name, group)
         self._note_change()
 
     def delete(self, name: str) -> bool:
@@ -82,6 +124,7 @@ class GroupTable(SavedTable):
         self._forbidden.pop(name, None)
         if self._groups.pop(name, None) is None:
             return False
+        self._text.remove(self._lines.pop(name))
         self._note_change()
         return True
 
@@ -112,19 +155,29 @@ class GroupTable(SavedTable):
 
     def to_text(self) -> str:
         """The text of subscriptionGroup.json."""
-        return to_pretty_text(
-            {
-                "dataVersion": self._version_on_wire(),
-                "forbiddenTable": self._forbidden,
-                "subscriptionGroupTable": {name: _to_wire(group) for name, group in self._groups.items()},
-            }
-        )
+        return "".join(self.text_parts())
+
+    def text_parts(self) -> Iterator[str]:
+        """The text of subscriptionGroup.json, some groups at a time."""
+        yield f'{self._version_text()}\n\t"forbiddenTable":{to_pretty_text(self._forbidden, 1)},'
+        yield '\n\t"subscriptionGroupTable":'
+        yield from self._text.parts()
+        yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
         for name, group in (wire.get("subscriptionGroupTable") or {}).items():
-            self._groups[name] = convert(GroupEntry, {"groupName": name, **group}).to_model()
+            self._set(name, convert(GroupEntry, {"groupName": name, **group}).to_model())
         for name, topics in (wire.get("forbiddenTable") or {}).items():
             self._forbidden[name] = {topic: int(bits) for topic, bits in topics.items()}
+
+    def _set(self, name: str, group: GroupConfig) -> None:
+        self._groups[name] = group
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = _Line(name, group)
+            self._text.add(line)
+        line.group = group
+        line.touch()
 
 
 def _to_wire(group: GroupConfig) -> dict[str, Any]:

@@ -11,37 +11,49 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
-from rocketlake.base.json_text import to_text
-from rocketlake.broker.saved_table import SavedTable
+from rocketlake.broker.saved_lines import SavedLine, SavedLines
+from rocketlake.broker.saved_table import SavedTable, quoted
 
 __all__ = ["NO_OFFSET", "OffsetTable"]
 
 NO_OFFSET = -1
-T = TypeVar("T")
 
 _Queues = dict[int, int]
 
 
-class _Line:
-    """The offsets of one group in one topic, and their line in the file; None: to be written anew."""
+class _Line(SavedLine):
+    """The offsets of one group in one topic."""
 
-    __slots__ = ("queues", "text")
+    __slots__ = ("name", "queues")
 
-    def __init__(self) -> None:
+    def __init__(self, group: str, topic: str) -> None:
+        super().__init__()
+        self.name = f"{topic}@{group}"
         self.queues: _Queues = {}
-        self.text: str | None = None
 
-    def to_text(self, topic: str, group: str) -> str:
-        if self.text is None:
-            offsets = ",".join([f"{queue_id}:{offset}" for queue_id, offset in self.queues.items()])
-            self.text = f"{_quoted(f'{topic}@{group}')}:{{{offsets}\n\t\t}}"
-        return self.text
+    def make_text(self) -> str:
+        offsets = ",".join([f"{queue_id}:{offset}" for queue_id, offset in self.queues.items()])
+        return f"{quoted(self.name)}:{{{offsets}\n\t\t}}"
+
+
+class _GroupLine(SavedLine):
+    """The topics of one group."""
+
+    __slots__ = ("group", "topics")
+
+    def __init__(self, group: str, topics: Collection[str]) -> None:
+        super().__init__()
+        self.group = group
+        self.topics = topics
+
+    def make_text(self) -> str:
+        return f"{quoted(self.group)}:[{','.join(map(quoted, sorted(self.topics)))}]"
 
 
 _Offsets = dict[str, dict[str, dict[int, int]]]
@@ -58,6 +70,9 @@ class OffsetTable(SavedTable):
         """`version_step`: commits per step of the data version (consumerOffsetUpdateVersionStep)."""
         super().__init__(path, files, clock, version_step=version_step)
         self._committed: dict[str, dict[str, _Line]] = {}
+        self._groups: dict[str, _GroupLine] = {}
+        self._group_text = SavedLines()
+        self._text = SavedLines()
         self._pulled: _Offsets = {}
         self._restart: _Offsets = {}
 
@@ -75,7 +90,7 @@ class OffsetTable(SavedTable):
         """Keep `offset` as the next to read; a lower one than before is kept too (a consumer may go back)."""
         line = self._line(group, topic)
         line.queues[queue_id] = offset
-        line.text = None
+        line.touch()
         self._note_change()
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
@@ -132,58 +147,60 @@ class OffsetTable(SavedTable):
         """Forget all offsets of a group."""
         self._pulled.pop(group, None)
         self._restart.pop(group, None)
-        if self._committed.pop(group, None) is not None:
-            self.changed = True
+        for topic in list(self._committed.get(group, ())):
+            self._forget(group, topic)
 
     def remove_topic(self, topic: str) -> None:
         """Forget all offsets in a topic."""
         _remove_topic(self._pulled, topic)
         _remove_topic(self._restart, topic)
-        if _remove_topic(self._committed, topic):
-            self.changed = True
+        for group in self.groups_of(topic):
+            self._forget(group, topic)
 
     def to_text(self) -> str:
-        """The text of consumerOffset.json, laid out as fastjson's pretty form.
+        """The text of consumerOffset.json, laid out as fastjson's pretty form."""
+        return "".join(self.text_parts())
 
-        Made anew every few seconds on the event loop: lines of groups that did not move are kept from the last time.
-        """
-        version = self.data_version
-        lines = [
-            line.to_text(topic, group) for group, topics in self._committed.items() for topic, line in topics.items()
-        ]
-        groups = [
-            f"{_quoted(group)}:[{','.join(map(_quoted, sorted(topics)))}]" for group, topics in self._committed.items()
-        ]
-        return (
-            f'{{\n\t"dataVersion":{{\n\t\t"counter":{version.counter},\n\t\t"stateVersion":{version.state_version},'
-            f'\n\t\t"timestamp":{version.timestamp}\n\t}},'
-            f'\n\t"groupTopicMap":{_block(groups)},\n\t"offsetTable":{_block(lines)}\n}}'
-        )
+    def text_parts(self) -> Iterator[str]:
+        """The text of consumerOffset.json, some lines at a time."""
+        yield f'{self._version_text()}\n\t"groupTopicMap":'
+        yield from self._group_text.parts()
+        yield ',\n\t"offsetTable":'
+        yield from self._text.parts()
+        yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
-        self._committed = {}
+        for group in list(self._committed):
+            self.remove_group(group)
         for key, queues in (wire.get("offsetTable") or {}).items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.
             topic, _, group = key.partition("@")
-            self._line(group, topic).queues.update({int(queue_id): int(offset) for queue_id, offset in queues.items()})
+            line = self._line(group, topic)
+            line.queues.update({int(queue_id): int(offset) for queue_id, offset in queues.items()})
+            line.touch()
 
     def _line(self, group: str, topic: str) -> _Line:
         topics = self._committed.get(group)
         if topics is None:
             topics = self._committed[group] = {}
+            self._groups[group] = _GroupLine(group, topics)
+            self._group_text.add(self._groups[group])
         line = topics.get(topic)
         if line is None:
-            line = topics[topic] = _Line()
+            line = topics[topic] = _Line(group, topic)
+            self._text.add(line)
+            self._groups[group].touch()
         return line
 
-
-def _quoted(text: str) -> str:
-    return to_text(text).decode()
-
-
-def _block(members: Iterable[str]) -> str:
-    text = ",\n\t\t".join(members)
-    return f"{{\n\t\t{text}\n\t}}" if text else "{}"
+    def _forget(self, group: str, topic: str) -> None:
+        """Forget what the group committed in the topic."""
+        topics = self._committed[group]
+        self._text.remove(topics.pop(topic))
+        self._groups[group].touch()
+        if not topics:
+            del self._committed[group]
+            self._group_text.remove(self._groups.pop(group))
+        self.changed = True
 
 
 def _look_up(table: _Offsets, group: str, topic: str, queue_id: int) -> int:
@@ -211,14 +228,12 @@ def _remove_queue(table: _Offsets, group: str, topic: str, queue_id: int) -> Non
         _remove_line(table, group, topic)
 
 
-def _remove_topic(table: dict[str, dict[str, T]], topic: str) -> bool:
-    groups = [group for group, topics in table.items() if topic in topics]
-    for group in groups:
+def _remove_topic(table: _Offsets, topic: str) -> None:
+    for group in [group for group, topics in table.items() if topic in topics]:
         _remove_line(table, group, topic)
-    return bool(groups)
 
 
-def _remove_line(table: dict[str, dict[str, T]], group: str, topic: str) -> None:
+def _remove_line(table: _Offsets, group: str, topic: str) -> None:
     del table[group][topic]
     if not table[group]:
         del table[group]

@@ -23,6 +23,7 @@ from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
 from rocketlake.protocol.bodies.client import (
@@ -91,13 +92,13 @@ class AdminGroup:
         self._record = record
         self._broker_name = broker_name
 
-    def create(self, request: Request) -> Reply | Held:
+    def create(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
-        return self._put(request, [GroupEntry.decode(request.body).to_model()])
+        return (yield from self._put(request, [GroupEntry.decode(request.body)]))
 
-    def create_list(self, request: Request) -> Reply | Held:
+    def create_list(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
-        return self._put(request, [entry.to_model() for entry in GroupConfigList.decode(request.body).groups])
+        return (yield from self._put(request, GroupConfigList.decode(request.body).groups))
 
     def delete(self, request: Request) -> Reply | Held:
         """DELETE_SUBSCRIPTIONGROUP; its offsets stay unless their removal is asked for."""
@@ -116,7 +117,7 @@ class AdminGroup:
             raise RemoteError(f"No group in this broker. group: {name}", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Reply(body=GroupEntry.from_model(group).encode())
 
-    def all(self, request: Request) -> Reply:
+    def all(self, request: Request) -> InTurns:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG, in pages for peers that ask for them."""
         header = request.header(AllGroupsHeader)
         groups = list(self._groups.all().values())
@@ -126,9 +127,12 @@ class AdminGroup:
             groups = groups[first : first + min(header.max_group_num or _PAGE_MAX, _PAGE_MAX)]
         body = GroupTableBody(
             data_version=DataVersionBody.from_model(self._groups.data_version),
-            groups={group.name: GroupEntry.from_model(group) for group in groups},
+            groups={},
             forbidden=self._groups.forbidden_table(),
         )
+        for group in groups:
+            body.groups[group.name] = GroupEntry.from_model(group)
+            yield
         return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=body.encode())
 
     def forbid(self, request: Request) -> Reply | Held:
@@ -233,11 +237,16 @@ class AdminGroup:
         command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
         return self._push.pass_on(request, member.link, command)
 
-    def _put(self, request: Request, groups: list[GroupConfig]) -> Held:
-        for group in groups:
-            _check(group)
+    def _put(self, request: Request, entries: list[GroupEntry]) -> InTurns:
+        groups: list[GroupConfig] = []
+        for entry in entries:
+            groups.append(entry.to_model())
+            _check(groups[-1])
+            yield
+        self._groups.check_room(*[group.name for group in groups])
         for group in groups:
             self._groups.put(group)
+            yield
         return self._answer_when_saved(request, Reply())
 
     def _answer_when_saved(self, request: Request, reply: Reply) -> Held:

@@ -9,7 +9,7 @@ Source: docs/internals/admin.md; resets are served on the broker's side as in Ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import datetime
 
 from rocketlake.base.clock import Clock
@@ -23,6 +23,7 @@ from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.offset import ResetOffsets
 from rocketlake.protocol.bodies.queue_map import QueueEntry
@@ -34,6 +35,7 @@ from rocketlake.protocol.bodies.stats import (
     GroupOffsets,
     TopicList,
 )
+from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.headers.admin_group import (
     BrokerConsumeStatsHeader,
     CloneGroupOffsetHeader,
@@ -76,11 +78,15 @@ class AdminOffset:
         self._identity = identity
         self._clock = clock
 
-    def all(self, _request: Request) -> Reply:
+    def all(self, _request: Request) -> InTurns:
         """GET_ALL_CONSUMER_OFFSET: the text of consumerOffset.json."""
-        return Reply(body=self._offsets.to_text().encode())
+        parts: list[Buffer] = []
+        for part in self._offsets.text_parts():
+            parts.append(part.encode())
+            yield
+        return Reply(body=parts)
 
-    def consume_stats(self, request: Request) -> Reply:
+    def consume_stats(self, request: Request) -> InTurns:
         """GET_CONSUME_STATS: ends of queues and how far the group is, for its topics or those asked for."""
         header = request.header(ConsumeStatsHeader)
         group = header.consumer_group
@@ -88,26 +94,30 @@ class AdminOffset:
         topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
         if not header.topic_list:
             topics = [topic for topic in topics if self._is_consumed(group, topic.name)]
-        return Reply(body=self._stats_of(group, topics).encode())
+        stats = yield from self._stats_of(group, topics)
+        return Reply(body=(yield from stats.encoding()))
 
-    def broker_consume_stats(self, request: Request) -> Reply:
+    def broker_consume_stats(self, request: Request) -> InTurns:
         """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
         wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
         rows: list[dict[str, list[ConsumeStats]]] = []
         behind = in_flight = 0
         for group in self._groups.all():
             topics = [self._topics.get(name) for name in sorted(self._offsets.topics_of(group))]
-            each = [
-                self._stats_of(group, [topic]) for topic in topics if topic is not None and topic.order == wants_ordered
-            ]
+            each = []
+            for topic in topics:
+                if topic is not None and topic.order == wants_ordered:
+                    each.append((yield from self._stats_of(group, [topic])))
             if each:
                 rows.append({group: each})
             for queue in (queue for stats in each for queue in stats.offsets.values()):
                 behind += queue.broker_offset - queue.consumer_offset
                 in_flight += queue.pull_offset - queue.consumer_offset
-        return Reply(body=ConsumeStatsList(self._identity().address, rows, behind, in_flight).encode())
+            yield
+        body = yield from ConsumeStatsList(self._identity().address, rows, behind, in_flight).encoding()
+        return Reply(body=body)
 
-    def reset(self, request: Request) -> Reply:
+    def reset(self, request: Request) -> InTurns:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
         header = request.header(ResetOffsetHeader)
         topic = self._topics.get(header.topic)
@@ -124,7 +134,10 @@ class AdminOffset:
         if header.queue_id >= 0 and header.offset is not None and header.offset != _NONE:
             targets = {header.queue_id: self._checked_offset(topic, header.queue_id, header.offset)}
         else:
-            targets = {queue_id: self._offset_at(topic.name, queue_id, header.timestamp) for queue_id in queue_ids}
+            targets = {}
+            for queue_id in queue_ids:
+                targets[queue_id] = self._offset_at(topic.name, queue_id, header.timestamp)
+                yield
         if not targets:
             raise RemoteError(f"topic {topic.name} has no queue to reset", code=ResponseCode.SYSTEM_ERROR)
         for queue_id, offset in targets.items():
@@ -151,21 +164,24 @@ class AdminOffset:
         topics = sorted(self._offsets.topics_of(group))
         return Reply(body=TopicList(topics=topics, broker_addr=self._identity().address).encode())
 
-    def time_span(self, request: Request) -> Reply:
+    def time_span(self, request: Request) -> InTurns:
         """QUERY_CONSUME_TIME_SPAN: how old the group's messages are, queue by queue."""
         header = request.header(ConsumeTimeSpanHeader)
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RemoteError(f"No topic in this broker. topic: {header.topic}", code=ResponseCode.TOPIC_NOT_EXIST)
-        spans = [self._span(header.group, topic.name, queue_id) for queue_id in range(topic.read_queues)]
+        spans = []
+        for queue_id in range(topic.read_queues):
+            spans.append(self._span(header.group, topic.name, queue_id))
+            yield
         return Reply(body=ConsumeTimeSpans(spans=spans).encode())
 
-    def _stats_of(self, group: str, topics: list[TopicConfig]) -> ConsumeStats:
-        offsets = {
-            self._queue(topic.name, queue_id): self._progress(group, topic.name, queue_id)
-            for topic in topics
-            for queue_id in range(topic.read_queues)
-        }
+    def _stats_of(self, group: str, topics: list[TopicConfig]) -> Generator[None, None, ConsumeStats]:
+        offsets = {}
+        for topic in topics:
+            for queue_id in range(topic.read_queues):
+                offsets[self._queue(topic.name, queue_id)] = self._progress(group, topic.name, queue_id)
+                yield
         rates = (self._stats.per_second(GROUP_GET_NUMS, f"{topic.name}@{group}") for topic in topics)
         return ConsumeStats(offsets, sum(rates))
 

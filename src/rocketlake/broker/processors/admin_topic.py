@@ -25,6 +25,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.stats import GroupList, TopicList, TopicOffsets, TopicStats
 from rocketlake.protocol.bodies.topic import TopicConfigList, TopicEntry
@@ -95,17 +96,22 @@ class AdminTopic:
         self._check(topic)
         if topic == known:
             return Reply()
+        self._topics.check_room(topic)
         self._topics.put(topic)
         return self._answer_when_known(request)
 
-    def create_list(self, request: Request) -> Reply | Held:
+    def create_list(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is not good."""
-        topics = [entry.to_model() for entry in TopicConfigList.decode(request.body).topics]
-        for topic in topics:
-            self._check(topic)
+        topics = []
+        for entry in TopicConfigList.decode(request.body).topics:
+            topics.append(entry.to_model())
+            self._check(topics[-1])
+            yield
         changed = [topic for topic in topics if topic != self._topics.get(topic.name)]
+        self._topics.check_room(*changed)
         for topic in changed:
             self._topics.put(topic)
+            yield
         return self._answer_when_known(request) if changed else Reply()
 
     def delete(self, request: Request) -> Reply | Held:
@@ -136,7 +142,7 @@ class AdminTopic:
         """GET_TOPIC_CONFIG."""
         return Reply(body=TopicEntry.from_model(self._find(request.header(GetTopicConfigHeader).topic)).encode())
 
-    def all(self, request: Request) -> Reply:
+    def all(self, request: Request) -> InTurns:
         """GET_ALL_TOPIC_CONFIG, in pages for peers that ask for them."""
         header = request.header(AllTopicsHeader)
         topics = list(self._topics.all())
@@ -144,18 +150,22 @@ class AdminTopic:
         if header.topic_seq is not None:
             first = max(0, header.topic_seq)
             topics = topics[first : first + min(header.max_topic_num or _PAGE_MAX, _PAGE_MAX)]
-        body = TopicTableBody.from_model(self._topics.data_version, topics).encode()
-        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=body)
+        body = TopicTableBody.from_model(self._topics.data_version, [])
+        for topic in topics:
+            body.topics[topic.name] = TopicEntry.from_model(topic)
+            yield
+        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=body.encode())
 
-    def stats(self, request: Request) -> Reply:
+    def stats(self, request: Request) -> InTurns:
         """GET_TOPIC_STATS_INFO: where each queue begins and ends."""
         topic = self._find(request.header(TopicStatsHeader).topic)
         offsets = {}
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
             queue = MessageQueue(topic.name, self._identity().broker_name, queue_id)
             offsets[queue] = self._ends(topic.name, queue_id)
+            yield
         put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
-        return Reply(body=TopicStats(offsets, put_tps).encode())
+        return Reply(body=(yield from TopicStats(offsets, put_tps).encoding()))
 
     def consumers(self, request: Request) -> Reply:
         """QUERY_TOPIC_CONSUME_BY_WHO: groups that are connected, and those that once committed an offset."""

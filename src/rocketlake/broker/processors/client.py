@@ -20,6 +20,7 @@ from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import retry_topic
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.client import GroupMembers
 from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, ConsumerEntry, Heartbeat
@@ -52,18 +53,29 @@ class Client:
         self._auto_create = auto_create
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
-    def heartbeat(self, request: Request) -> Reply:
-        """Note the client in all its groups; the answer says whether its full subscriptions are wanted."""
+    def heartbeat(self, request: Request) -> InTurns:
+        """Note the client in all its groups; the answer says whether its full subscriptions are wanted.
+
+        A group that is one too many is refused, the others are noted all the same.
+        """
         heartbeat = self._read(request)
         command = request.command
         sub_changed = heartbeat.fingerprint == 0
+        refused: UsageError | None = None
         for consumer in heartbeat.consumers:
-            if self._note_consumer(request, heartbeat, consumer):
-                sub_changed = True
+            try:
+                if self._note_consumer(request, heartbeat, consumer):
+                    sub_changed = True
+            except UsageError as error:
+                refused = refused or error
+            yield
         for producer in heartbeat.producers:
             self._producers.register(
                 producer.group_name, request.link, heartbeat.client_id, command.language, command.version
             )
+            yield
+        if refused is not None:
+            raise refused
         return Reply(header=HeartbeatReplyHeader(supports_v2=True, sub_changed=sub_changed))
 
     def _read(self, request: Request) -> Heartbeat:

@@ -47,7 +47,10 @@ class AutoCreate:
         self._unsaved: dict[str, list[tuple[Request, Handler]]] = {}
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Make a topic the way its producer wants it; None if the template does not allow that."""
+        """Make a topic the way its producer wants it; None if the template does not allow that.
+
+        Raises UsageError when there are too many.
+        """
         template = self._topics.get(template_name)
         if template is None or not Perm.is_inherited(template.perm):
             return None
@@ -62,6 +65,7 @@ class AutoCreate:
             filter_type=template.filter_type,
             sys_flag=sys_flag,
         )
+        self._put(topic)
         self._warnings.warn(
             "made",
             "topic %s was made by its first send, with %d queues, on this broker only: in a cluster all"
@@ -69,7 +73,7 @@ class AutoCreate:
             name,
             count,
         )
-        return self._put(topic)
+        return topic
 
     def for_group(self, name: str, queues: int, sys_flag: int = 0, *, ordered: bool = False) -> TopicConfig:
         """The retry or dead-letter topic of a group, readable and writable; made if it is missing."""
@@ -97,6 +101,7 @@ class AutoCreate:
         return name not in self._unsaved
 
     def _put(self, topic: TopicConfig) -> TopicConfig:
+        self._topics.check_room(topic)
         self._topics.put(topic)
         self._unsaved.setdefault(topic.name, [])
         self._save(topic.name)

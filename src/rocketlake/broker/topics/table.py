@@ -13,17 +13,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
+from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
 from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.broker.saved_table import SavedTable
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.saved_lines import SavedLine, SavedLines
+from rocketlake.broker.saved_table import SavedTable, quoted
 from rocketlake.model.names import is_system_topic
 from rocketlake.model.topic import TopicConfig, TopicFilterType
 
 __all__ = ["TopicTable"]
+
+_log = get_logger(__name__)
+
+
+class _Line(SavedLine):
+    """A topic as it stands in the file."""
+
+    __slots__ = ("topic",)
+
+    def __init__(self, topic: TopicConfig) -> None:
+        super().__init__()
+        self.topic = topic
+
+    def make_text(self) -> str:
+        return f"{quoted(self.topic.name)}:{to_pretty_text(_to_wire(self.topic), 2)}"
 
 
 class TopicTable(SavedTable):
@@ -32,27 +50,65 @@ class TopicTable(SavedTable):
     holds = "the topic table"
     without_file = "to start with the built-in topics only"
 
-    def __init__(self, path: Path, files: Files, clock: Clock, builtin: Iterable[TopicConfig] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        clock: Clock,
+        builtin: Iterable[TopicConfig] = (),
+        *,
+        topics_max: int = 100_000,
+        queues_max: int = 1_000_000,
+    ) -> None:
         """`builtin`: topics the broker needs for itself (topics/builtin.py)."""
         super().__init__(path, files, clock)
         self.on_change: list[Callable[[str], None]] = []
         """Called with the name of a topic that was made, changed or deleted."""
-        self._topics = {topic.name: topic for topic in builtin}
+        self._topics: dict[str, TopicConfig] = {}
+        self._topics_max = topics_max
+        self._queues_max = queues_max
+        self._queues = 0
+        """Of all topics together."""
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+        self._lines: dict[str, _Line] = {}
+        self._text = SavedLines()
+        for topic in builtin:
+            self._set(topic)
         self._builtin = frozenset(self._topics)
 
     def get(self, name: str) -> TopicConfig | None:
         """The topic, if it exists."""
         return self._topics.get(name)
 
+    def check_room(self, *topics: TopicConfig) -> None:
+        """Raises UsageError if all these together would be more than the broker holds; called before a `put`."""
+        added = sum(topic.name not in self._topics for topic in topics)
+        if len(self._topics) + added > self._topics_max and added:
+            self._refuse(f"this broker holds {len(self._topics)} topics", "topicsMax", self._topics_max)
+        more = sum(_queues(topic) - _queues(self._topics.get(topic.name)) for topic in topics)
+        if self._queues + more > self._queues_max and more > 0:
+            self._refuse(f"the topics of this broker have {self._queues} queues", "queuesMax", self._queues_max)
+
+    def _refuse(self, what: str, name: str, limit: int) -> NoReturn:
+        error = UsageError(
+            f"{what}, {name}={limit} allows no more",
+            hint=f"delete topics that nobody uses, or raise {name} in broker.conf",
+        )
+        self._warnings.warn(name, "a new topic is refused: %s", error)
+        raise error
+
     def put(self, topic: TopicConfig) -> None:
         """Make or replace a topic."""
-        self._topics[topic.name] = topic
+        self._set(topic)
         self._tell_change(topic.name)
 
     def delete(self, name: str) -> bool:
         """Forget a topic; True if there was one."""
-        if self._topics.pop(name, None) is None:
+        topic = self._topics.pop(name, None)
+        if topic is None:
             return False
+        self._queues -= _queues(topic)
+        self._text.remove(self._lines.pop(name))
         self._tell_change(name)
         return True
 
@@ -81,20 +137,35 @@ class TopicTable(SavedTable):
 
     def to_text(self) -> str:
         """The text of topics.json."""
-        return to_pretty_text(
-            {
-                "dataVersion": self._version_on_wire(),
-                "topicConfigTable": {name: _to_wire(topic) for name, topic in self._topics.items()},
-            }
-        )
+        return "".join(self.text_parts())
+
+    def text_parts(self) -> Iterator[str]:
+        """The text of topics.json, some topics at a time."""
+        yield f'{self._version_text()}\n\t"topicConfigTable":'
+        yield from self._text.parts()
+        yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
         for name, topic in (wire.get("topicConfigTable") or {}).items():
-            self._topics[name] = _from_wire(name, topic)
+            self._set(_from_wire(name, topic))
+
+    def _set(self, topic: TopicConfig) -> None:
+        self._queues += _queues(topic) - _queues(self._topics.get(topic.name))
+        self._topics[topic.name] = topic
+        line = self._lines.get(topic.name)
+        if line is None:
+            line = self._lines[topic.name] = _Line(topic)
+            self._text.add(line)
+        line.topic = topic
+        line.touch()
 
     def _tell_change(self, name: str) -> None:
         self._note_change()
         call_each(self.on_change, name)
+
+
+def _queues(topic: TopicConfig | None) -> int:
+    return 0 if topic is None else max(topic.read_queues, topic.write_queues)
 
 
 def _to_wire(topic: TopicConfig) -> dict[str, Any]:

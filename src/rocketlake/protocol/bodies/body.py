@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Generator
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
@@ -55,6 +56,16 @@ class Body(Entry, kw_only=True):
     def decode(cls, data: bytes | memoryview | None) -> Self:
         """Body bytes -> struct. Raises BodyError."""
         return decode_as(cls, data)
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """The outcome of an encoding that can be made in steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: T = end.value
+            return outcome
 
 
 def to_json(value: Any) -> Any:

@@ -8,12 +8,14 @@ Java and the other clients read the object form; Java alone also reads a string 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, TypeVar
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import BodyError, Entry, convert, parse
+from rocketlake.protocol.bodies.body import BodyError, Entry, at_once, convert, parse
+
+V = TypeVar("V")
 
 
 class QueueEntry(Entry, kw_only=True):
@@ -40,9 +42,15 @@ def queue_json(queue: MessageQueue) -> dict[str, Any]:
 
 def encode_queue_map(values: Mapping[MessageQueue, Any]) -> bytes:
     """Map -> JSON text with object keys; values are plain JSON values."""
-    members = (
-        json_text.to_text(queue_json(queue)) + b":" + json_text.to_text(value) for queue, value in values.items()
-    )
+    return at_once(encoding_queue_map(values, lambda value: value))
+
+
+def encoding_queue_map(values: Mapping[MessageQueue, V], to_plain: Callable[[V], Any]) -> Generator[None, None, bytes]:
+    """The same, one queue a step: a topic may have tens of thousands. `to_plain`: value -> plain JSON value."""
+    members = []
+    for queue, value in values.items():
+        members.append(json_text.to_text(queue_json(queue)) + b":" + json_text.to_text(to_plain(value)))
+        yield
     return b"{" + b",".join(members) + b"}"
 
 

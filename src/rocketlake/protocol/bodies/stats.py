@@ -6,15 +6,17 @@ Must not know   where the numbers come from.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer, to_json
+from rocketlake.protocol.bodies.body import Body, Entry, at_once, convert, parse_answer, to_json
 from rocketlake.protocol.bodies.queue_map import (
     QueueEntry,
     encode_object,
-    encode_queue_map,
+    encoding_queue_map,
     read_queue_map,
 )
 
@@ -55,8 +57,12 @@ class TopicStats:
 
     def encode(self) -> bytes:
         """JSON text, queues as object keys."""
-        table = {queue: to_json(entry) for queue, entry in self.offsets.items()}
-        return encode_object({"offsetTable": encode_queue_map(table), "topicPutTps": json_text.to_text(self.put_tps)})
+        return at_once(self.encoding())
+
+    def encoding(self) -> Generator[None, None, bytes]:
+        """The same, one queue a step."""
+        table = yield from encoding_queue_map(self.offsets, to_json)
+        return encode_object({"offsetTable": table, "topicPutTps": json_text.to_text(self.put_tps)})
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> TopicStats:
@@ -85,9 +91,12 @@ class ConsumeStats:
 
     def encode(self) -> bytes:
         """JSON text, queues as object keys."""
-        table = {queue: to_json(entry) for queue, entry in self.offsets.items()}
-        tps = json_text.to_text(self.consume_tps)
-        return encode_object({"consumeTps": tps, "offsetTable": encode_queue_map(table)})
+        return at_once(self.encoding())
+
+    def encoding(self) -> Generator[None, None, bytes]:
+        """The same, one queue a step."""
+        table = yield from encoding_queue_map(self.offsets, to_json)
+        return encode_object({"consumeTps": json_text.to_text(self.consume_tps), "offsetTable": table})
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumeStats:
@@ -111,10 +120,19 @@ class ConsumeStatsList:
 
     def encode(self) -> bytes:
         """JSON text."""
-        groups = [
-            encode_object({name: _array([one.encode() for one in stats]) for name, stats in group.items()})
-            for group in self.groups
-        ]
+        return at_once(self.encoding())
+
+    def encoding(self) -> Generator[None, None, bytes]:
+        """The same, one queue a step."""
+        groups = []
+        for group in self.groups:
+            members = {}
+            for name, stats in group.items():
+                texts = []
+                for one in stats:
+                    texts.append((yield from one.encoding()))
+                members[name] = _array(texts)
+            groups.append(encode_object(members))
         return encode_object(
             {
                 "brokerAddr": json_text.to_text(self.broker_addr),

@@ -1,0 +1,47 @@
+"""A request that is much work is served in turns, so that nobody else waits for it.
+
+Owns        how the work of such a request is cut, continued, and answered at its end.
+Must not know   what the work is.
+
+The handler is a generator: it yields wherever others may come in between, and returns the reply. What it has looked at
+before a `yield` may have changed behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+from rocketlake.base.clock import Clock
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.net.turns import Turns
+
+__all__ = ["InTurns", "in_turns"]
+
+InTurns: TypeAlias = Generator[None, None, "Reply | Held"]
+
+
+def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock) -> Handler:
+    """A handler that does the work of `serve`: at once if it is little, else the request is held until it is done."""
+
+    def go_on(request: Request, work: InTurns, turn_end: float) -> Reply | Held:
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                reply: Reply | Held = end.value
+                return reply
+            if clock.monotonic() > turn_end:
+                turns.wait(lambda turn_end: take_up(request, work, turn_end))
+                return HELD
+
+    def take_up(request: Request, work: InTurns, turn_end: float) -> None:
+        if request.link.closed:
+            work.close()
+            return
+        reply = run_handler(lambda request: go_on(request, work, turn_end), request)
+        if isinstance(reply, Reply):
+            request.answer(reply)
+
+    return lambda request: go_on(request, serve(request), clock.monotonic() + turns.seconds)
