@@ -34,8 +34,11 @@ _log = get_logger(__name__)
 _BATCH = 256
 _End = tuple[int, Standing]
 """(physical offset of what tells the end, how it ended)."""
-_Twin = tuple[str, int]
-"""(unique key, time of birth): what copies of other brokers have in common with their half message."""
+_Twin = tuple[str, int, int]
+"""(unique key, time of birth, checksum of the body): what all copies of a half message have in common.
+
+Apache's copies have no name, and one that a power cut tore may have lost it: no checksum covers the properties.
+"""
 
 
 def recover_transactions(
@@ -110,23 +113,30 @@ class _Recovery:
             else:
                 self._ends_by_place[message.prepared_transaction_offset] = end
         for message in self._given_up(start):
-            name = halves.prepared_offset(message)
-            self._ends_by_name[name] = max(
-                self._ends_by_name.get(name, (-1, Standing.OPEN)), (message.physical_offset, Standing.GIVEN_UP)
-            )
+            self._note_end(halves.prepared_offset(message), (message.physical_offset, Standing.GIVEN_UP))
 
     def read_halves(self, half_offset: int) -> None:
         """Say of each half message whether it is ended, or another place stands for it."""
         ledger = self._ledger
+        found: list[tuple[int, int, int]] = []
         for offset, physical_offset in self._places(HALF_TOPIC, half_offset):
-            if self._named.get(offset, -1) > physical_offset:
+            is_named = self._named.get(offset, -1) > physical_offset
+            if is_named:
                 ledger.mark(offset, Standing.ENDED)
-                continue
+                if self._all_ends_before >= 0:
+                    continue  # our op messages name every place of a transaction
             half = halves.read_half(self._store, physical_offset)
             if half is None or half.queue_offset != offset:
                 continue
             name = self._name(half)
-            how = self._how(half, name)
+            if is_named:
+                self._note_end(name, (self._named[offset], Standing.ENDED))
+            else:
+                found.append((offset, physical_offset, name))
+                for end in self._told(half):
+                    self._note_end(name, end)
+        for offset, physical_offset, name in found:
+            how = self._how(name, physical_offset)
             if how is Standing.OPEN:
                 self._open.setdefault(name, []).append(offset)
             else:
@@ -138,22 +148,30 @@ class _Recovery:
 
     def _name(self, half: StoredMessage) -> int:
         name, twin = halves.prepared_offset(half), _twin(half)
-        if name == half.queue_offset and halves.times_checked(half) > 0:
-            name = self._names_by_twin.setdefault(twin, name)  # put back by a broker that does not say of what
+        if name == half.queue_offset and half.unique_key:
+            name = self._names_by_twin.setdefault(twin, name)
             if name != half.queue_offset:
                 self._ledger.call(half.queue_offset, name)
         else:
             self._names_by_twin[twin] = name
         return name
 
-    def _how(self, half: StoredMessage, name: int) -> Standing:
-        if self._named.get(name, -1) > half.physical_offset:
-            return Standing.ENDED
-        ends = [self._ends_by_place.get(half.physical_offset), self._ends_by_name.get(name)]
-        if half.queue_offset != name or halves.times_checked(half) > 0:
+    def _told(self, half: StoredMessage) -> Iterator[_End]:
+        """Ends of this very place: they count for all places of its transaction."""
+        ends = [self._ends_by_place.get(half.physical_offset)]
+        if half.unique_key:
             ends.append(self._ends_by_twin.get(_twin(half)))
-        told = [end for end in ends if end is not None and end[0] > half.physical_offset]
-        return max(told)[1] if told else Standing.OPEN
+        yield from (end for end in ends if end is not None and end[0] > half.physical_offset)
+
+    def _note_end(self, name: int, end: _End) -> None:
+        self._ends_by_name[name] = max(self._ends_by_name.get(name, end), end)
+
+    def _how(self, name: int, physical_offset: int) -> Standing:
+        """What became of the place of a transaction: an end lies behind all places it ended."""
+        if self._named.get(name, -1) > physical_offset:
+            return Standing.ENDED
+        end = self._ends_by_name.get(name)
+        return end[1] if end is not None and end[0] > physical_offset else Standing.OPEN
 
     def _given_up(self, start: int) -> Iterator[StoredMessage]:
         """Half messages that were given up behind a place of the log."""
@@ -187,4 +205,4 @@ class _Recovery:
 
 
 def _twin(message: StoredMessage) -> _Twin:
-    return message.unique_key or "", message.born_ms
+    return message.unique_key or "", message.born_ms, message.body_crc
