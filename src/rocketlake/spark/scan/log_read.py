@@ -27,6 +27,7 @@ FRAME_STATUS = {
     "ok": "a record in its place",
     "recovered": "a record behind damage, found by searching; its consume queue names it",
     "unconfirmed": "a record behind damage that no consume queue names: perhaps left from an earlier use",
+    "deleted": "a record of a topic that was deleted since",
     "damaged": "bytes that are no record, inside the log",
     "torn": "bytes that are no record, at the end of the log",
     "blank": "the unused rest of a file",

@@ -1,6 +1,6 @@
 """Table `messages`: what was found in the log, as rows.
 
-Owns        the columns that say how sound a row is; reading one part of the plan to its end.
+Owns        the columns that say how sound a row is; reading one part of the plan to its end, without deleted topics.
 Must not know   how parts were chosen.
 """
 
@@ -21,6 +21,7 @@ from rocketlake.base.java_compat import string_hash
 from rocketlake.model import sys_flag
 from rocketlake.spark.columns import Records, record_batches
 from rocketlake.spark.record_form import Bools
+from rocketlake.spark.scan.dead import dead_rows, notes_of
 from rocketlake.spark.scan.log_read import FRAME_STATUS, Stretch, read_log
 from rocketlake.spark.scan.options import ScanOptions
 from rocketlake.spark.scan.parts import LogRange, Places, QueueSlice, ScanPart
@@ -63,6 +64,7 @@ class PartRead:
     def __post_init__(self) -> None:
         self._paths = store_paths(self.options)
         self._log = OffsetFiles(self._paths.commit_log, PosixFiles(), with_gaps=True)
+        self._deletions = notes_of(self._paths, fail_on_corrupt=self.options.fail_on_corrupt)
 
     def batches(self, part: ScanPart) -> Iterator[pa.RecordBatch]:
         """The rows. StoreError at damage with `failOnCorrupt`; OSError."""
@@ -118,11 +120,16 @@ class PartRead:
         if rows is not None:
             records = records.take(rows)
             confirmed = None if confirmed is None else confirmed[rows]
+        dead = dead_rows(records, self._deletions) if len(records) else None
+        if dead is not None and not self.options.all_frames:
+            records = records.take(~dead)
+            confirmed = None if confirmed is None else confirmed[~dead]
+            dead = None
         if not len(records):
             return
         if self.options.fail_on_corrupt:
             self._refuse_bad_bodies(records)
-        extra = {name: _own_column(name, records, confirmed) for name in self.schema.names if name in _OWN}
+        extra = {name: _own_column(name, records, confirmed, dead) for name in self.schema.names if name in _OWN}
         yield from record_batches(records, self.options.broker_name, self.schema, lenient=True, extra=extra)
 
     def _refuse_bad_bodies(self, records: Records) -> None:
@@ -191,13 +198,14 @@ def _without(records: Records, queues: tuple[tuple[str, int, int], ...]) -> Reco
     )
 
 
-def _own_column(name: str, records: Records, confirmed: Bools | None) -> pa.Array:
+def _own_column(name: str, records: Records, confirmed: Bools | None, dead: Bools | None) -> pa.Array:
     if name == "preparedOffset":
         return records.int64s(*_PREPARED_OFFSET)
     if name == "recordSize":
         return pa.array(records.sizes.astype(np.int32))
     if name == "crcOk":
         return pa.array(records.crc_ok)
-    if confirmed is None:
+    if confirmed is None and dead is None:
         return pa.repeat("ok", len(records))
-    return pa.array(np.where(confirmed, "recovered", "unconfirmed").tolist(), pa.string())
+    status = np.where(confirmed, "recovered", "unconfirmed") if confirmed is not None else np.full(len(records), "ok")
+    return pa.array((status if dead is None else np.where(dead, "deleted", status)).tolist(), pa.string())

@@ -53,6 +53,14 @@ class Store:
         assert result.status is PutStatus.OK, result.reason
         return result.physical_offset
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic; the note of it is on disk on return."""
+
+        async def delete() -> None:
+            self._store.delete_topics([topic])
+
+        asyncio.run(delete())
+
     def flush_queues(self) -> None:
         """Queue entries that wait in memory reach the files."""
         self._store.queues.flush()

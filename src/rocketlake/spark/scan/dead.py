@@ -1,0 +1,48 @@
+"""Records of topics that were deleted since: the broker does not give them out, so a scan does not either.
+
+Owns        asking the store's notes of deletions about many records at once.
+Must not know   what a note is made of (store/deletions.py), how records were found.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketlake.base.files import PosixFiles
+from rocketlake.base.logs import get_logger
+from rocketlake.spark.columns import Records
+from rocketlake.spark.record_form import Bools
+from rocketlake.store.deletions import DamagedNotes, Deletions
+from rocketlake.store.paths import StorePaths
+
+__all__ = ["dead_rows", "notes_of"]
+
+log = get_logger(__name__)
+
+
+def notes_of(paths: StorePaths, *, fail_on_corrupt: bool) -> Deletions | None:
+    """The notes of this store; None without any. Damaged ones are logged, DamagedNotes with `fail_on_corrupt`."""
+    try:
+        found = Deletions.at(PosixFiles(), paths.deletions)
+    except DamagedNotes as error:
+        if fail_on_corrupt:
+            raise
+        log.warning("messages of topics that were deleted may be among the rows: %s", error)
+        return None
+    return found if found.topics else None
+
+
+def dead_rows(records: Records, deletions: Deletions | None) -> Bools | None:
+    """Which of the records are dead; None for none."""
+    if deletions is None:
+        return None
+    places = records.physical_offsets
+    if int(places.min()) >= deletions.until:
+        return None
+    dead = np.zeros(len(records), dtype=np.bool_)
+    for topic in {*pc.unique(records.topics).to_pylist()} & deletions.topics.keys():
+        is_topic = np.asarray(pc.equal(records.topics, pa.scalar(topic, pa.string())))
+        dead |= is_topic & (places < deletions.topics[topic])
+    return dead if bool(dead.any()) else None
