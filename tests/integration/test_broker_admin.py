@@ -25,7 +25,7 @@ from rocketlake.net.client import NetClient
 from rocketlake.net.request import Handler, Reply, Request
 from rocketlake.protocol.bodies import assignment, client, group, heartbeat, lock, stats, topic
 from rocketlake.protocol.bodies.data_version import DataVersionBody
-from rocketlake.protocol.bodies.offset import ResetOffsets
+from rocketlake.protocol.bodies.offset import ConsumerStatus, CorrectionOffsets, ResetOffsets
 from rocketlake.protocol.bodies.queue_contents import QueueContents
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.bodies.route import RouteBody
@@ -387,6 +387,48 @@ async def test_running_info_is_asked_of_the_client_itself(world: World) -> None:
     assert client.ConsumerRunningInfo.decode(info.body_bytes).properties == {"asked": "c1"}
     nobody = client_headers.RunningInfoHeader(consumer_group="g", client_id="c2")
     assert "not online" in ((await world.asker().ask(Code.GET_CONSUMER_RUNNING_INFO, nobody)).remark or "")
+
+
+async def test_members_of_a_group_are_asked_for_their_offsets(world: World) -> None:
+    def answer(request: Request) -> Reply:
+        header = request.header(client_headers.ConsumerStatusHeader)
+        return Reply(body=ConsumerStatus({MessageQueue(header.topic, NAME, 0): len(header.group)}).encode())
+
+    await world.asker({Code.GET_CONSUMER_STATUS_FROM_CLIENT: answer}).beat("c1", "orders")
+    silent = {Code.GET_CONSUMER_STATUS_FROM_CLIENT: lambda _request: Reply(1, remark="not mine")}
+    await world.asker(silent).beat("c2", "orders")
+
+    async def ask(group: str, client_id: str | None = None) -> Command:
+        header = client_headers.ConsumerStatusHeader(topic="T", group=group, client_addr=client_id)
+        return await world.asker().ask(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
+
+    every = await ask("orders")
+    assert ConsumerStatus.decode(every.body_bytes).clients == {"c1": {MessageQueue("T", NAME, 0): 6}}
+    assert every.remark == "no answer from 1 of 2 clients: c2: not mine"
+    one = await ask("orders", "c1")
+    assert (one.code, one.remark) == (ResponseCode.SUCCESS, None)
+    assert ConsumerStatus.decode(one.body_bytes).clients == {"c1": {MessageQueue("T", NAME, 0): 6}}
+    assert "not online" in ((await ask("orders", "c3")).remark or "")
+    assert "No Any Consumer online" in ((await ask("nobody")).remark or "")
+
+
+async def test_a_correction_tells_the_least_offset_and_forgets_none(world: World) -> None:
+    asker = world.asker()
+    await asker.create_topic("orders", 2)
+    for group_name, offsets in {"slow": (3, 9), "fast": (7, 8), "other": (5, 5)}.items():
+        for queue_id, value in enumerate(offsets):
+            await asker.commit(group_name, "orders", queue_id, value)
+
+    async def ask(compare: str, left_out: str | None = None) -> dict[int, int]:
+        header = admin_group.CorrectionOffsetHeader(compare_group=compare, topic="orders", filter_groups=left_out)
+        answer = await asker.good(Code.QUERY_CORRECTION_OFFSET, header)
+        return CorrectionOffsets.decode(answer.body_bytes).correction_offsets
+
+    assert await ask("fast") == {0: 3, 1: 5}
+    assert await ask("fast", "other, slow") == {0: 7, 1: 8}
+    assert await ask("slow", "slow") == {0: 2**63 - 1, 1: 5}
+    assert await asker.committed("slow", "orders", 0) == 3
+    assert await asker.committed("other", "orders", 1) == 5
 
 
 async def test_producers_are_listed(world: World) -> None:

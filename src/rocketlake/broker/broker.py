@@ -36,6 +36,7 @@ from rocketlake.broker.outbound import Identity, Outbound
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_position import AdminPosition
 from rocketlake.broker.processors.admin_store import AdminStore
 from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
@@ -328,6 +329,7 @@ class Broker(Service):
                 identity=self._identity,
                 clock=clock,
             ),
+            admin_position=AdminPosition(consumers, offsets, store, self.push),
             admin_broker=AdminBroker(
                 config=config,
                 store_settings=lambda: setting_texts(store.config),

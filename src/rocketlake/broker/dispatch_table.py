@@ -20,6 +20,7 @@ from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_position import AdminPosition
 from rocketlake.broker.processors.admin_store import AdminStore
 from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
@@ -78,6 +79,7 @@ class Processors:
     admin_store: AdminStore
     admin_group: AdminGroup
     admin_offset: AdminOffset
+    admin_position: AdminPosition
     admin_broker: AdminBroker
 
 
@@ -146,6 +148,8 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.CLONE_GROUP_OFFSET,                  offset.clone,               Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.QUERY_TOPICS_BY_CONSUMER,            offset.topics_of_consumer,  Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_CONSUME_TIME_SPAN,             offset.time_span,           Lane.ADMIN,     Use.READ)
+    yield Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, serve.admin_position.client_offsets, Lane.ADMIN, Use.READ)
+    yield Row(Code.QUERY_CORRECTION_OFFSET,             serve.admin_position.correction, Lane.ADMIN, Use.READ)
 
     yield Row(Code.UPDATE_BROKER_CONFIG,                broker.update_config,       Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)

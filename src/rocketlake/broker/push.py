@@ -8,7 +8,8 @@ Source: docs/internals/clients.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
@@ -25,6 +26,8 @@ __all__ = ["ASK_MS_MAX", "Push"]
 
 ASK_MS_MAX = 10_000
 """How long an admin's question may take a client."""
+_ASK_EACH_MS_MAX = 5_000
+"""The same when several clients are asked (RocketMQ's limit, too)."""
 
 
 class Push(Service):
@@ -52,6 +55,27 @@ class Push(Service):
         self.spawn("pass-on", self._pass_on(request, link, command))
         return HELD
 
+    def ask_each(
+        self,
+        request: Request,
+        links: Sequence[Link],
+        question: Callable[[], Command],
+        reply: Callable[[list[Command | LinkError]], Reply],
+    ) -> Held:
+        """Ask several clients at once; `reply` makes the answer to `request` of theirs, in the order of the links."""
+        self.spawn("ask-each", self._ask_each(request, links, question, reply))
+        return HELD
+
+    async def _ask_each(
+        self,
+        request: Request,
+        links: Sequence[Link],
+        question: Callable[[], Command],
+        reply: Callable[[list[Command | LinkError]], Reply],
+    ) -> None:
+        answers = await asyncio.gather(*[_answer_of(link, question()) for link in links])
+        request.answer(reply(answers))
+
     async def _pass_on(self, request: Request, link: Link, command: Command) -> None:
         try:
             answer = await link.invoke(command, ASK_MS_MAX)
@@ -61,3 +85,10 @@ class Push(Service):
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=str(error)))
         else:
             request.answer(Reply(answer.code, body=answer.body_bytes, remark=answer.remark, fields=answer.fields))
+
+
+async def _answer_of(link: Link, question: Command) -> Command | LinkError:
+    try:
+        return await link.invoke(question, _ASK_EACH_MS_MAX)
+    except LinkError as error:
+        return error

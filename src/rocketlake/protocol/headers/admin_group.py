@@ -104,3 +104,11 @@ class CloneGroupOffsetHeader(RequestHeader, kw_only=True):
     dest_group: str
     topic: str | None = None
     offline: bool = False
+
+
+class CorrectionOffsetHeader(TopicHeader, kw_only=True):
+    """QUERY_CORRECTION_OFFSET; `filter_groups` are left out, with "," between them."""
+
+    compare_group: str
+    topic: str
+    filter_groups: str | None = None
