@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.offsets import describe
@@ -38,6 +38,9 @@ log = get_logger(__name__)
 T = TypeVar("T")
 K = TypeVar("K")
 Found = Mapping[MessageQueue, set[int]]
+
+_PAUSE_GROWTH = 1.5
+_PAUSE_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +120,41 @@ class Brokers(Protocol):
 
 
 async def with_retries(brokers: Brokers, options: SourceOptions, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask; after a broken line or a refusal pause and ask again, at most `fetchOffset.numRetries` times."""
-    for tries in range(options.retries + 1):
+    """Ask until there is an answer. LinkError when there is none.
+
+    A broken line is tried again for `brokerWait`, with growing pauses: brokers restart. A refusal, and a line that
+    breaks beyond that time, is tried again `fetchOffset.numRetries` times.
+    """
+    began, pause, tries = brokers.monotonic(), options.retry_interval_ms / 1000, 0
+    while True:
+        tries += 1
         try:
             return await ask()
         except (LinkError, RemoteError, OSError) as error:
-            if tries == options.retries:
-                raise LinkError(
-                    f"{what} failed {tries + 1} times: {error}",
-                    where=f"name server {options.namesrv}",
-                    hint="look at the brokers; 'fetchOffset.numRetries' and 'fetchOffset.retryIntervalMs' set how long "
-                    "the source tries",
-                ) from error
-            log.warning("%s failed, try %d of %d follows: %s", what, tries + 2, options.retries + 1, error)
-            await brokers.sleep(options.retry_interval_ms / 1000)
-    raise AssertionError("unreachable: the loop returns or raises")
+            is_broken = not isinstance(error, RemoteError)
+            waited = brokers.monotonic() - began
+            if tries > options.retries and not (is_broken and waited + pause <= options.broker_wait_ms / 1000):
+                raise _given_up(what, tries, waited, error, options) from error
+            log.warning("%s failed, it is tried again in %.1f s: %s", what, pause, _said(error))
+            await brokers.sleep(pause)
+            if is_broken and tries >= options.retries:
+                pause = min(pause * _PAUSE_GROWTH, max(_PAUSE_SECONDS_MAX, pause))
+
+
+def _given_up(what: str, tries: int, waited: float, error: Exception, options: SourceOptions) -> LinkError:
+    times = "once" if tries == 1 else f"{tries} times in {waited:.0f} s"
+    where = getattr(error, "where", "") or f"name server {options.namesrv}"
+    hint = (
+        "look at the broker's log; 'fetchOffset.numRetries' and 'fetchOffset.retryIntervalMs' set how often it is asked"
+        if isinstance(error, RemoteError)
+        else "start the broker; 'brokerWait' sets how long the source waits for one"
+    )
+    return LinkError(f"{what} failed {times}: {_said(error)}", where=where, hint=hint)
+
+
+def _said(error: Exception) -> str:
+    """What happened, without the place and the cure, which stand in the error made of it."""
+    return error.what if isinstance(error, RocketLakeError) else str(error)
 
 
 def places_of(queues: Iterable[MessageQueue]) -> list[tuple[str, str]]:

@@ -52,8 +52,10 @@ DESCRIPTIONS: dict[str, str] = {
     "maxBytesPerPartition": "split ranges so that no Spark task reads much more than this, like `128m`",
     "pullBatchSize": "messages asked for per pull, 1 to 1024; the broker may give fewer; default 256",
     "pullTimeoutMs": "wait for one answer of a broker; default 10000",
-    "fetchOffset.numRetries": "tries again after a failed call of broker or name server; default 5",
-    "fetchOffset.retryIntervalMs": "pause before such a try; default 500",
+    "brokerWait": "how long a broker or name server that cannot be reached is asked again, with growing pauses; "
+    "default `2m`",
+    "fetchOffset.numRetries": "tries again after a broker refused an answer; default 5",
+    "fetchOffset.retryIntervalMs": "pause before the first such try; default 500",
 }
 
 _NO_SECRETS = (

@@ -50,6 +50,7 @@ class SourceOptions:
     pull_timeout_ms: int
     retries: int
     retry_interval_ms: int
+    broker_wait_ms: int
 
     @property
     def start_group(self) -> str:
@@ -93,6 +94,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptio
         pull_timeout_ms=given.number("pullTimeoutMs", 10_000, low=100, high=600_000),
         retries=given.number("fetchOffset.numRetries", 5, low=0, high=1000),
         retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 500, low=1, high=60_000),
+        broker_wait_ms=given.duration_ms("brokerWait", "2m"),
     )
     _check_together(parsed, given, streaming=streaming)
     return parsed

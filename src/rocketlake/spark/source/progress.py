@@ -10,7 +10,7 @@ is decided here must be decided once and then stand in those offsets, or in star
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.logs import get_logger
@@ -199,7 +199,9 @@ class Progress:
         if not group or not moved:
             return
         try:
-            self._brokers.run(keep_offsets(self._brokers, self._options, group, moved))
+            # Not worth waiting for: they are told again with the next micro-batch.
+            hasty = replace(self._options, broker_wait_ms=0)
+            self._brokers.run(keep_offsets(self._brokers, hasty, group, moved))
         except RocketLakeError as error:
             log.warning("progress of group %s was not published: %s", group, error)
         self._published |= moved

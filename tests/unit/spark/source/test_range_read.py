@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.errors import LinkError, ProtocolError
+from rocketlake.base.errors import LinkError, ProtocolError, RemoteError
 from rocketlake.spark.schema import arrow_schema, full_schema
 from rocketlake.spark.source.losses import DataLoss
 from rocketlake.spark.source.plan import QueueRange
@@ -59,15 +59,28 @@ def test_messages_that_suddenly_grow_do_not_fill_the_memory(cluster: Any, make_o
     assert max(batch.nbytes for batch in batches) < 40_000_000
 
 
-def test_a_broken_line_is_tried_again_a_bounded_number_of_times(cluster: Any, make_options: Options) -> None:
+def test_a_broken_line_is_tried_again_for_a_time(cluster: Any, make_options: Options) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, b"a", b"b")
     options = make_options(startingOffsets="earliest")
-    cluster.failures = [LinkError("gone"), LinkError("gone")]
+    cluster.failures = [LinkError("refused"), ConnectionRefusedError("refused")] * 10
     assert offsets(cluster, QueueRange(queue, 0, 2), options) == [0, 1]
-    cluster.failures = [LinkError("gone")] * 10
-    with pytest.raises(LinkError, match="queue 0 at offset 0 failed 3 times: gone"):
+    assert 60 < cluster.seconds < 120
+    cluster.failures = [LinkError("gone", where="b:1", hint="a cure")] * 100
+    began, cluster.calls = cluster.seconds, []
+    with pytest.raises(LinkError, match=r"queue 0 at offset 0 failed \d+ times in \d+ s: gone \(b:1\)") as caught:
         offsets(cluster, QueueRange(queue, 0, 2), options)
+    assert 110 < cluster.seconds - began <= 120
+    assert len(cluster.calls) < 40
+    assert str(caught.value).count("Cure") == 1
+
+
+def test_a_refusal_is_tried_again_a_bounded_number_of_times(cluster: Any, make_options: Options) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"a", b"b")
+    cluster.failures = [RemoteError("busy", code=2)] * 10
+    with pytest.raises(LinkError, match=r"queue 0 at offset 0 failed 3 times in 1 s: busy"):
+        offsets(cluster, QueueRange(queue, 0, 2), make_options(startingOffsets="earliest"))
 
 
 def test_expired_messages_are_an_error_that_names_topic_queue_and_both_ranges(
