@@ -180,6 +180,7 @@ class Recovery:
         else:
             return False
         _log.error("the key index is built again from the whole log: %s", reason)
+        self._checkpoint.index_ms = 0  # else a new file that a power cut leaves short would count as one once safe
         self._distrust()
         self._index.destroy_all()
         return True

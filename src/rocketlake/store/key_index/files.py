@@ -328,6 +328,7 @@ class KeyIndex:
     def destroy_all(self) -> None:
         """Remove every file, for good. Raises OSError."""
         self._not_synced.clear()
+        self.safe_ms = 0
         if self.files:
             while self.files:
                 self.files.pop().remove()
