@@ -16,6 +16,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from rocketlake.base.errors import InternalError
+
 __all__ = ["HandWorker", "InlineWorker", "ThreadWorker", "Worker"]
 
 Call = Callable[[], Any]
@@ -46,9 +48,15 @@ class ThreadWorker:
         self.name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     def submit(self, call: Call, done: Done) -> None:
-        """Queue `call`; must be called on the running loop, which `done` comes back to."""
+        """Queue `call`; must be called on the running loop, which `done` comes back to. InternalError once closed."""
+        if self._is_closed:
+            raise InternalError(f"the worker {self.name} is closed and takes no more work")
+        self._submit(call, done)
+
+    def _submit(self, call: Call, done: Done) -> None:
         self._jobs.put((call, done, asyncio.get_running_loop()))
         if self._thread is None:
             # A daemon, so that a disk that hangs for ever cannot keep a dying process from ending.
@@ -65,10 +73,11 @@ class ThreadWorker:
 
     async def close(self) -> None:
         """Let the queued calls finish, then end the thread."""
+        self._is_closed = True
         if self._thread is None:
             return
         finished = asyncio.get_running_loop().create_future()
-        self.submit(lambda: None, lambda _result, _error: finished.set_result(None))
+        self._submit(lambda: None, lambda _result, _error: finished.set_result(None))
         await finished
         self._jobs.put(None)
         self._thread.join()

@@ -77,6 +77,7 @@ from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
+from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.limits import WireLimits
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
@@ -219,11 +220,14 @@ class Broker(Service):
     def _build_servers(self, config: BrokerConfig, limits: NetLimits | None, network: Network | None) -> None:
         """The listeners, both with the same table."""
         processors = self._processors()
-        self._dispatcher = Dispatcher(dispatcher_rows(processors, config.admin_access, self._turns, self._clock))
+        self._dispatcher = Dispatcher(
+            dispatcher_rows(processors, config.admin_access, config.request_body_bytes_max, self._turns, self._clock)
+        )
         flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
         self._dispatcher.before.append(flow_control.check)
         self._serve_runs(processors, (limits or NetLimits()).wire)
         ports = [config.listen_port] if config.fast_port is None else [config.listen_port, config.fast_port]
+        unfinished = UnfinishedBytes(config.unfinished_bytes_max)
         self._servers = [
             Server(
                 self._dispatcher,
@@ -233,6 +237,7 @@ class Broker(Service):
                 clock=self._clock,
                 network=network,
                 turns=self._turns,
+                unfinished=unfinished,
             )
             for port in ports
         ]

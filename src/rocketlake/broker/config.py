@@ -159,6 +159,17 @@ class BrokerConfig:
     )
 
     # Speed
+    batch_messages_max: int = setting(
+        4096, low=4096, why="messages in one batch: a larger one is refused, it would make all others wait"
+    )
+    request_body_bytes_max: int = setting(
+        1 << 20, low=1 << 16, why="largest body of a request that is no send: lists of topics or groups, heartbeats"
+    )
+    unfinished_bytes_max: int = setting(
+        256 << 20,
+        low=1 << 24,
+        why="received bytes of requests that are not complete yet, of all links; above it the largest is closed",
+    )
     held_pulls_max: int = setting(
         100_000, java="pullThreadPoolQueueCapacity", low=1, why="pulls that may wait at once, of all clients"
     )

@@ -167,11 +167,11 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
 
 
 def dispatcher_rows(
-    serve: Processors, admin_access: AdminAccess, turns: Turns, clock: Clock
+    serve: Processors, admin_access: AdminAccess, body_bytes_max: int, turns: Turns, clock: Clock
 ) -> Iterator[dispatcher.Row]:
     """The rows as the dispatcher takes them, with a guard before those that change what others rely on.
 
-    Handlers that are generators are served in turns.
+    Handlers that are generators are served in turns. `body_bytes_max`: of requests that are no sends.
     """
     for row in rows(serve):
         handler = row.handler
@@ -179,4 +179,6 @@ def dispatcher_rows(
             handler = in_turns(handler, turns, clock)
         if row.use is Use.CHANGE:
             handler = guard(admin_access, cast(Handler, handler))
-        yield dispatcher.Row(row.code, cast(Handler, handler), row.lane.value)
+        yield dispatcher.Row(
+            row.code, cast(Handler, handler), row.lane.value, None if row.lane is Lane.SEND else body_bytes_max
+        )

@@ -12,7 +12,7 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.model.route import QueueInfo, Route
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
-from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc
+from rocketlake.protocol.bodies.register import register_crc
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
@@ -51,10 +51,12 @@ class Outbound:
         self._net = net
         self._identity = identity
 
-    async def register(self, namesrv: str, body: RegisterBrokerBody, timeout_ms: int) -> dict[str, str]:
-        """REGISTER_BROKER; the answer: order settings by topic name, which mark ordered topics."""
+    async def register(self, namesrv: str, data: bytes, timeout_ms: int) -> dict[str, str]:
+        """REGISTER_BROKER; `data`: a RegisterBrokerBody.
+
+        The answer: order settings by topic name, which mark ordered topics.
+        """
         identity = self._identity()
-        data = body.encode()
         header = RegisterBrokerHeader(
             broker_name=identity.broker_name,
             broker_addr=identity.address,

@@ -25,6 +25,7 @@ from rocketlake.broker.outbound import Outbound
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import Perm, TopicConfig
 from rocketlake.protocol.bodies.register import RegisterBrokerBody
+from rocketlake.protocol.bodies.topic import TopicEntry
 from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -33,7 +34,7 @@ __all__ = ["Registration"]
 _log = get_logger(__name__)
 
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
-_TOPICS_AT_ONCE = 500
+_TOPICS_AT_ONCE = 100
 """Put into a registration in one turn of the loop: some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
 
@@ -76,8 +77,8 @@ class Registration(Service):
 
     async def register(self) -> None:
         """Tell every name server everything now."""
-        body = await self._whole_body()
-        await self._tell_all(lambda namesrv: self._register(namesrv, body), "registered")
+        data = await self._body(list(self._topics.all()))
+        await self._tell_all(lambda namesrv: self._register(namesrv, data), "registered")
 
     async def _register_changed(self, names: set[str]) -> None:
         topics = [topic for name in sorted(names) if (topic := self._topics.get(name)) is not None]
@@ -90,7 +91,7 @@ class Registration(Service):
             try:
                 await self._register_some(namesrv, topics)
             except RemoteError:
-                await self._register(namesrv, await self._whole_body())
+                await self._register(namesrv, await self._body(list(self._topics.all())))
 
         await self._tell_all(one, "registered")
 
@@ -106,10 +107,10 @@ class Registration(Service):
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
-        await self._register(namesrv, self._body(topics))
+        await self._register(namesrv, await self._body(topics))
 
-    async def _register(self, namesrv: str, body: RegisterBrokerBody) -> None:
-        orders = await self._outbound.register(namesrv, body, self._config.now.register_timeout_ms)
+    async def _register(self, namesrv: str, data: bytes) -> None:
+        orders = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)
         self._mark_ordered(orders)
 
     def _interval_seconds(self) -> float:
@@ -135,18 +136,25 @@ class Registration(Service):
         waiting, self._waiting = self._waiting, []
         call_each(waiting)
 
-    async def _whole_body(self) -> RegisterBrokerBody:
-        """Of all topics, some at a time: ten thousand of them hold up nobody."""
-        body = self._body([])
-        topics = list(self._topics.all())
+    async def _body(self, topics: list[TopicConfig]) -> bytes:
+        """Of these topics, some at a time: ten thousand of them hold up nobody."""
+        entries: dict[str, TopicEntry] = {}
+        body = RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, []))
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
-            some = topics[start : start + _TOPICS_AT_ONCE]
-            body.topics.topics.update(self._body(some).topics.topics)
+            some = self._masked(topics[start : start + _TOPICS_AT_ONCE])
+            entries.update((topic.name, TopicEntry.from_model(topic)) for topic in some)
             await asyncio.sleep(0)
-        return body
-
-    def _body(self, topics: Iterable[TopicConfig]) -> RegisterBrokerBody:
-        return RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, self._masked(topics)))
+        steps = body.encoding_of(entries)
+        made = 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                data: bytes = end.value
+                return data
+            made += 1
+            if made % _TOPICS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _masked(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
         """The topics with no more permission than the broker has."""

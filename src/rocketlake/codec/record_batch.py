@@ -18,7 +18,15 @@ from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, PROPERTIES_BYT
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 
-__all__ = ["MESSAGES_MAX", "BatchEntry", "decode_batch", "encode_batch", "entry_starts", "unwrap_batch"]
+__all__ = [
+    "MESSAGES_MAX",
+    "BatchEntry",
+    "decode_batch",
+    "encode_batch",
+    "entry_starts",
+    "has_more",
+    "unwrap_batch",
+]
 
 Buffer = bytes | bytearray | memoryview
 BatchEntry = tuple[int, bytes, bytes]
@@ -71,6 +79,20 @@ def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEn
             )
         )
     return entries
+
+
+def has_more(body: Buffer, messages: int) -> bool:
+    """Is it a batch of more than so many messages? Told by their sizes alone; False for what is no batch."""
+    position = 0
+    end = len(body)
+    for _number in range(messages):
+        if end - position < BATCH_ENTRY_BYTES_MIN:
+            return False
+        size = _SIZE.unpack_from(body, position)[0]
+        if size < BATCH_ENTRY_BYTES_MIN:
+            return False
+        position += size
+    return position < end
 
 
 def entry_starts(body: Buffer) -> list[int]:

@@ -31,6 +31,8 @@ class Row:
     code: int
     handler: Handler
     lane: str = "quick"
+    body_bytes_max: int | None = None
+    """A larger body is refused before anybody reads it; None: as large as a frame may be."""
 
 
 Run: TypeAlias = "Callable[[Link, bytes, int, float], int]"
@@ -50,6 +52,7 @@ class Dispatcher:
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
         self.lanes: dict[int, str] = {}
+        self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
         self._run_hooks: list[Callable[[Request], Reply | None]] = []
         for row in rows:
@@ -58,6 +61,8 @@ class Dispatcher:
                 raise ValueError(f"two rows for {request_name(code)}")
             self._handlers[code] = row.handler
             self.lanes[code] = row.lane
+            if row.body_bytes_max is not None:
+                self._body_bytes_max[code] = row.body_bytes_max
 
     def serve_runs(self, run: Run, hooks: Iterable[Callable[[Request], Reply | None]]) -> None:
         """Have runs of requests served by `run`, which does itself what these before-hooks do."""
@@ -90,6 +95,13 @@ class Dispatcher:
             return Reply(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                 remark=f" request type {request.command.code} not supported",
+            )
+        bytes_max = self._body_bytes_max.get(request.command.code)
+        if bytes_max is not None and len(request.body) > bytes_max:
+            return Reply(
+                ResponseCode.SYSTEM_ERROR,
+                remark=f"{request_name(request.code)} with a body of {len(request.body)} bytes, at most {bytes_max}"
+                " are taken: split it, or raise requestBodyBytesMax of the broker",
             )
         for hook in self.before:
             reply = hook(request)

@@ -22,6 +22,8 @@ class NetLimits:
     """How long a client waits for a connection (Java: 3 s)."""
     idle_seconds: float = 120.0
     """A link without a byte in either direction is closed (Java: 120 s)."""
+    unfinished_bytes: int = 256 * 1024 * 1024
+    """Received bytes of frames that are not complete, of all links of a server; above it the largest is closed."""
     frame_seconds: float = 30.0
     """A frame that has begun must be complete after this, or its sender is a slow-loris."""
     stuck_seconds: float = 30.0

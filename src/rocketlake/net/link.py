@@ -83,6 +83,7 @@ class Link(asyncio.Protocol):
         self._stuck_since = 0.0
         self._closing_since = 0.0
         self._frame_since: float | None = None
+        self._unfinished_bytes = 0
         self._opaques = itertools.count()
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -162,7 +163,10 @@ class Link(asyncio.Protocol):
         self._rest, self._rest_at = machine.gather(data), 0
         if not self._rest:
             self._frame_since = self._frame_since or now
+            self._note_unfinished(machine.pending_bytes)
         else:
+            if self._unfinished_bytes:
+                self._note_unfinished(0)
             self._serve(now)
 
     def eof_received(self) -> bool:
@@ -181,8 +185,14 @@ class Link(asyncio.Protocol):
             self._rest = b""
             if not machine.pending_bytes:
                 self._frame_since = None
-            elif start or commands or self._frame_since is None:
-                self._frame_since = now
+            else:
+                if start or commands or self._frame_since is None:
+                    self._frame_since = now
+                self._note_unfinished(machine.pending_bytes)
+
+    def _note_unfinished(self, size: int) -> None:
+        """So many bytes of a frame that is not complete are kept now."""
+        self._unfinished_bytes = size
 
     def _serve_run(self, turn_end: float) -> bool:
         """Let the dispatcher serve the requests at the head of the chunk together; False if it served none."""

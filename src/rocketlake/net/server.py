@@ -21,6 +21,7 @@ from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.server_link import ServerLink
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
+from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.frame import Codec
 
 log: Final = get_logger(__name__)
@@ -43,6 +44,7 @@ class Server(Service):
         network: Network | None = None,
         codec: Codec = Codec.JSON,
         turns: Turns | None = None,
+        unfinished: UnfinishedBytes | None = None,
     ) -> None:
         super().__init__("server", clock)
         self.dispatcher = dispatcher
@@ -56,6 +58,7 @@ class Server(Service):
         self._network = network or TcpNetwork()
         self._codec = codec
         self._turns = turns or Turns(self._clock, self._limits.turn_seconds)
+        self._unfinished = unfinished or UnfinishedBytes(self._limits.unfinished_bytes)
         self._warnings = RareWarnings(log, clock=self._clock)
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
@@ -139,4 +142,13 @@ class Server(Service):
         self._sweeper.expect(link)
 
     def _make_link(self) -> ServerLink:
-        return ServerLink(self, self.dispatcher, self._limits, self._clock, self._codec, self._warnings, self._turns)
+        return ServerLink(
+            self,
+            self.dispatcher,
+            self._limits,
+            self._clock,
+            self._codec,
+            self._warnings,
+            self._turns,
+            self._unfinished,
+        )

@@ -16,6 +16,7 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.turns import Turns
+from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
@@ -51,9 +52,11 @@ class ServerLink(Link):
         codec: Codec,
         warnings: RareWarnings,
         turns: Turns,
+        unfinished: UnfinishedBytes,
     ) -> None:
         super().__init__(dispatcher, limits, clock, codec, warnings, turns)
         self._owner = owner
+        self._unfinished = unfinished
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: accepted."""
@@ -64,6 +67,8 @@ class ServerLink(Link):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
         super().connection_lost(exc)
+        self._note_unfinished(0)
+        self._machine.forget()
         self._owner.lost(self)
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
@@ -71,6 +76,10 @@ class ServerLink(Link):
         future = super().start(command, timeout_ms)
         self._owner.expects(self)
         return future
+
+    def _note_unfinished(self, size: int) -> None:
+        super()._note_unfinished(size)
+        self._unfinished.note(self, size)
 
     def _admits_runs(self) -> bool:
         return not self._owner.draining and self.held < self._limits.held

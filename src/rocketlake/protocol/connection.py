@@ -66,6 +66,10 @@ class Connection:
         end = min(position + size, len(ready))
         return self.cut(ready[position:end]), end
 
+    def forget(self) -> None:
+        """The connection is gone: drop what was received of an incomplete command."""
+        self._reader = FrameReader()
+
     def send(self, command: Command) -> list[Buffer]:
         """Command -> buffers to write in order. Raises ProtocolError when it is too large for a frame."""
         return encode_command(command, self.codec)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from rocketlake.base.errors import InternalError
 from rocketlake.base.worker import HandWorker, InlineWorker, ThreadWorker
 
 Told = list[tuple[object, object]]
@@ -70,3 +71,13 @@ def test_a_hand_worker_runs_one_call_at_a_time_and_also_what_follows() -> None:
     assert told == ["first"]
     worker.run_all()
     assert told == ["first", "second"]
+
+
+async def test_a_closed_worker_takes_no_more_work() -> None:
+    for used in (False, True):
+        worker = ThreadWorker("duty")
+        if used:
+            worker.submit(lambda: None, lambda _result, _error: None)
+        await worker.close()
+        with pytest.raises(InternalError, match="the worker duty is closed"):
+            worker.submit(lambda: None, lambda _result, _error: None)

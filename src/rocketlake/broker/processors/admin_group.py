@@ -130,10 +130,12 @@ class AdminGroup:
             groups={},
             forbidden=self._groups.forbidden_table(),
         )
+        entries = {}
         for group in groups:
-            body.groups[group.name] = GroupEntry.from_model(group)
+            entries[group.name] = GroupEntry.from_model(group)
             yield
-        return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=body.encode())
+        data = yield from body.encoding("subscriptionGroupTable", entries)
+        return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=data)
 
     def forbid(self, request: Request) -> Reply | Held:
         """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic? Changed first, if the request says how."""

@@ -174,7 +174,7 @@ class AdminOffset:
         for queue_id in range(topic.read_queues):
             spans.append(self._span(header.group, topic.name, queue_id))
             yield
-        return Reply(body=ConsumeTimeSpans(spans=spans).encode())
+        return Reply(body=(yield from ConsumeTimeSpans(spans=spans).encoding()))
 
     def _stats_of(self, group: str, topics: list[TopicConfig]) -> Generator[None, None, ConsumeStats]:
         offsets = {}

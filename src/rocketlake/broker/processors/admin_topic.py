@@ -151,10 +151,12 @@ class AdminTopic:
             first = max(0, header.topic_seq)
             topics = topics[first : first + min(header.max_topic_num or _PAGE_MAX, _PAGE_MAX)]
         body = TopicTableBody.from_model(self._topics.data_version, [])
+        entries = {}
         for topic in topics:
-            body.topics[topic.name] = TopicEntry.from_model(topic)
+            entries[topic.name] = TopicEntry.from_model(topic)
             yield
-        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=body.encode())
+        data = yield from body.encoding("topicConfigTable", entries)
+        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=data)
 
     def stats(self, request: Request) -> InTurns:
         """GET_TOPIC_STATS_INFO: where each queue begins and ends."""

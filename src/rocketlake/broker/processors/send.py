@@ -30,7 +30,7 @@ from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.codec import property_text
 from rocketlake.codec.compression import fault_at_start
 from rocketlake.codec.host import encode_host
-from rocketlake.codec.record_batch import decode_batch
+from rocketlake.codec.record_batch import decode_batch, has_more
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -212,6 +212,13 @@ class Send:
         return self._answer_when_durable(request, result, properties, queue_id, unique_key)
 
     def _store_batch(self, request: Request, header: SendHeader, topic: TopicConfig) -> Reply | Held:
+        messages_max = self._config.now.batch_messages_max
+        if has_more(request.body, messages_max):
+            raise RemoteError(
+                f"a batch of more than {messages_max} messages",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="send smaller batches, or raise batchMessagesMax of the broker",
+            )
         message, properties = self._read_message(request, header, topic)
         if len(header.topic.encode()) > TOPIC_CHARS_MAX:
             raise RemoteError(f"message topic length too long {len(header.topic)}", code=ResponseCode.MESSAGE_ILLEGAL)

@@ -6,14 +6,14 @@ Must not know   where offsets are kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, convert, parse_answer
+from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, convert, parse_answer
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.queue_map import (
     QueueEntry,
@@ -27,6 +27,7 @@ from rocketlake.protocol.bodies.queue_map import (
 class OffsetTable(Body, kw_only=True):
     """Answer of GET_ALL_CONSUMER_OFFSET: offset by queue id, by `topic@group`."""
 
+    bare_keys_bytes_max: ClassVar[int] = ANSWER_DIALECT_BYTES_MAX
     data_version: DataVersionBody | None = None
     offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
 

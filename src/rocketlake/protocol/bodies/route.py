@@ -8,14 +8,14 @@ Old peers get `"brokerAddrs":{0:"ip:port"}` (numeric keys unquoted), peers from 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import field
 
 from rocketlake.base import json_text
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
-from rocketlake.protocol.bodies.body import Body, Entry, to_json
+from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, Entry, to_json
 
 
 class BrokerEntry(Entry, kw_only=True):
@@ -83,6 +83,7 @@ class RouteQueueEntry(Entry, kw_only=True):
 class RouteBody(Body, kw_only=True):
     """Answer of GET_ROUTEINFO_BY_TOPIC, body of REGISTER_TOPIC_IN_NAMESRV; mappings (static topics) pass unread."""
 
+    bare_keys_bytes_max: ClassVar[int] = ANSWER_DIALECT_BYTES_MAX
     broker_datas: list[BrokerEntry] = field(default_factory=list)
     filter_server_table: dict[str, list[str]] = field(default_factory=dict)
     order_topic_conf: str | None = None
@@ -118,6 +119,7 @@ class RouteBody(Body, kw_only=True):
 class ClusterInfo(Body, kw_only=True):
     """Answer of GET_BROKER_CLUSTER_INFO, always in the old flavour."""
 
+    bare_keys_bytes_max: ClassVar[int] = ANSWER_DIALECT_BYTES_MAX
     brokers: dict[str, BrokerEntry] = field(default_factory=dict, name="brokerAddrTable")
     clusters: dict[str, list[str]] = field(default_factory=dict, name="clusterAddrTable")
 

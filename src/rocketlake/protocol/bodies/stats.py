@@ -177,6 +177,14 @@ class ConsumeTimeSpans(Body, kw_only=True):
 
     spans: list[ConsumeTimeSpan] = field(default_factory=list, name="consumeTimeSpanSet")
 
+    def encoding(self) -> Generator[None, None, bytes]:
+        """`encode`, one queue a step."""
+        texts = []
+        for span in self.spans:
+            texts.append(json_text.to_text(to_json(span)))
+            yield
+        return encode_object({"consumeTimeSpanSet": _array(texts)})
+
 
 def _array(texts: list[bytes]) -> bytes:
     return b"[" + b",".join(texts) + b"]"
