@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.errors import LinkError, UsageError
+from rocketlake.base.errors import LinkError
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.memory_net import MemoryNet
+from rocketlake.net.network import CannotListen
 from rocketlake.net.request import Reply
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import Command
@@ -105,6 +106,6 @@ async def test_a_port_is_listened_on_once() -> None:
     net = MemoryNet()
     server = echo_server(net)
     await server.start()
-    with pytest.raises(UsageError, match="in use"):
+    with pytest.raises(CannotListen, match="in use"):
         await echo_server(net).start()
     await server.stop()
