@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.base.errors import StoreError
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record import decode_records
@@ -17,6 +17,7 @@ from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.net.client import NetClient
+from rocketlake.net.network import CannotListen
 from rocketlake.protocol.command import FLAG_ONEWAY, Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers import offset as offset_headers
@@ -416,7 +417,7 @@ async def test_a_taken_port_stops_the_start_and_leaves_the_store_free(broker: Br
     folder = tmp_path / "other"
     config, store = configs(folder)
     taken = BrokerConfig(broker_name="b", listen_port=port, fast_listen_port=0, store_root=folder)
-    with pytest.raises(UsageError, match=str(port)):
+    with pytest.raises(CannotListen, match=str(port)):
         await Broker(taken, store).start()
     again = Broker(config, store)
     await again.start()

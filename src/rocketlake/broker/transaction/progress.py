@@ -37,7 +37,8 @@ class TransactionProgress:
         """(half offset, op offset) to go on at after a start, inside what the queues really hold."""
         half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
         op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
-        return self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
+        self._last = self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
+        return self._last
 
     def move(self, half_offset: int, op_offset: int) -> None:
         """What lies before these is done with; saved when the log is on disk as far as it reaches now."""
