@@ -37,11 +37,12 @@ from rocketlake.store.write_pool import WritePool
 if TYPE_CHECKING:
     from rocketlake.codec import record_run
 
-__all__ = ["AppendFailed", "CommitLog", "is_record"]
+__all__ = ["RECORD_HEAD_BYTES", "AppendFailed", "CommitLog", "is_record", "record_bytes"]
 
 _log = get_logger(__name__)
 
 _HEAD = struct.Struct(">ii20xq")  # total size, magic, ..., physical offset
+RECORD_HEAD_BYTES = _HEAD.size
 _STORE_MS = struct.Struct(">q")
 _SYS_FLAG = struct.Struct(">i")
 _V6_EXTRA = 12
@@ -285,7 +286,12 @@ class CommitLog:
 
 def is_record(data: memoryview, offset: int) -> bool:
     """Do these bytes say that they are the record of this length at this physical offset?"""
-    if len(data) < _HEAD.size:
-        return False
-    size, magic, own_offset = _HEAD.unpack_from(data)
-    return bool(size == len(data) and own_offset == offset and magic in (MAGIC_V1, MAGIC_V2))
+    return 0 < len(data) == record_bytes(data, offset)
+
+
+def record_bytes(head: bytes | memoryview, offset: int) -> int:
+    """How long the record at this physical offset is, as its first RECORD_HEAD_BYTES say; 0 if they are not its own."""
+    if len(head) < _HEAD.size:
+        return 0
+    size, magic, own_offset = _HEAD.unpack_from(head)
+    return int(size) if own_offset == offset and magic in (MAGIC_V1, MAGIC_V2) else 0
