@@ -151,6 +151,10 @@ class StoreConfig:
     )
     delete_batch_max: int = setting(10, java="deleteFileBatchMax", low=1, why="commit log files deleted in one round")
 
+    stop_flush_ms: int = setting(
+        30_000, low=1, why="how long a stop writes consume queues; what is left the next start builds from the log"
+    )
+
     def __post_init__(self) -> None:
         self.validate()
 

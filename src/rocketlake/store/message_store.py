@@ -10,6 +10,7 @@ Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
@@ -60,6 +61,9 @@ _NOT_STARTED = "the store is not started"
 _STOPPED = "the store is stopped"
 _RETRY_SECONDS = 1.0
 _HEALTH_SECONDS = 1.0
+_SAY_SECONDS = 5.0
+_FLUSH_SLICE = 16
+"""Queues synced by a stop before it looks at the time."""
 _ZERO_STEP = 256 * 1024
 _WORKERS = ("flush", "queues", "files", "delete", "notes", "reads")
 
@@ -241,7 +245,7 @@ class MessageStore(Service):
             await self.residency.stop()
             for worker in self._workers.values():
                 await worker.close()
-            self._flush_all()
+            await self._flush_all()
         except Exception as error:
             trace = None if isinstance(error, OSError | StoreError) else error
             _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error, exc_info=trace)
@@ -249,13 +253,13 @@ class MessageStore(Service):
             self._sync.flushed.fail_all()
             self._release()
 
-    def _flush_all(self) -> None:
+    async def _flush_all(self) -> None:
         self.log.commit()
         self.log.list.flush()
         self._sync.flushed.advance(self.log.list.flushed_offset)
         self.dispatch.run_all(self._readable_end)
         self._deletion.save()
-        self.queues.flush()
+        await self._flush_queues()
         self.index.flush()
         checkpoint = self.checkpoint
         self._note_safe()
@@ -269,6 +273,26 @@ class MessageStore(Service):
         self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=True)
         self._disk.remove(self._paths.abort)
         self._disk.sync_dir(self._paths.root)
+
+    async def _flush_queues(self) -> None:
+        """In slices, so that the loop lives, and no longer than `stopFlushMs`: the log, which is safe, has it all."""
+        clock, seconds = self._clock, self.config.stop_flush_ms / 1000
+        deadline = clock.monotonic() + seconds
+        say_at = clock.monotonic() + _SAY_SECONDS
+        for left in self.queues.flush_each():
+            if left % _FLUSH_SLICE:
+                continue
+            await asyncio.sleep(0)
+            now = clock.monotonic()
+            if now >= deadline and left:
+                raise StoreError(
+                    f"{left} consume queues are not on disk after {seconds:g} s",
+                    path=str(self._paths.consume_queue),
+                    hint="start again, they are built from the log; raise stopFlushMs for longer stops",
+                )
+            if now >= say_at:
+                say_at = now + _SAY_SECONDS
+                _log.info("stopping: %d consume queues are still to be written", left)
 
     def _release(self) -> None:
         for part in (self.log.list, self.queues, self.index, self.checkpoint, self._lock):

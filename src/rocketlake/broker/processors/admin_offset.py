@@ -174,7 +174,7 @@ class AdminOffset:
         for queue_id in range(topic.read_queues):
             spans.append(self._span(header.group, topic.name, queue_id))
             yield
-        return Reply(body=(yield from ConsumeTimeSpans(spans=spans).encoding()))
+        return Reply(body=(yield from ConsumeTimeSpans(spans=spans).encoding_spans()))
 
     def _stats_of(self, group: str, topics: list[TopicConfig]) -> Generator[None, None, ConsumeStats]:
         offsets = {}

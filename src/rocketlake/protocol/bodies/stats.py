@@ -177,7 +177,7 @@ class ConsumeTimeSpans(Body, kw_only=True):
 
     spans: list[ConsumeTimeSpan] = field(default_factory=list, name="consumeTimeSpanSet")
 
-    def encoding(self) -> Generator[None, None, bytes]:
+    def encoding_spans(self) -> Generator[None, None, bytes]:
         """`encode`, one queue a step."""
         texts = []
         for span in self.spans:

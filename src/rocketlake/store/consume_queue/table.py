@@ -190,9 +190,16 @@ class ConsumeQueueTable:
 
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
-        for queue in self._not_flushed:
+        for _queues_left in self.flush_each():
+            pass
+
+    def flush_each(self) -> Iterator[int]:
+        """`flush`, one queue a step; says how many are left."""
+        while self._not_flushed:
+            queue = next(reversed(self._not_flushed))
             queue.flush()
-        self._not_flushed.clear()
+            self._not_flushed.pop(queue, None)
+            yield len(self._not_flushed)
 
     # -- mending -------------------------------------------------------------------------------------------------------
 
