@@ -58,6 +58,7 @@ class MemoryCluster:
     times: dict[MessageQueue, list[int]] = field(default_factory=lambda: defaultdict(list))
     seek_error: int = 0
     low: dict[MessageQueue, int] = field(default_factory=lambda: defaultdict(int))
+    remade: dict[MessageQueue, int] = field(default_factory=lambda: defaultdict(int))
     index: dict[tuple[str, bool], dict[MessageQueue, set[int]]] = field(default_factory=dict)
     kept: dict[tuple[str, MessageQueue], int] = field(default_factory=dict)
     hidden: set[MessageQueue] = field(default_factory=set)
@@ -80,7 +81,10 @@ class MemoryCluster:
 
     def append(self, queue: MessageQueue, *bodies: bytes, tag: str = "", store_ms: int = 1_600_000_000_456) -> None:
         for body in bodies:
-            self.logs[queue].append(make_record(queue, len(self.logs[queue]), body, tag=tag, store_ms=store_ms))
+            offset = len(self.logs[queue])
+            place = self.remade[queue] * 1_000_000 + offset * 1000
+            record = make_record(queue, offset, body, tag=tag, store_ms=store_ms, physical_offset=place)
+            self.logs[queue].append(record)
             self.tags[queue].append(tag)
             self.times[queue].append(store_ms)
 
@@ -88,6 +92,7 @@ class MemoryCluster:
         self.low[queue] = low
 
     def recreate(self, queue: MessageQueue) -> None:
+        self.remade[queue] += 1
         self.logs[queue], self.low[queue], self.tags[queue], self.times[queue] = [], 0, [], []
 
     # -- the seam

@@ -11,6 +11,7 @@ batch after it may be planned already, and keeps its number: sinks tell batches 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.spark.source.incarnations import Mark, marks_in, with_marks
 from rocketlake.spark.source.offsets import Offsets, describe, describe_all, from_nested, to_nested
 
 __all__ = ["Checkpoint"]
@@ -37,6 +39,11 @@ class _Entry:
     @property
     def offsets(self) -> Offsets:
         return from_nested(json.loads(self.lines[self.line]))
+
+    def marks_without(self, queue: MessageQueue) -> dict[MessageQueue, Mark]:
+        """The marks of all queues but this one."""
+        marks = marks_in(json.loads(self.lines[self.line]))
+        return {each: mark for each, mark in marks.items() if each != queue}
 
 
 class Checkpoint:
@@ -79,8 +86,10 @@ class Checkpoint:
             planned = self._entry(self._planned, queue.topic)
             end = planned.offsets.get(queue, offset)
             # A planned batch is read again: it must not end before it begins, nor reach into what was there before.
-            self._write(planned, planned.offsets | {queue: offset if offset < before else max(end, offset)})
-        self._write(entry, offsets | {queue: offset})
+            new_end = offset if offset < before else max(end, offset)
+            self._write(planned, planned.offsets | {queue: new_end}, planned.marks_without(queue))
+        # Without its mark the queue is taken as it is now: it may be another one since.
+        self._write(entry, offsets | {queue: offset}, entry.marks_without(queue))
         return before
 
     def _entry(self, number: int, topic: str) -> _Entry:
@@ -102,13 +111,13 @@ class Checkpoint:
             hint="is this the checkpoint of the right query?",
         )
 
-    def _write(self, entry: _Entry, offsets: Offsets) -> None:
+    def _write(self, entry: _Entry, offsets: Offsets, marks: Mapping[MessageQueue, Mark]) -> None:
         files, path = self._files, entry.path
         backup = self._folder / _BACKUP
         files.make_dirs(backup)
         files.write_bytes(backup / f"offsets-{path.name}-{SystemClock().now_ms()}", "\n".join(entry.lines).encode())
         lines = list(entry.lines)
-        lines[entry.line] = json.dumps(to_nested(offsets), separators=(",", ":"))
+        lines[entry.line] = json.dumps(with_marks(to_nested(offsets), marks), separators=(",", ":"))
         fresh = backup / f"new-{path.name}"
         files.write_bytes(fresh, "\n".join(lines).encode())
         # Hadoop keeps a checksum beside the file; without one it reads the file as it is.

@@ -42,32 +42,39 @@ class DataLoss(RemoteError):
         )
 
 
-def lose(options: SourceOptions, wanted: QueueRange, lost_from: int, lost_to: int, bounds: Bounds, why: str) -> None:
-    """Messages [lost_from, lost_to) of a range are gone: DataLoss, or log and count them if the options say so."""
+def lose(
+    options: SourceOptions, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str
+) -> None:
+    """Messages [lost_from, lost_to) of a range are gone: DataLoss, or log and count them if the options say so.
+
+    `lost_to` None: nobody knows how many.
+    """
     loss = DataLoss(wanted, lost_from, bounds, why)
     if options.fail_on_data_loss:
         raise loss
-    log.warning("%d messages skipped (failOnDataLoss = false): %s", lost_to - lost_from, loss.what)
+    count = "an unknown number of" if lost_to is None else lost_to - lost_from
+    log.warning("%s messages skipped (failOnDataLoss = false): %s", count, loss.what)
     if options.loss_table:
         _write_row(options.loss_table, wanted, lost_from, lost_to, bounds, why)
 
 
-def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int, bounds: Bounds, why: str) -> None:
+def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str) -> None:
     queue = wanted.queue
     row = {
         "topic": queue.topic,
         "brokerName": queue.broker_name,
         "queueId": queue.queue_id,
         "lostFrom": lost_from,
-        "lostTo": lost_to - 1,
-        "messages": lost_to - lost_from,
+        "lostTo": None if lost_to is None else lost_to - 1,
+        "messages": None if lost_to is None else lost_to - lost_from,
         "availableFrom": bounds.low,
         "availableTo": bounds.high - 1,
         "reason": why,
         "notedAtMs": SystemClock().now_ms(),
     }
     identity = crc32(f"{queue.topic}/{queue.broker_name}".encode())
-    name = f"loss-{quote(queue.topic, safe='')[:60]}-{identity:08x}-{queue.queue_id}-{lost_from}-{lost_to}.json"
+    end = "unknown" if lost_to is None else lost_to
+    name = f"loss-{quote(queue.topic, safe='')[:60]}-{identity:08x}-{queue.queue_id}-{lost_from}-{end}.json"
     folder = local_folder("lossTable", table)
     files = PosixFiles()
     files.make_dirs(folder)

@@ -16,11 +16,13 @@ from typing import Any
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
 
-__all__ = ["Nested", "Offsets", "describe", "describe_all", "from_nested", "to_nested"]
+__all__ = ["MARKS", "Nested", "Offsets", "describe", "describe_all", "from_nested", "to_nested"]
 
 Offsets = dict[MessageQueue, int]
 Nested = dict[str, dict[str, dict[str, int]]]
 
+MARKS = "#read"
+"""Key of the marks among the topics (incarnations.py); no topic has such a name."""
 _NAMED_AT_ONCE = 8
 
 
@@ -37,6 +39,8 @@ def from_nested(nested: Mapping[str, Any]) -> Offsets:
     offsets: Offsets = {}
     try:
         for topic, brokers in nested.items():
+            if topic == MARKS:
+                continue
             for broker, queues in brokers.items():
                 for queue_id, offset in queues.items():
                     offsets[MessageQueue(topic, broker, int(queue_id))] = _whole(offset)

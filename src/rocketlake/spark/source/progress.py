@@ -16,6 +16,7 @@ from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.brokers import Bounds, Brokers, bounds_of, keep_offsets
+from rocketlake.spark.source.incarnations import Incarnations
 from rocketlake.spark.source.limits import MinimumWait, share_bytes, share_limit
 from rocketlake.spark.source.losses import lose
 from rocketlake.spark.source.offsets import Offsets, describe
@@ -54,6 +55,7 @@ class Progress:
         self._starts: StartStore = start_store(options, brokers)
         self._wait = MinimumWait(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self.sizes = RecordSizes(brokers, options)
+        self.incarnations = Incarnations(brokers, options)
         self._first: Offsets | None = None
         self._commits = 0
         self._is_forgotten = False
@@ -114,6 +116,7 @@ class Progress:
         self._checkpoint_knows(start)
         self._publish(start)
         bounds = self._target if self._target is not None else self._watch.look(start)
+        self.incarnations.check({queue: each for queue, each in bounds.items() if queue in start})
         ends = {queue: self._end_of(queue, offset, bounds.get(queue)) for queue, offset in start.items()}
         again = {queue for queue, offset in start.items() if ends[queue] < offset}
         new = bounds.keys() - start.keys()
@@ -125,6 +128,7 @@ class Progress:
             ends = share_limit(start, ends, limit.rows)
         if limit.size is not None:
             ends = share_bytes(start, ends, limit.size, self.sizes.measure)
+        self.incarnations.note(start, ends, bounds)
         return ends | self._join(new) if new else ends
 
     def _end_of(self, queue: MessageQueue, start: int, bounds: Bounds | None) -> int:
@@ -132,17 +136,24 @@ class Progress:
         if bounds is None:
             return start
         ended_at = self._watch.shrunk.pop(queue, start)
-        if bounds.high < max(start, ended_at):
+        is_remade = queue in self.incarnations.remade
+        if is_remade or bounds.high < max(start, ended_at):
             self._note_cut(queue, start, ended_at, bounds)
-        if bounds.high < start:
+        if is_remade or bounds.high < start:
+            self.incarnations.begin_anew(queue)
             return bounds.low
         return max(start, min(bounds.high, self._watch.caps.get(queue, bounds.high)))
 
     def _note_cut(self, queue: MessageQueue, start: int, ended_at: int, bounds: Bounds) -> None:
         why = "the topic was made anew, or its broker lost the end of its log"
-        lost_from, lost_to = max(start, bounds.high), max(start, ended_at)
-        lost_to = max(lost_to, lost_from + 1)
-        lose(self._options, QueueRange(queue, start, lost_to), lost_from, lost_to, bounds, why)
+        if queue in self.incarnations.remade:
+            why = "the topic was made anew: the messages that were read are not those that lie there now"
+            lost_from = start
+        else:
+            lost_from = max(start, bounds.high)
+        # Where the queue ended before is known only if it was seen: what was sent and gone meanwhile nobody counted.
+        wanted = QueueRange(queue, start, max(ended_at, lost_from + 1))
+        lose(self._options, wanted, lost_from, ended_at if ended_at > lost_from else None, bounds, why)
 
     def _join(self, new: Set[MessageQueue]) -> Offsets:
         """First offsets of queues found now. One whose broker was away since the start may have one kept."""
@@ -172,7 +183,17 @@ class Progress:
         self._check_first_batch(start, end)
         # An end before the start is planned only with failOnDataLoss = false (see _end_of): the queue begins anew
         # there, and the next micro-batch reads from it.
-        return [each for each in ranges_between(start, end) if each.size > 0]
+        ranges = [each for each in ranges_between(start, end) if each.size > 0]
+        unchecked = self.incarnations.unchecked([each.queue for each in ranges])
+        if unchecked:
+            bounds = self._brokers.run(bounds_of(self._brokers, self._options, unchecked))
+            self.incarnations.check(bounds)
+            if self._options.fail_on_data_loss:
+                for each in ranges:
+                    if each.queue in self.incarnations.remade:
+                        self._note_cut(each.queue, each.start, each.end, bounds[each.queue])
+        # A queue made anew is read from its first message by the next micro-batch.
+        return [each for each in ranges if each.queue not in self.incarnations.remade]
 
     def _check_first_batch(self, start: Offsets, end: Offsets) -> None:
         """Batch 0, planned again while a broker is away: where it starts there cannot be known, so it must wait."""

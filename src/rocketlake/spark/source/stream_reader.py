@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from rocketlake.spark.schema import arrow_schema
 from rocketlake.spark.source.brokers import Brokers
 from rocketlake.spark.source.cluster_brokers import connect
+from rocketlake.spark.source.incarnations import marks_in, with_marks
 from rocketlake.spark.source.offsets import Nested, from_nested, to_nested
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import RangesPartition, split_to_tasks
@@ -71,7 +72,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Nested:
         """End of the next micro-batch; equal to `start` when there is nothing new."""
-        return to_nested(self._progress.next_end(from_nested(start), self._limit(limit)))
+        offsets, marks = from_nested(start), marks_in(start)
+        self._progress.incarnations.know(marks)
+        end = self._progress.next_end(offsets, self._limit(limit))
+        # Spark compares texts: without news not even a mark may differ.
+        return with_marks(to_nested(end), marks if end == offsets else self._progress.incarnations.marks)
 
     def _limit(self, limit: ReadLimit) -> Limit:
         if isinstance(limit, ReadAllAvailable):
@@ -94,6 +99,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The ranges of a micro-batch, cut into tasks."""
+        self._progress.incarnations.know(marks_in(end))
         ranges = self._progress.plan(from_nested(start), from_nested(end))
         return split_to_tasks(ranges, self._options, self._progress.sizes)
 
