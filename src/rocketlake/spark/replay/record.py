@@ -79,7 +79,8 @@ class ReplayRecord:
             saved = json.loads(text)
             record.copied, record.begun_ms = int(saved["copied"]), int(saved["begun"])
             for queue, numbers, target in saved["queues"]:
-                record.queues[_queue(*queue)] = QueueRecord(*map(int, numbers), _queue(*target))
+                start, end, until_ms, seen = map(int, numbers)
+                record.queues[_queue(*queue)] = QueueRecord(start, end, until_ms, seen, _queue(*target))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 "the record of this replay cannot be read",
