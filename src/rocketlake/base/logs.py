@@ -33,6 +33,10 @@ class RareWarnings:
         """Log `text % args` unless `key` was logged within the interval; says whether it did."""
         return self._log(logging.WARNING, key, None, text, *args)
 
+    def info(self, key: str, text: str, *args: object) -> bool:
+        """The same as information: nothing is wrong."""
+        return self._log(logging.INFO, key, None, text, *args)
+
     def error(self, key: str, error: BaseException | None, text: str, *args: object) -> bool:
         """The same as an error, with the traceback of `error` if there is one."""
         return self._log(logging.ERROR, key, error, text, *args)

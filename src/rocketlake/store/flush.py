@@ -24,6 +24,7 @@ from rocketlake.base.threshold import Threshold, Waiter
 from rocketlake.base.worker import Worker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+from rocketlake.store.slow_work import SlowDisk
 
 __all__ = ["GroupCommit", "LogSync", "PoolCommit", "Soon", "Thorough", "TimedFlush"]
 
@@ -37,7 +38,7 @@ class LogSync:
     begins: the disk never waits for the loop, which meanwhile serves the senders of the last one.
     """
 
-    def __init__(self, log: MappedFileList, worker: Worker, last_store_ms: Callable[[], int]) -> None:
+    def __init__(self, log: MappedFileList, worker: Worker, last_store_ms: Callable[[], int], slow: SlowDisk) -> None:
         self.flushed = Threshold(log.flushed_offset)
         self.failure = ""
         """Why nothing is synced any more; "" while all is well."""
@@ -51,6 +52,7 @@ class LogSync:
         self._log = log
         self._worker = worker
         self._last_store_ms = last_store_ms
+        self._slow = slow
         self._given: deque[_Sync] = deque()
         """Syncs the worker has and has not reported yet, oldest first: at most one of them waits for its turn."""
         self._worker_failed = False
@@ -93,13 +95,19 @@ class LogSync:
             with contextlib.suppress(OSError):  # an append of real bytes will meet the error and tell it
                 last.zero_ahead(self.zero_step)
 
+    def note_rest(self) -> None:
+        """A thorough flush begins: how much is not on disk."""
+        self._slow.note_rest(self._log.wrote_offset - self._log.flushed_offset, self._log.flushed_offset)
+
     def _run(self, sync: _Sync) -> None:
         """The sync itself, on the worker."""
         if self._worker_failed:
             raise OSError("the sync before it failed")
         sync.begun = sync.due
+        began = self._slow.seconds()
         try:
             sync.begun[0].run()
+            sync.seconds = self._slow.seconds() - began
         except Exception:
             self._worker_failed = True  # the next one may lie in the worker's hands, and must not begin
             raise
@@ -115,6 +123,7 @@ class LogSync:
             _log.error("%s; the store takes no more messages until it is restarted", self.failure)
             self.flushed.fail_all()
             return
+        self._slow.note("flush", sync.seconds, job.end - self._log.flushed_offset, job.end)
         job.done()
         self.safe_store_ms = store_ms or self.safe_store_ms
         if sync.due is not sync.begun and not self._given:
@@ -127,13 +136,15 @@ class LogSync:
 class _Sync:
     """One sync in the worker's hands."""
 
-    __slots__ = ("begun", "due")
+    __slots__ = ("begun", "due", "seconds")
 
     def __init__(self, due: tuple[FlushJob, int]) -> None:
         self.due = due
         """What it shall sync, and the store time that is safe then (0: not known). Set by the loop."""
         self.begun: tuple[FlushJob, int] | None = None
         """What `due` was when the worker came to it. Set by the worker, once."""
+        self.seconds = 0.0
+        """How long it took. Set by the worker."""
 
 
 class GroupCommit(Service):
@@ -197,7 +208,10 @@ class TimedFlush(Service):
             self._soon.ask()
 
     def _round(self) -> None:
-        self._sync.start(0 if self._thorough.is_due() else self._config.flush_least_pages)
+        is_thorough = self._thorough.is_due()
+        if is_thorough:
+            self._sync.note_rest()
+        self._sync.start(0 if is_thorough else self._config.flush_least_pages)
 
 
 class PoolCommit(Service):

@@ -10,7 +10,7 @@ Rules: docs/internals/store_layout.md, "Recovery".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_AT, MAGIC_V1, MAGIC_V2
@@ -27,6 +27,10 @@ _CHUNK = 1024 * 1024
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 
 
+def _unasked(_position: int) -> None:
+    """Nobody wants to know."""
+
+
 class LogWalk:
     """The sound records from a position on; `end` is behind the last one once `chunks` is exhausted."""
 
@@ -38,10 +42,11 @@ class LogWalk:
         check_crc: bool,
         delays_ms: Sequence[int],
         known: KnownRecords | None = None,
+        note_position: Callable[[int], object] = _unasked,
     ) -> None:
         """`safe_end`: below it everything was synced once, so a broken record there is damage, not the end.
 
-        `known` records are walked over and not given out.
+        `known` records are walked over and not given out. `note_position` hears how far the walk is.
         """
         self.end = start
         self.last_store_ms = 0
@@ -51,6 +56,7 @@ class LogWalk:
         self._safe_end = safe_end
         self._check_crc = check_crc
         self._delays_ms = delays_ms
+        self._note_position = note_position
 
     def chunks(self) -> Iterator[list[DispatchEntry]]:
         """The records in order, in lists of bounded size."""
@@ -65,6 +71,7 @@ class LogWalk:
         """The records of one file; `end` is the file's end if the walk may go on in the next."""
         size = _CHUNK
         while position < mapped.size:
+            self._note_position(mapped.start + position)
             position += self._passed(mapped, position)
             view = mapped.view[position : position + size]
             entries, taken, status = scan(view, mapped.start + position, self._check_crc, self._delays_ms)

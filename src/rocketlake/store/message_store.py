@@ -24,7 +24,9 @@ from rocketlake.base.files import Closeable, Files, PosixFiles
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
+from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
+from rocketlake.model import property_names as names
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rocketlake.store.checkpoint import Checkpoint
@@ -48,6 +50,7 @@ from rocketlake.store.removal import Removal
 from rocketlake.store.residency import Residency
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, PutMessage, PutResult, PutStatus, QueryResult
 from rocketlake.store.retention import Removable, Retention
+from rocketlake.store.slow_work import SlowDisk
 from rocketlake.store.topic_deletion import Noted, TopicDeletion, unasked
 
 if TYPE_CHECKING:
@@ -133,11 +136,13 @@ class MessageStore(Service):
             config,
             self._delays_ms,
             self._distrust,
+            self._clock,
         )
 
     def _build_services(self) -> None:
         config, clock, workers = self.config, self._clock, self._workers
-        self._sync = LogSync(self.log.list, workers["flush"], lambda: self.log.last_store_ms)
+        self._slow = SlowDisk(clock)
+        self._sync = LogSync(self.log.list, workers["flush"], lambda: self.log.last_store_ms, self._slow)
         self._sync.on_flushed = self._dispatch_readable
         self._sync.zero_step = _ZERO_STEP if config.sync_flush else 0
         self._group = GroupCommit(self._sync, clock)
@@ -464,8 +469,29 @@ class MessageStore(Service):
                 done(PutStatus.SERVICE_NOT_AVAILABLE)
             else:
                 done(PutStatus.FLUSH_DISK_TIMEOUT)
+                self._say_timeout(result)
 
         self._group.wait(result.next_offset, ended, self.config.sync_flush_timeout_ms)
+
+    def _say_timeout(self, result: PutResult) -> None:
+        """Whose message is in the log, and not on disk in time."""
+        record = self.log.record(result.physical_offset) if result.count else None
+        if record is None:
+            whose = "of an ended transaction"
+        else:
+            first = decode_record(record, check_crc=False, decompress=False)
+            topic, tags = first.properties.get(names.REAL_TOPIC, first.topic), first.properties.get(names.TAGS, "")
+            whose = "of topic {}, tags {!r}, from client {}:{}".format(topic, tags, *first.born_host)
+        self._warnings.warn(
+            "timeout",
+            "not on disk within syncFlushTimeout (%d ms): %d messages at %d %s; on disk is the log up to %d of %d",
+            self.config.sync_flush_timeout_ms,
+            result.count,
+            result.physical_offset,
+            whose,
+            self.log.list.flushed_offset,
+            self.log.list.wrote_offset,
+        )
 
     # -- what follows a put --------------------------------------------------------------------------------------------
 
@@ -489,11 +515,13 @@ class MessageStore(Service):
 
     def _commit_pool(self, least_pages: int = 0) -> None:
         """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
+        log, began, committed = self.log.list, self._slow.seconds(), self.log.list.max_offset
         try:
             self.log.commit(least_pages)
         except OSError as error:
             self._commit_failure = f"the write pool cannot be committed: {error}"
             raise
+        self._slow.note("commit", self._slow.seconds() - began, log.max_offset - committed, log.max_offset)
         self._commit_failure = ""
         self._timed.wake()
         if not self._waits_for_sync:

@@ -21,6 +21,7 @@ from rocketlake.base.worker import Worker
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.flush import Soon, Thorough
+from rocketlake.store.slow_work import Progress
 
 __all__ = ["CheckpointWriter", "QueueFlush", "SyncJob"]
 
@@ -72,6 +73,9 @@ class QueueFlush(Service):
         """The queues of this round that are still to be looked at; None between rounds."""
         self._safe: tuple[int, int] | None = None
         """What was `dispatched` when this round began, None if it is not thorough."""
+        self._progress = Progress(clock)
+        self._looked_at = self._synced_count = 0
+        """Queues of this round so far."""
         self._failed = False
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
@@ -93,6 +97,7 @@ class QueueFlush(Service):
         if self._round is not None or self._failed:
             return
         self._safe = self._dispatched() if thorough else None
+        self._progress, self._looked_at, self._synced_count = Progress(self._clock), 0, 0
         self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
         self._look()
 
@@ -103,6 +108,10 @@ class QueueFlush(Service):
         try:
             looked = list(islice(self._round, _LOOK_AT))
             jobs = [job for job in looked if job is not None]
+            self._looked_at += len(looked)
+            self._synced_count += len(jobs)
+            if self._safe is not None and self._progress.is_due():
+                self._say_progress("so far")
             if jobs:
                 self._worker.submit(lambda: _run_all(jobs), self._synced)
             elif looked:
@@ -145,8 +154,19 @@ class QueueFlush(Service):
         error = error or StoreError("the worker came back without outcomes")
         self._warnings.error("round", error, "the consume queues cannot be flushed, it is tried again: %r", error)
 
+    def _say_progress(self, state: str) -> None:
+        _log.info(
+            "thorough flush of the consume queues, %s: %d looked at, %d synced, %.0f s",
+            state,
+            self._looked_at,
+            self._synced_count,
+            self._progress.seconds,
+        )
+
     def _end(self) -> None:
         self._round = None
+        if self._progress.was_due:
+            self._say_progress("done")
         if self._safe is None or self._failed:
             return
         safe_ms, position = self._safe

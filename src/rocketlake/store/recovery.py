@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.store.checkpoint import Checkpoint
@@ -32,6 +33,7 @@ from rocketlake.store.known_records import KnownRecords, QueueEnd
 from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.queue_check import QueueCheck
+from rocketlake.store.slow_work import Progress
 
 __all__ = ["Recovery"]
 
@@ -56,6 +58,7 @@ class Recovery:
         config: StoreConfig,
         delays_ms: Sequence[int],
         distrust: Callable[[], object],
+        clock: Clock,
     ) -> None:
         """`distrust`: a crash from now on must not leave behind that queues and index lack nothing."""
         self._log = log
@@ -68,6 +71,7 @@ class Recovery:
         self._config = config
         self._delays_ms = delays_ms
         self._distrust = distrust
+        self._clock = clock
         self._check = QueueCheck(table, distrust)
         self._last_store_ms = 0
         self._from = 0
@@ -201,8 +205,11 @@ class Recovery:
             first = files[start].start
             below = self._from if all_known and not self._check.wanted else -1
             known = self._known_records(below, safe_end)
-            walk = LogWalk(self._log, first, safe_end, self._config.check_crc_on_recover, self._delays_ms, known)
+            progress = _WalkProgress(self._clock, first, files[-1].end)
+            check_crc = self._config.check_crc_on_recover
+            walk = LogWalk(self._log, first, safe_end, check_crc, self._delays_ms, known, progress.note)
             behind_gap = self._replay_walk(walk, known, may_go_back=start > 0)
+            progress.ended(walk.end)
             if behind_gap is None:
                 if walk.last_store_ms:
                     self._last_store_ms = self._dispatch.last_store_ms = walk.last_store_ms
@@ -301,6 +308,35 @@ class Recovery:
             checkpoint.physic_ms = self._last_store_ms
             if clean:
                 checkpoint.logics_ms = self._last_store_ms
+
+
+class _WalkProgress:
+    """How far the walk over the log is, for who waits for the start."""
+
+    def __init__(self, clock: Clock, start: int, end: int) -> None:
+        self._progress = Progress(clock)
+        self._start = start
+        self._size = end - start
+
+    def note(self, position: int) -> None:
+        if self._progress.is_due():
+            self._say("under way", position)
+
+    def ended(self, position: int) -> None:
+        if self._progress.was_due:
+            self._say("done", position)
+
+    def _say(self, state: str, position: int) -> None:
+        walked = position - self._start
+        _log.info(
+            "recovery %s: %.0f %%, %d of %d bytes of the log from %d on, %.0f s",
+            state,
+            100 * walked / self._size if self._size else 100.0,
+            walked,
+            self._size,
+            self._start,
+            self._progress.seconds,
+        )
 
 
 def _used_bytes(mapped: MappedFile, position: int) -> int:

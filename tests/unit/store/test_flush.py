@@ -13,6 +13,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, TimedFlush
 from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.slow_work import SlowDisk
 
 
 class Parts:
@@ -26,7 +27,7 @@ class Parts:
         self.store_ms = 0
         self.at_look: Callable[[], object] | None = None
         """Done once, when the loop has looked at the sync that waits and before it changes it."""
-        self.sync = LogSync(self.log, self.worker, self.last_store_ms)
+        self.sync = LogSync(self.log, self.worker, self.last_store_ms, SlowDisk(self.clock))
         self.told: list[tuple[str, bool]] = []
 
     def last_store_ms(self) -> int:
