@@ -82,6 +82,12 @@ class RocketMQDataSource(DataSource):
 
         if overwrite:
             raise UsageError("a topic cannot be overwritten", hint='use .mode("append")')
+        if not {"namesrvaddr", "nameserver", "topic"} & {name.lower() for name in self.options}:
+            # What INSERT INTO comes to: Spark tells a Python writer no options of the table.
+            raise UsageError(
+                "neither 'namesrvAddr' nor 'topic' is given, and INSERT INTO a table of this format is not supported",
+                hint='df.write.format("rocketmq").option("namesrvAddr", ...).option("topic", ...).mode("append").save()',
+            )
         options = parse_options(self.options, streaming=False)
         return RocketMQWriter(options, check_columns(schema, options.topic))
 

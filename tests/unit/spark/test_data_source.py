@@ -59,3 +59,9 @@ def test_a_table_of_the_catalogue_is_read_with_the_options_it_was_made_with() ->
         RocketMQDataSource({}).reader(full_schema())
     with pytest.raises(UsageError, match="option 'path'"):
         source(path="orders").schema()
+
+
+def test_insert_into_a_table_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="INSERT INTO") as refused:
+        RocketMQDataSource({}).writer(StructType().add("body", "binary"), overwrite=False)
+    assert "df.write" in refused.value.hint
