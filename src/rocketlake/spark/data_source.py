@@ -86,7 +86,7 @@ class RocketMQDataSource(DataSource):
             # What INSERT INTO comes to: Spark tells a Python writer no options of the table.
             raise UsageError(
                 "neither 'namesrvAddr' nor 'topic' is given, and INSERT INTO a table of this format is not supported",
-                hint='df.write.format("rocketmq").option("namesrvAddr", ...).option("topic", ...).mode("append").save()',
+                hint='use df.write.format("rocketmq") with .option("namesrvAddr", ...) and .option("topic", ...)',
             )
         options = parse_options(self.options, streaming=False)
         return RocketMQWriter(options, check_columns(schema, options.topic))
