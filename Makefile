@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories spark-kills check bench bench-growth bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories store-histories spark-kills check bench bench-growth bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -50,6 +50,9 @@ test: install    ## all tests (compiled form), then the core again without compi
 
 sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q
+
+store-histories: install ## the store under deletions, clock steps, rolls, bit flips, full disks, kills: SEEDS=10000 histories, two at a time
+	$(BIN)/python -m tests.histories.store_search $(or $(SEEDS),10000)
 
 transaction-histories: install ## transactions against a broker that dies at any write: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m rocketlake.testing.transaction_search $(or $(SEEDS),10000)

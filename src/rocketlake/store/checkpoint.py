@@ -16,8 +16,11 @@ from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.files import File, Files
+from rocketlake.base.logs import get_logger
 
 __all__ = ["CHECKPOINT_SIZE", "Checkpoint"]
+
+_log = get_logger(__name__)
 
 CHECKPOINT_SIZE = 4096
 _LAYOUT = struct.Struct(">5q")
@@ -38,6 +41,7 @@ class Checkpoint:
         "confirm_offset",
         "derived_offset",
         "index_ms",
+        "is_distrusted",
         "logics_ms",
         "master_flushed_offset",
         "physic_ms",
@@ -55,6 +59,8 @@ class Checkpoint:
         """The log is safe up to this physical offset."""
         self.derived_offset = -1
         """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
+        self.is_distrusted = False
+        """The page was not as this broker wrote it: it says nothing."""
         self._disk = files
         self._path = path
         self._file: File | None = None
@@ -69,6 +75,19 @@ class Checkpoint:
         magic, position, checksum = _OURS.unpack_from(self._written, _LAYOUT.size)
         is_ours = magic == _OURS_MAGIC and checksum == crc32(self._written[: _USED_BYTES - 4])
         self.derived_offset = max(-1, position) if is_ours else -1
+        if not is_ours and any(self._written[_LAYOUT.size :]):
+            self._distrust()
+
+    def _distrust(self) -> None:
+        """The page is damaged, or Apache's broker has written its numbers since: nothing is known to be safe.
+
+        A number that is too high would hide what was lost: the walk would begin behind it, or the log end behind it
+        with a hole before.
+        """
+        _log.warning("%s is not as this broker wrote it: the whole log is looked at after a crash", self._path)
+        self.is_distrusted = True
+        self.physic_ms = self.logics_ms = self.index_ms = 0
+        self.master_flushed_offset = self.confirm_offset = 0
 
     @property
     def min_ms(self) -> int:

@@ -9,7 +9,8 @@ cdef class Fetch:
     cdef object _log, _residency, _mapped
     cdef long long _memory_bytes, _scan_min
     cdef tuple _recent, _old
-    cdef public object on_odd
+    cdef public object mend
+    cdef bint _is_mended
 
     cpdef bint is_in_memory(self, long long physical_offset) except -1
 

@@ -37,8 +37,9 @@ class Fetch:
     def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
         self._residency = residency
-        self.on_odd: Callable[[ConsumeQueue, int, int], object] = _nobody_cares
-        """(queue, queue offset a read began at, entries it passed by because they lead to no record of the queue)."""
+        self.mend: Callable[[ConsumeQueue, int, int], bool] = _nobody_mends
+        """(queue, first, end): entries of [first, end) lead to no record of the queue. True: one of them does now."""
+        self._is_mended = False
         self._mapped: MappedFile | None = None
         """The file that the last record came from; most often the next one does, too."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -115,8 +116,12 @@ class Fetch:
             if cold is not None or position % queue.entries_per_file == 0:
                 break  # one queue file per call
         selection.end_piece()
-        if selection.odd:
-            self.on_odd(queue, offset, selection.odd)
+        if selection.odd and not self._is_mended and self.mend(queue, offset, position):
+            self._is_mended = True  # once: what is odd after that is passed by
+            try:
+                return self.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+            finally:
+                self._is_mended = False
         if selection.count:
             status = GetStatus.FOUND
         elif cold:
@@ -211,5 +216,6 @@ def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, i
     return None, offset
 
 
-def _nobody_cares(_queue: ConsumeQueue, _offset: int, _count: int) -> None:
+def _nobody_mends(_queue: ConsumeQueue, _first: int, _end: int) -> bool:
     """Until the store is there."""
+    return False

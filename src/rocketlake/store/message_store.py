@@ -45,6 +45,7 @@ from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
+from rocketlake.store.queue_mend import QueueMend
 from rocketlake.store.recovery import Recovery
 from rocketlake.store.removal import Removal
 from rocketlake.store.residency import Residency
@@ -123,7 +124,8 @@ class MessageStore(Service):
         )
         self.residency = Residency(disk, self._clock, self._workers["reads"])
         self.fetch = Fetch(self.log, config, self.residency)
-        self.fetch.on_odd = self._passed_by
+        self.fetch.mend = self._mend
+        self._queue_mend = QueueMend(self.log, self.deletions, self._delays_ms)
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=self._clock)
         self._recovery = Recovery(
             self.log,
@@ -215,8 +217,8 @@ class MessageStore(Service):
             self.index.load(last_exit_ok=clean, index_ms=self.checkpoint.index_ms)
         # From here on files change: a crash during the recovery must be recovered from, too.
         self._write_abort()
-        self._deletion.load()
-        self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)])
+        gone = self._deletion.load()
+        self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)], gone=gone)
         self._deletion.fit(self.log.min_offset, self.log.list.wrote_offset)
         self.queues.min_physical = self.log.min_offset
         self._sync.flushed.advance(self.log.list.flushed_offset)
@@ -583,18 +585,21 @@ class MessageStore(Service):
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
 
-    def _passed_by(self, queue: ConsumeQueue, offset: int, count: int) -> None:
-        """A reader met entries that lead to no record of their queue: the queue is damaged, or those records are."""
-        self._ends.suspect(queue.topic, queue.queue_id)
+    def _mend(self, queue: ConsumeQueue, first: int, end: int) -> bool:
+        """Entries of a queue lead to no record of it: the queue is damaged, or those records are."""
+        found = self._queue_mend.mend(queue, first, end, self.dispatch.position)
+        if not found:
+            self._ends.suspect(queue.topic, queue.queue_id)
+        what = f"{found} were found in the log again" if found else "they are passed by, the next start looks for them"
         self._warnings.warn(
             f"odd {queue.queue_id} {queue.topic}",
-            "queue %d of %s: %d entries behind offset %d lead to no record of this queue and are passed by;"
-            " the next start builds the queue again from the log",
+            "queue %d of %s: entries from offset %d on lead to no record of this queue; %s",
             queue.queue_id,
             queue.topic,
-            count,
-            offset,
+            first,
+            what,
         )
+        return found > 0
 
     def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""

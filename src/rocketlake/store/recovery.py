@@ -14,7 +14,7 @@ Rules: docs/internals/store_layout.md, "Recovery".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
@@ -22,8 +22,8 @@ from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.consume_queue.ends import NO_INDEX, KnownEnds, QueueEnds
-from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.ends import NO_INDEX, KnownEnds, QueueEnds, QueueKey
+from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch
@@ -74,24 +74,34 @@ class Recovery:
         self._clock = clock
         self._check = QueueCheck(table, distrust)
         self._last_store_ms = 0
+        self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
+        """Queue -> where it ended, and the entries taken out of its end, newest first."""
         self._from = 0
         """Records from this physical offset on may be missing in any queue; before it in those that are wanted."""
 
-    def run(self, *, clean: bool, torn: Sequence[ConsumeQueue] = ()) -> None:
+    def run(
+        self, *, clean: bool, torn: Sequence[ConsumeQueue] = (), gone: Mapping[QueueKey, int] | None = None
+    ) -> None:
         """`clean`: the last stop was one (no abort file). Raises StoreError or OSError when the disk refuses.
 
-        `torn`: queues that lost entries in their middle.
+        `torn`: queues that lost entries in their middle. `gone`: queues that were dropped, and from which physical
+        offset on they are built again.
         """
         if not self._log.list.files:
             self._table.destroy_all()
             self._index.destroy_all()
             self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = 0
             return
-        dispatched = self._table.max_physical_offset()
         self._say_empty_files()
-        safe_end = max(self._checkpoint.confirm_offset, dispatched if clean else 0)
+        # A queue whose files are damaged may say anything of the log's end; our page has a checksum.
+        dispatched = self._checkpoint.confirm_offset if self._checkpoint.is_ours else self._sound_end_of_queues()
+        believes_queues = clean or self._checkpoint.is_distrusted
+        safe_end = max(self._checkpoint.confirm_offset, dispatched if believes_queues else 0)
         known = self._ends.read() if self._checkpoint.is_ours else None
         self._check.want_rest(torn, "entries in its middle are damaged")
+        self._check.wanted.update(gone or {})
+        if not clean:
+            self._check.want_rest(self._cut_queues(), "its newest entries lead to no record (a power cut may do that)")
         if known is not None:
             known.forget_deleted(self._deletions.topics)
             self._check.compare(known, is_clean=clean)
@@ -107,9 +117,43 @@ class Recovery:
         self._index.truncate_after(end)
         self._log.list.truncate(end)
         self._check.finish()
+        self._keep_offsets_of_damaged(end)
         self._secure(clean, first_walked)
         self._dispatch.position = end
         self._note_safe(end, first_walked, clean=clean)
+
+    def _sound_end_of_queues(self) -> int:
+        """Where the last record ends that is in the log and in a queue; -1 without one."""
+        return max((self._sound_end(queue) for queue in self._table), default=-1)
+
+    def _sound_end(self, queue: ConsumeQueue) -> int:
+        last = queue.entry(queue.max_offset - 1)
+        return last[0] + last[1] if last is not None and self._leads_to_record(last) else -1
+
+    def _leads_to_record(self, entry: Entry) -> bool:
+        """Also true for a record that has expired: nobody can tell any more."""
+        if entry[0] < self._log.min_offset:
+            return True
+        record = self._log.record(entry[0])
+        return record is not None and len(record) == entry[1]
+
+    def _cut_queues(self) -> list[ConsumeQueue]:
+        """Take the newest entries that lead to no record out of each queue; the queues that lost some.
+
+        Else an entry with a flipped bit would count as one of the log's lost end, and its record be missing for good.
+        """
+        for queue in self._table:
+            old_end = queue.max_offset
+            if queue.files and (cut := queue.cut_end(self._leads_to_record)):
+                self._cut[queue] = old_end, cut
+        return list(self._cut)
+
+    def _keep_offsets_of_damaged(self, log_end: int) -> None:
+        """Of what was cut, records in the log are damaged, not lost: their queue offsets are not given out again."""
+        for queue, (old_end, cut) in self._cut.items():
+            newest = next((number for number, entry in enumerate(cut) if entry[0] < log_end), None)
+            if newest is not None:
+                self._table.reach(queue.topic, queue.queue_id, old_end - newest)
 
     def _say_empty_files(self) -> None:
         """A file before the last one that begins with no record: a disk lost it. Readers pass its messages by."""

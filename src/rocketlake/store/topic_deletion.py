@@ -16,7 +16,7 @@ from pathlib import Path
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import Worker
-from rocketlake.store.consume_queue.ends import QueueEnds
+from rocketlake.store.consume_queue.ends import QueueEnds, QueueKey
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.mapped_file import MappedFile
@@ -70,12 +70,22 @@ class TopicDeletion:
 
     # -- start and upkeep ----------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read the notes, and finish deletions that a crash cut short. Raises OSError."""
+    def load(self) -> dict[QueueKey, int]:
+        """Read the notes, and finish deletions that a crash cut short. Raises OSError.
+
+        Gives the queues with entries that went: only their records behind this physical offset count. Such a queue
+        may also be the one of the topic made again, with a damaged entry at its end.
+        """
         self._deletions.load()
+        gone: dict[QueueKey, int] = {}
         for name in self._table.outdated_topics(self._deletions):
             _log.info("topic %s was deleted before the last start, its queues go now", name)
+            end = self._deletions.topics[name]
+            gone.update(
+                {(name, queue.queue_id): end for queue in self._table if queue.topic == name and queue.max_offset}
+            )
             self._table.delete_topic(name, self._removal)
+        return gone
 
     def fit(self, log_begin: int, log_end: int) -> None:
         """Before anything is appended: no note reaches behind the log, whatever a crash took of it. Raises OSError."""

@@ -98,3 +98,18 @@ def test_a_position_does_not_count_when_somebody_else_wrote_the_page_or_a_bit_fl
     page[changed] ^= 1
     files.write_bytes(PATH, page)
     assert loaded(files).derived_offset == -1
+
+
+@pytest.mark.parametrize("place", [2, 10, 20, 34, 38, 45, 52, 59])
+def test_a_page_that_is_not_as_it_was_written_says_nothing(place: int) -> None:
+    files = MemoryFiles()
+    checkpoint = loaded(files)
+    checkpoint.physic_ms = checkpoint.logics_ms = 1 << 40
+    checkpoint.confirm_offset = checkpoint.derived_offset = 1 << 20
+    checkpoint.write(checkpoint.encode())
+    page = bytearray(files.read_bytes(PATH))
+    page[place] ^= 4
+    files.write_bytes(PATH, page)
+    again = loaded(files)
+    assert again.is_distrusted
+    assert (again.min_ms, again.confirm_offset, again.derived_offset) == (0, 0, -1)

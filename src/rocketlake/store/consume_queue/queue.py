@@ -158,6 +158,16 @@ class ConsumeQueue(QueueTail):
             offset += count
         return end, _BEHIND_ALL
 
+    def replace(self, offset: int, physical_offset: int, size: int, tag_code: int) -> None:
+        """Write the entry at `offset` anew: it was damaged on disk. Raises OSError.
+
+        It is not synced: a damaged entry that comes back is noticed again.
+        """
+        position = offset * ENTRY_SIZE
+        mapped = self._list.find(position)
+        if mapped is not None and position < self.max_offset * ENTRY_SIZE - len(self.tail):
+            mapped.file.pwrite(pack_entry(physical_offset, size, tag_code), position - mapped.start)
+
     # -- appending -----------------------------------------------------------------------------------------------------
 
     def append(self, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
@@ -358,6 +368,21 @@ class ConsumeQueue(QueueTail):
             self._cut(end * ENTRY_SIZE)
             self._drop_fillers()
         self._tail_moved()
+
+    def cut_end(self, is_sound: Callable[[Entry], bool]) -> list[Entry]:
+        """Forget the newest entries down to the newest sound one; those it had, newest first. Raises OSError."""
+        self.write_tail()
+        cut: list[Entry] = []
+        end = self.max_offset
+        start = self._list.min_offset // ENTRY_SIZE
+        while end > start and (entry := self.entry(end - 1)) is not None and not is_sound(entry):
+            cut.append(entry)
+            end -= 1
+        if cut:
+            self._cut(end * ENTRY_SIZE)
+            self._drop_fillers()
+            self._tail_moved()
+        return cut
 
     def _drop_fillers(self) -> None:
         """Fillers with no entry behind them are left of a write that was cut off."""

@@ -326,7 +326,7 @@ class KeyIndex:
         return dropped
 
     def destroy_all(self) -> None:
-        """Remove every file, for good. Raises OSError."""
+        """Remove every file, for good; nothing is safe then. Raises OSError."""
         self._not_synced.clear()
         self.safe_ms = 0
         if self.files:

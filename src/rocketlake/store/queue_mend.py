@@ -1,0 +1,99 @@
+"""Entries of a consume queue that lead to no record of it are found again in the log, before a reader passes them by.
+
+Owns        where in the log the record of a lost entry must lie, and how far is looked for it.
+Must not know   who reads, how an answer is made.
+
+Records of a queue lie in the log in the order of their queue offsets. So the record of entry n lies behind that of the
+last sound entry before n and before that of the first sound entry after it. This stretch is walked on the loop: damage
+is rare, and the length is bounded. What is not found there waits for the next start (recovery.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketlake.store.commit_log import CommitLog
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.deletions import Deletions
+from rocketlake.store.dispatch_scan import DispatchEntry, scan
+from rocketlake.store.log_walk import LogWalk
+
+__all__ = ["QueueMend"]
+
+_WALK_BYTES_MAX = 64 * 1024 * 1024
+_NEIGHBOURS_MAX = 64
+"""Entries on either side of a lost one that are asked where their records lie."""
+
+
+class QueueMend:
+    """Mends queues of one store."""
+
+    def __init__(self, log: CommitLog, deletions: Deletions, delays_ms: Sequence[int]) -> None:
+        self._log = log
+        self._deletions = deletions
+        self._delays_ms = delays_ms
+
+    def mend(self, queue: ConsumeQueue, first: int, end: int, log_end: int) -> int:
+        """Write anew the lost entries from queue offset `first` to before `end`; how many were found in the log.
+
+        `log_end`: up to there the log is in the queues. Raises OSError.
+        """
+        lost = {offset for offset in range(first, min(end, queue.max_offset)) if not self._leads_home(queue, offset)}
+        if not lost:
+            return 0
+        start, stop = self._stretch(queue, min(lost), max(lost), log_end)
+        found = 0
+        for entry in self._records(queue, start, stop) if stop - start <= _WALK_BYTES_MAX else ():
+            if entry.queue_offset in lost:
+                queue.replace(entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code)
+                found += 1
+        return found
+
+    def _leads_home(self, queue: ConsumeQueue, offset: int) -> bool:
+        """Does the entry lead to the record that says it is number `offset` of this queue?"""
+        return self._home(queue, offset) is not None
+
+    def _home(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
+        entry = queue.entry(offset)
+        record = None if entry is None else self._log.record(entry[0])
+        if entry is None or record is None or len(record) != entry[1]:
+            return None
+        found, _taken, _status = scan(record, entry[0], False, self._delays_ms)
+        same = found and (found[0].topic, found[0].queue_id, found[0].queue_offset) == (
+            queue.topic,
+            queue.queue_id,
+            offset,
+        )
+        return found[0] if same else None
+
+    def _stretch(self, queue: ConsumeQueue, first: int, last: int, log_end: int) -> tuple[int, int]:
+        """Physical offsets between which the records of entries `first` to `last` lie."""
+        start, stop = self._log.min_offset, log_end
+        for offset in range(first - 1, max(-1, first - 1 - _NEIGHBOURS_MAX), -1):
+            if (before := self._home(queue, offset)) is not None:
+                start = before.physical_offset + before.size
+                break
+        for offset in range(last + 1, min(queue.max_offset, last + 1 + _NEIGHBOURS_MAX)):
+            if (behind := self._home(queue, offset)) is not None:
+                stop = behind.physical_offset
+                break
+        return start, stop
+
+    def _records(self, queue: ConsumeQueue, start: int, stop: int) -> list[DispatchEntry]:
+        """The records of the queue in a stretch of the log."""
+        if start >= stop:
+            return []
+        walk = LogWalk(self._log, start, stop, False, self._delays_ms)
+        found: list[DispatchEntry] = []
+        for entries in walk.chunks():
+            found += (entry for entry in entries if entry.physical_offset < stop and self._is_of(entry, queue))
+            if entries[-1].physical_offset >= stop:
+                break
+        return found
+
+    def _is_of(self, entry: DispatchEntry, queue: ConsumeQueue) -> bool:
+        return (
+            (entry.topic, entry.queue_id) == (queue.topic, queue.queue_id)
+            and entry.is_queued()
+            and not self._deletions.is_dead(entry.topic, entry.physical_offset)
+        )

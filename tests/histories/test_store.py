@@ -1,0 +1,16 @@
+"""Histories of the store by seed. `make store-histories SEEDS=10000` plays more of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.histories.store_history import History
+
+SEEDS = 300
+EACH = 25
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, EACH))
+def test_nothing_is_lost_doubled_or_invented(first: int) -> None:
+    for seed in range(first, first + EACH):
+        History(seed).run()
