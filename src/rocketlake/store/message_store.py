@@ -11,6 +11,7 @@ Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
@@ -188,7 +189,7 @@ class MessageStore(Service):
         try:
             self._open()
         except OSError as error:
-            raise StoreError(f"the store cannot be opened: {error}", path=str(self._paths.root)) from error
+            raise _not_opened(error, self._paths.root) from error
         finally:
             if self._closed:
                 self._release()
@@ -694,6 +695,12 @@ def _has_key(record: memoryview, offset: int, wanted: str, unique: bool) -> bool
         return False
     entry = entries[0]
     return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
+
+
+def _not_opened(error: OSError, root: Path) -> StoreError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = f"free some space on the disk of {root} and start again; nothing is lost" if is_full else ""
+    return StoreError(f"the store cannot be opened: {error}", path=str(error.filename or root), hint=hint)
 
 
 def _nobody_waits(_topic: str, _queue_id: int, _max_offset: int, _tag_code: int, _store_ms: int) -> None:

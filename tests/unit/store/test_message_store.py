@@ -395,3 +395,17 @@ async def test_a_store_that_starts_again_has_its_next_log_file_made_ahead(world:
     again = await world.started()
     assert len(world.disk.list_dir(ROOT / "commitlog")) == 2
     assert again.max_physical_offset == first.max_physical_offset
+
+
+async def test_a_start_on_a_full_disk_names_the_file_and_the_cure() -> None:
+    world = World()
+    store = await world.started()
+    store.put(message(b"kept"))
+    await store.stop()
+    world.files.plan.faults.append(Fault("write_bytes", "abort", error=errno.ENOSPC))
+    with pytest.raises(StoreError, match=r"cannot be opened.*No space.*/store/abort.*free some space"):
+        await world.started()
+    world.files.plan.faults.clear()
+    store = await world.started()
+    assert store.max_offset("T", 0) == 1
+    await store.stop()
