@@ -32,6 +32,7 @@ from rocketlake.broker.intake import Intake
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.offsets.unread import UnreadDeletions
 from rocketlake.broker.outbound import Identity, Outbound
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
@@ -120,6 +121,7 @@ class Broker(Service):
         self._build_servers(config, limits, network)
         self.store.on_arrival = self._message_arrived
         self.store.is_awaited = self._is_awaited
+        self.store.retention.before_drop = UnreadDeletions(self.offsets, self.store, self._clock).look
         self.adopt(self.store, self.saver, *self._background(), self.registration, self._net, *self._servers)
 
     def _background(self) -> list[Service]:
@@ -223,7 +225,13 @@ class Broker(Service):
         self._dispatcher = Dispatcher(
             dispatcher_rows(processors, config.admin_access, config.request_body_bytes_max, self._turns, self._clock)
         )
-        flow_control = FlowControl(self.config, self._dispatcher.lanes, lambda: self.intake.waiting, self._clock)
+        flow_control = FlowControl(
+            self.config,
+            self._dispatcher.lanes,
+            lambda: self.intake.waiting,
+            lambda: self.intake.slow_append,
+            self._clock,
+        )
         self._dispatcher.before.append(flow_control.check)
         self._serve_runs(processors, (limits or NetLimits()).wire)
         ports = [config.listen_port] if config.fast_port is None else [config.listen_port, config.fast_port]

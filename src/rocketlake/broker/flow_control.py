@@ -5,7 +5,8 @@ Must not know   what the requests do.
 
 A handler runs at once or holds its request, so nothing queues here as in RocketMQ's thread pools. What is left of its
 rules: a request that was read long ago (the loop was late) is not worth serving any more, its client has given up; and
-only so many sends may wait for the disk.
+only so many sends may wait for the disk. Of RocketMQ's reasons these are left: [TIMEOUT_CLEAN_QUEUE] (too old),
+[PCBUSY_CLEAN_QUEUE] (too old because an append took over a second), [OVERLOAD] (too many wait).
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.intake import SlowAppend
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["FlowControl", "Lane"]
+
+_log = get_logger(__name__)
 
 
 class Lane(Enum):
@@ -36,13 +41,23 @@ class FlowControl:
     """A before-hook of the dispatcher."""
 
     def __init__(
-        self, config: LiveConfig, lanes: Mapping[int, str], waiting_sends: Callable[[], int], clock: Clock
+        self,
+        config: LiveConfig,
+        lanes: Mapping[int, str],
+        waiting_sends: Callable[[], int],
+        slow_append: Callable[[], SlowAppend],
+        clock: Clock,
     ) -> None:
-        """`lanes`: request code -> value of its lane; `waiting_sends`: sends that wait for the disk now."""
+        """`lanes`: request code -> value of its lane; `waiting_sends`: sends that wait for the disk now.
+
+        `slow_append`: the last append that took over a second.
+        """
         self._config = config
         self._lanes = {code: Lane(lane) for code, lane in lanes.items()}
         self._waiting_sends = waiting_sends
+        self._slow_append = slow_append
         self._clock = clock
+        self._warnings = RareWarnings(_log, clock=clock)
 
     def check(self, request: Request) -> Reply | None:
         """The answer to a request that is refused, None if it may pass."""
@@ -53,10 +68,26 @@ class FlowControl:
         if config.fast_failure:
             age_ms = (self._clock.monotonic() - request.received) * 1000
             if age_ms > self._age_max_ms(lane):
-                return _busy(f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while: {age_ms:.0f} ms")
+                return self._too_old(request, lane, age_ms)
         if lane is Lane.SEND and self._waiting_sends() >= config.waiting_sends_max:
-            return _busy("[OVERLOAD]system busy, start flow control for a while: sends wait for the disk")
+            why = f"{self._waiting_sends()} sends wait for the disk (sendThreadPoolQueueCapacity)"
+            return self._busy(request, lane, "[OVERLOAD]system busy", why)
         return None
+
+    def _too_old(self, request: Request, lane: Lane, age_ms: float) -> Reply:
+        limit = f"{age_ms:.0f} ms in the queue, {self._age_max_ms(lane)} ms are allowed"
+        append = self._slow_append()
+        if lane is Lane.SEND and append.ended >= request.received:
+            why = f"{limit}; an append took {append.seconds * 1000:.0f} ms"
+            return self._busy(request, lane, "[PCBUSY_CLEAN_QUEUE]broker busy", why)
+        return self._busy(request, lane, "[TIMEOUT_CLEAN_QUEUE]broker busy", limit)
+
+    def _busy(self, request: Request, lane: Lane, reason: str, why: str) -> Reply:
+        remark = f"{reason}, start flow control for a while: {why}"
+        self._warnings.warn(
+            f"{reason} {lane}", "a %s request of %s is refused: %s", lane.value, request.address, remark
+        )
+        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _age_max_ms(self, lane: Lane) -> int:
         config = self._config.now
@@ -65,7 +96,3 @@ class FlowControl:
         if lane is Lane.PULL:
             return config.pull_age_max_ms
         return config.heartbeat_age_max_ms if lane is Lane.HEARTBEAT else config.admin_age_max_ms
-
-
-def _busy(remark: str) -> Reply:
-    return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)

@@ -7,7 +7,7 @@ Must not know   requests, topics and groups, how the store works.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.delay.parking import delay_level, park_if_delayed
@@ -24,10 +24,21 @@ from rocketlake.store.results import PutMessage, PutResult, PutStatus
 if TYPE_CHECKING:
     from rocketlake.codec import record_run
 
-__all__ = ["Intake"]
+__all__ = ["Intake", "SlowAppend"]
 
 _HOST_BITS = sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6
 _INNER_BATCH_BITS = sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
+
+_SLOW_APPEND_SECONDS = 1.0
+"""RocketMQ's osPageCacheBusyTimeOutMills: from here on the page cache counts as busy."""
+
+
+class SlowAppend(NamedTuple):
+    """An append that took long."""
+
+    ended: float
+    """Seconds of the monotonic clock."""
+    seconds: float
 
 
 class Intake:
@@ -40,6 +51,8 @@ class Intake:
         self._seconds = stats.seconds
         self.waiting = 0
         """Messages stored whose durability somebody waits for."""
+        self.slow_append = SlowAppend(float("-inf"), 0.0)
+        """The last append that held everybody up for more than a second."""
 
     def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
         """Append one message; `properties` (changed here) become its property text. RemoteError if refused."""
@@ -89,8 +102,9 @@ class Intake:
         began = self._seconds()
         if not self._store.put_run(run):
             return False
+        seconds = self._appended(began)
         if self.acks_at_once:
-            self._stats.put_latency.note(self._seconds() - began, len(run))
+            self._stats.put_latency.note(seconds, len(run))
         for topic, messages, size, requests in counts:
             self._stats.count_put(topic, messages, size, requests)
         return True
@@ -124,10 +138,18 @@ class Intake:
             flags |= sys_flag.STORE_HOST_V6
         message.sys_flag = flags
 
+    def _appended(self, began: float) -> float:
+        """How long an append took that began then."""
+        now = self._seconds()
+        if now - began > _SLOW_APPEND_SECONDS:
+            self.slow_append = SlowAppend(now, now - began)
+        return now - began
+
     def _count(self, topic: str, result: PutResult, began: float) -> None:
+        seconds = self._appended(began)
         if result.status is PutStatus.OK:
             if self.acks_at_once:
-                self._stats.put_latency.note(self._seconds() - began, result.count)
+                self._stats.put_latency.note(seconds, result.count)
             self._stats.count_put(topic, result.count, result.size)
         else:
             self._stats.count_put_failure()

@@ -300,13 +300,17 @@ class MappedFileList:
             self._disk.sync_dir(self.folder)  # whoever made the last file may not have come to it
         self.flushed_offset = self.wrote_offset
 
+    def may_drop(self, count: int) -> int:
+        """How many of the oldest `count` files `drop_first` would take out."""
+        flushed = sum(1 for mapped in self.files[:count] if mapped.flushed == mapped.size)
+        return max(0, min(count, flushed, len(self.files) - 1))
+
     def drop_first(self, count: int) -> list[MappedFile]:
         """Take the oldest `count` files out; the caller removes them, perhaps on a worker.
 
         Never the last file, nor one that is not flushed: a sync of it may be under way.
         """
-        flushed = sum(1 for mapped in self.files[:count] if mapped.flushed == mapped.size)
-        count = min(count, flushed, len(self.files) - 1)
+        count = self.may_drop(count)
         dropped, self.files = self.files[:count], self.files[count:]
         return dropped
 

@@ -621,6 +621,11 @@ class MessageStore(Service):
         queue = self.queues.find(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
+    def offset_at(self, topic: str, queue_id: int, physical_offset: int) -> int:
+        """First queue offset whose message lies at or behind a physical offset; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.offset_at(physical_offset)
+
     def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> int:
         """First queue offset stored at `ms` or later, with `upper` the last stored at `ms` or earlier."""
         queue = self.queues.find(topic, queue_id)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Files
@@ -73,6 +74,8 @@ class Retention(Service):
         self.disk_full = ""
         """Why puts are refused; "" while there is room."""
         self.disk_percent = 0.0
+        self.before_drop: Callable[[int], object] = _nobody_minds
+        """Called before log files go, with the physical offset at which the log will begin."""
         self._log = log
         self._folders = folders
         self._config = config
@@ -146,7 +149,10 @@ class Retention(Service):
             folder, percent = disk.fullest
             self.disk_percent = percent
             self._judge(folder, percent)
-            dropped += self._log.drop_first(self.count_to_drop(disk))
+            count = self._log.may_drop(self.count_to_drop(disk))
+            if count:
+                call(lambda: self.before_drop(self._log.files[count].start))
+            dropped += self._log.drop_first(count)
             self._rounds_asked = max(0, self._rounds_asked - 1)
             self._follow(dropped)
             self.health.set("retention/round", "")
@@ -212,3 +218,7 @@ class Retention(Service):
             self._remove(rest)
 
         self._worker.submit(mapped.remove, removed)
+
+
+def _nobody_minds(_log_begin: int) -> None:
+    """Until the broker is there."""

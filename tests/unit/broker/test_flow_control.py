@@ -7,6 +7,7 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.flow_control import FlowControl, Lane
+from rocketlake.broker.intake import SlowAppend
 from rocketlake.net.link import Link
 from rocketlake.net.request import Request
 from rocketlake.protocol.command import Command
@@ -22,7 +23,8 @@ class World:
         self.clock = ManualClock()
         self.config = LiveConfig(BrokerConfig(waiting_sends_max=2))
         self.waiting_sends = 0
-        self.control = FlowControl(self.config, LANES, lambda: self.waiting_sends, self.clock)
+        self.slow_append = SlowAppend(float("-inf"), 0.0)
+        self.control = FlowControl(self.config, LANES, lambda: self.waiting_sends, lambda: self.slow_append, self.clock)
         self.link = new_link(self.clock)
 
     def remark(self, lane: Lane, age_ms: float = 0) -> str | None:
@@ -62,3 +64,29 @@ async def test_only_so_many_sends_wait_for_the_disk(world: World) -> None:
     world.waiting_sends = 2
     assert (world.remark(Lane.SEND) or "").startswith("[OVERLOAD]system busy")
     assert world.remark(Lane.PULL) is None
+
+
+async def test_which_reason_a_busy_has_is_logged_with_its_numbers(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.clock.advance(60_000)
+    for _ in range(3):
+        world.remark(Lane.SEND, 300)
+    world.slow_append = SlowAppend(59.9, 1.25)
+    world.remark(Lane.PULL, 6000)
+    remark = world.remark(Lane.SEND, 300)
+    assert remark == (
+        "[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while:"
+        " 300 ms in the queue, 200 ms are allowed; an append took 1250 ms"
+    )
+    world.waiting_sends = 2
+    world.remark(Lane.SEND)
+    assert [text.partition(" is refused: ")[2].partition("]")[0] for text in caplog.messages] == [
+        "[TIMEOUT_CLEAN_QUEUE",
+        "[TIMEOUT_CLEAN_QUEUE",
+        "[PCBUSY_CLEAN_QUEUE",
+        "[OVERLOAD",
+    ]
+    assert caplog.messages[0].startswith("a send request of ")
+    assert caplog.messages[1].startswith("a pull request of ")
+    assert "2 sends wait for the disk" in caplog.messages[3]

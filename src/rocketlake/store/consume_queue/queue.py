@@ -127,6 +127,10 @@ class ConsumeQueue(QueueTail):
             self._min_physical = min_physical
         return self._min_offset
 
+    def offset_at(self, physical_offset: int) -> int:
+        """What `min_offset` will be when the log begins there; nothing is remembered."""
+        return self._find_min(physical_offset)
+
     def _find_min(self, min_physical: int) -> int:
         low = max(self._min_offset, self._list.min_offset // ENTRY_SIZE)
         high = self.max_offset
