@@ -113,7 +113,11 @@ class World:
             namesrv_addresses=(self.name_server.address,),
         )  # fmt: skip
         store = StoreConfig(
-            commit_log_file_bytes=1 << 20, consume_queue_file_bytes=20_000, index_slots=1000, index_entries=4000
+            commit_log_file_bytes=1 << 20,
+            consume_queue_file_bytes=20_000,
+            index_slots=1000,
+            index_entries=4000,
+            clean_interval_ms=200,
         )
         return Broker(config, store)
 
