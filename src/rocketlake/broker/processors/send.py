@@ -350,7 +350,7 @@ def _check_name(topic: str) -> None:
         raise RemoteError(f"Sending message to topic[{topic}] is forbidden.", code=ResponseCode.NO_PERMISSION)
 
 
-def _check_compression(body: bytes | memoryview, flag: int) -> None:
+def _check_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
     """Refuse a body that no consumer could unpack, as far as its first bytes tell: it would be read by nobody."""
     if fault := fault_at_start(body, flag):
         raise RemoteError(
@@ -358,7 +358,7 @@ def _check_compression(body: bytes | memoryview, flag: int) -> None:
         )
 
 
-def _check_batch_compression(body: bytes | memoryview, flag: int) -> None:
+def _check_batch_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
     """The flag of a batch is that of each message in it."""
     try:
         entries = decode_batch(body)
