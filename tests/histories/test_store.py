@@ -8,9 +8,15 @@ from tests.histories.store_history import History
 
 SEEDS = 300
 EACH = 25
+FOUND_SOMETHING = (1739, 2168, 3302)  # beyond the first 300
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, EACH))
 def test_nothing_is_lost_doubled_or_invented(first: int) -> None:
     for seed in range(first, first + EACH):
         History(seed).run()
+
+
+@pytest.mark.parametrize("seed", FOUND_SOMETHING)
+def test_seeds_that_found_something(seed: int) -> None:
+    History(seed).run()

@@ -100,7 +100,7 @@ class Recovery:
         known = self._ends.read() if self._checkpoint.is_ours else None
         self._check.want_rest(torn, "entries in its middle are damaged")
         self._check.wanted.update(gone or {})
-        if not clean:
+        if not clean or self._checkpoint.is_distrusted:
             self._check.want_rest(self._cut_queues(), "its newest entries lead to no record (a power cut may do that)")
         if known is not None:
             known.forget_deleted(self._deletions.topics)
@@ -146,6 +146,7 @@ class Recovery:
             old_end = queue.max_offset
             if queue.files and (cut := queue.cut_end(self._leads_to_record)):
                 self._cut[queue] = old_end, cut
+            queue.ends_in_log(self._log.min_offset)
         return list(self._cut)
 
     def _keep_offsets_of_damaged(self, log_end: int) -> None:

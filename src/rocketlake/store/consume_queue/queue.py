@@ -180,7 +180,7 @@ class ConsumeQueue(QueueTail):
         Of two records with one queue offset the later in the log is never dropped without a word. Number 0 begins a
         queue, so there it belongs to a topic made anew. Raises OSError or StoreError when the disk refuses.
         """
-        if physical_offset + size <= self.max_physical_offset:
+        if physical_offset + size <= self.max_physical_offset and offset < self.max_offset:
             return False
         if offset < self.max_offset and not self._begin_anew(offset, physical_offset):
             return False
@@ -372,6 +372,15 @@ class ConsumeQueue(QueueTail):
             self._cut(end * ENTRY_SIZE)
             self._drop_fillers()
         self._tail_moved()
+
+    def ends_in_log(self, min_physical: int) -> None:
+        """A newest record that has expired ends before the log's begin, whatever its entry says of its size.
+
+        A size that is too large would make every new record look as if it were in the queue already.
+        """
+        last = self.entry(self.max_offset - 1)
+        if last is not None and last[0] < min_physical:
+            self.max_physical_offset = min(self.max_physical_offset, min_physical)
 
     def cut_end(self, is_sound: Callable[[Entry], bool]) -> list[Entry]:
         """Forget the newest entries down to the newest sound one; those it had, newest first. Raises OSError."""
