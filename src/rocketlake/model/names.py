@@ -15,6 +15,7 @@ from rocketlake.model.topic import NOT_SENDABLE_TOPICS, REPLY_TOPIC_ENDING, SYST
 
 __all__ = [
     "DEAD_LETTER_PREFIX",
+    "FIRST_OFFSETS_ENDING",
     "GROUP_CHARS_MAX",
     "RETRY_PREFIX",
     "TOPIC_CHARS_MAX",
@@ -109,6 +110,10 @@ def is_dead_letter_topic(topic: str) -> bool:
 def is_reply_topic(topic: str) -> bool:
     """..._REPLY_TOPIC?"""
     return topic.endswith("_" + REPLY_TOPIC_ENDING)
+
+
+FIRST_OFFSETS_ENDING = "_spark_start"
+"""Of groups that consume nothing: a Spark query keeps its first offsets there, each plus one (0 stands for none)."""
 
 
 def is_system_topic(topic: str) -> bool:

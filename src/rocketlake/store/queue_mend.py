@@ -21,6 +21,7 @@ from rocketlake.store.log_walk import LogWalk
 __all__ = ["QueueMend"]
 
 _WALK_BYTES_MAX = 64 * 1024 * 1024
+_IN_VAIN_MAX = 100_000
 _NEIGHBOURS_MAX = 64
 """Entries on either side of a lost one that are asked where their records lie."""
 
@@ -32,13 +33,15 @@ class QueueMend:
         self._log = log
         self._deletions = deletions
         self._delays_ms = delays_ms
+        self._in_vain: set[tuple[ConsumeQueue, int]] = set()
+        """(queue, queue offset) of entries that were looked for and not found: once is enough."""
 
     def mend(self, queue: ConsumeQueue, first: int, end: int, log_end: int) -> int:
         """Write anew the lost entries from queue offset `first` to before `end`; how many were found in the log.
 
         `log_end`: up to there the log is in the queues. Raises OSError.
         """
-        lost = {offset for offset in range(first, min(end, queue.max_offset)) if not self._leads_home(queue, offset)}
+        lost = {offset for offset in range(first, min(end, queue.max_offset)) if self._is_lost(queue, offset)}
         if not lost:
             return 0
         start, stop = self._stretch(queue, min(lost), max(lost), log_end)
@@ -46,14 +49,18 @@ class QueueMend:
         for entry in self._records(queue, start, stop) if stop - start <= _WALK_BYTES_MAX else ():
             if entry.queue_offset in lost:
                 queue.replace(entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code)
+                lost.discard(entry.queue_offset)
                 found += 1
+        if len(self._in_vain) > _IN_VAIN_MAX:
+            self._in_vain.clear()
+        self._in_vain.update((queue, offset) for offset in lost)
         return found
 
-    def _leads_home(self, queue: ConsumeQueue, offset: int) -> bool:
-        """Does the entry lead to the record that says it is number `offset` of this queue?"""
-        return self._home(queue, offset) is not None
+    def _is_lost(self, queue: ConsumeQueue, offset: int) -> bool:
+        return (queue, offset) not in self._in_vain and self._home(queue, offset) is None
 
     def _home(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
+        """The record an entry leads to, if that says it is number `offset` of this queue."""
         entry = queue.entry(offset)
         record = None if entry is None else self._log.record(entry[0])
         if entry is None or record is None or len(record) != entry[1]:

@@ -99,12 +99,23 @@ class Send:
         topic = self._topics.get(header.topic) or self._create(header)
         if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             return self._auto_create.once_saved(
-                topic.name, request, lambda request: self._store_batch(request, header, topic)
+                topic.name, request, lambda request: self._store_batch(request, header, self._still(topic))
             )
         target = self._dead_letters_if_spent(request, header) if is_retry_topic(topic.name) else None
         return self._auto_create.once_saved(
-            (target or topic).name, request, lambda request: self._store_one(request, header, topic, target)
+            (target or topic).name,
+            request,
+            lambda request: self._store_one(request, header, self._still(topic), target),
         )
+
+    def _still(self, topic: TopicConfig) -> TopicConfig:
+        """The topic as it is now: while a request waited for its topic to be saved, the topic may have been deleted."""
+        now = self._topics.get(topic.name)
+        if now is None:
+            raise RemoteError(
+                f"topic[{topic.name}] was deleted before the message was stored", code=ResponseCode.TOPIC_NOT_EXIST
+            )
+        return now
 
     # -- what send_runs.py needs to do the same for many --------------------------------------------------------------
 

@@ -98,14 +98,15 @@ class TransactionCheck(Service):
         if not self._ledger.is_known:
             return
         self._ask_readable()
-        began_ms = self._clock.now_ms()
+        # What is put back during the walk comes behind its end. No time is asked: a clock that ran ahead would end it.
+        end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)
         until = self._clock.monotonic() + _WALK_SECONDS_MAX
         ledger = self._ledger
         ledger.skip_to(self._store.min_offset(HALF_TOPIC, HALF_QUEUE))
         half_offset = ledger.next_open(ledger.position)
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         try:
-            while (now := self._clock.monotonic()) < until and self._deal_with(half_offset, began_ms):
+            while (now := self._clock.monotonic()) < until and self._deal_with(half_offset, end):
                 half_offset = ledger.next_open(half_offset + 1)
                 if now > turn_end:
                     await self._clock.sleep(0)
@@ -113,9 +114,9 @@ class TransactionCheck(Service):
         finally:
             self.pass_ended()
 
-    def _deal_with(self, half_offset: int, began_ms: int) -> bool:
+    def _deal_with(self, half_offset: int, end: int) -> bool:
         """Put a half message that is not ended where it belongs; False if the walk ends before it."""
-        if half_offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
+        if half_offset >= end:
             return False
         half = self._read(half_offset)
         if half is None:  # a gap that a recovery left, or a message without a target
@@ -124,8 +125,6 @@ class TransactionCheck(Service):
         if not self._ledger.stands(half):
             self._ledger.mark(half_offset, Standing.PUT_BACK)
             return True
-        if half.store_ms >= began_ms:
-            return False
         config = self._config.now
         age_ms = self._clock.now_ms() - half.born_ms
         if halves.times_checked(half) >= config.transaction_checks_max or age_ms > self._store.config.file_reserved_ms:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
 from rocketlake.filter.sql_parser import parse_sql92
-from rocketlake.model.names import check_group
+from rocketlake.model.names import FIRST_OFFSETS_ENDING, check_group
 from rocketlake.spark.option_values import Given
 from rocketlake.spark.source.folders import local_folder
 from rocketlake.spark.source.option_table import NAMES
@@ -55,7 +55,7 @@ class SourceOptions:
     @property
     def start_group(self) -> str:
         """The group under which the brokers keep a stream's first offsets (start_store.py)."""
-        return f"{self.consumer_group}_spark_start"
+        return self.consumer_group + FIRST_OFFSETS_ENDING
 
     @property
     def is_filtered(self) -> bool:

@@ -69,9 +69,26 @@ async def test_offsets_inside_their_queues_stay_as_they_are_over_a_restart() -> 
     for number in range(8):
         broker.store.put(PutMessage("T", 0, b"%d" % number, b""))
     broker.offsets.commit("G", "T", 0, 8)
+    broker.offsets.commit("Q_spark_start", "T", 0, 9)  # a query that starts at the end keeps 8 + 1
     await broker.stop()
     broker = new_broker(disk, clock)
     await broker.start()
     assert broker.offsets.query("G", "T", 0) == 8
+    assert broker.offsets.query("Q_spark_start", "T", 0) == 9
     assert not broker.offsets.has_reset("G", "T", 0)
+    await broker.stop()
+
+
+async def test_first_offsets_of_a_spark_query_are_lowered_without_a_reset_that_nobody_would_take() -> None:
+    clock = ManualClock()
+    disk = MemoryFiles(clock=clock)
+    broker = new_broker(disk, clock)
+    await broker.start()
+    broker.store.put(PutMessage("T", 0, b"one", b""))
+    broker.offsets.commit("Q_spark_start", "T", 0, 40)
+    await broker.stop()
+    broker = new_broker(disk, clock)
+    await broker.start()
+    assert broker.offsets.query("Q_spark_start", "T", 0) == 2
+    assert not broker.offsets.has_reset("Q_spark_start", "T", 0)
     await broker.stop()

@@ -137,6 +137,15 @@ async def test_the_question_holds_the_new_copy_with_its_target(world: World) -> 
     assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
+async def test_a_half_message_of_a_clock_that_ran_ahead_holds_up_no_other(world: World) -> None:
+    world.clock.jump_wall(365 * 86_400_000)
+    world.put(b"ahead")
+    world.clock.jump_wall(-365 * 86_400_000)
+    world.put(b"behind")
+    assert await world.walk() == 2
+    assert [decode_record(command.body_bytes).body for command in world.link.asked] == [b"ahead", b"behind"]
+
+
 async def test_a_producer_that_does_not_read_is_passed_over(world: World) -> None:
     world.link.writable = False
     world.put()
