@@ -68,14 +68,16 @@ class SavedLines:
     def __init__(self) -> None:
         self._blocks: dict[_Block, None] = {}
         self._last = _Block()
+        self._together = _Block()
 
-    def add(self, line: SavedLine) -> None:
-        """Put a line behind all others."""
+    def add(self, line: SavedLine, *, together: bool = False) -> None:
+        """Put a line behind all others. `together`: those few lines have texts of one moment."""
         if len(self._last.lines) >= _BLOCK_LINES:
             self._last = _Block()
-        self._blocks[self._last] = None
-        self._last.lines[line] = None
-        line.block = self._last
+        block = self._together if together else self._last
+        self._blocks[block] = None
+        block.lines[line] = None
+        line.block = block
         line.touch()
 
     def remove(self, line: SavedLine) -> None:

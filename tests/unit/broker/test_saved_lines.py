@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -152,3 +153,21 @@ async def test_what_changes_while_the_text_is_made_is_saved_by_the_next_round() 
     assert [name for name, _ in told] == ["first", "second"]
     assert told[1][1] == 998
     await saver.stop()
+
+
+def test_both_positions_of_the_transactions_are_of_one_moment() -> None:
+    """Else a crash would find ended half messages open: the op messages that end them would count as read."""
+    group, half, op = "CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+    table = OffsetTable(Path("/o.json"), MemoryFiles(), ManualClock())
+    table.commit(group, half, 0, 1)
+    for number in range(300):
+        table.commit(f"g{number}", "T", 0, 5)
+    table.commit(group, op, 0, 1)
+    parts = []
+    for part in table.text_parts():
+        parts.append(part)
+        for topic in (half, op):
+            table.commit(group, topic, 0, 1 + len(parts))
+    kept = [re.search(rf'"{topic}@{group}":{{0:(\d+)', "".join(parts)) for topic in (half, op)]
+    assert all(kept)
+    assert len({found[1] for found in kept if found}) == 1

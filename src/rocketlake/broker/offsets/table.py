@@ -19,6 +19,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files
 from rocketlake.broker.saved_lines import SavedLine, SavedLines
 from rocketlake.broker.saved_table import SavedTable, quoted
+from rocketlake.model.names import is_system_group
 
 __all__ = ["NO_OFFSET", "OffsetTable"]
 
@@ -188,7 +189,7 @@ class OffsetTable(SavedTable):
         line = topics.get(topic)
         if line is None:
             line = topics[topic] = _Line(group, topic)
-            self._text.add(line)
+            self._text.add(line, together=is_system_group(group))  # progress of transactions is two of them
             self._groups[group].touch()
         return line
 
