@@ -253,6 +253,20 @@ async def test_a_damaged_record_is_seen_to_between_its_neighbours(stage: MakeSta
     assert [offset for offset, _ in it.pulls] == [0, 6]
 
 
+async def test_a_filter_changed_while_a_damaged_record_is_settled_counts_from_the_record_on(stage: MakeStage) -> None:
+    it = stage(expression="A")
+    settle = it.plan.damaged
+
+    async def subscribe_meanwhile(record: DamagedRecord) -> bool:
+        it.subscription = parse_subscription("T", "A || B")
+        return await settle(record)
+
+    it.plan.damaged = subscribe_meanwhile
+    await it.run(with_damage(found(0, 9, tags="A"), 2))  # the broker left 3 to 8 out: they have tag B
+    assert it.submitted == [0]
+    assert [offset for offset, _ in it.pulls] == [0, 3]
+
+
 async def test_a_damaged_record_without_dead_letters_is_asked_for_again(stage: MakeStage) -> None:
     it = stage()
     it.no_dead_letters = True

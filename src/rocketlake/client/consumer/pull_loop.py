@@ -153,6 +153,10 @@ class PullLoop:
                 return plan.config.error_pause_ms / 1000
             if held.dropped:
                 return 0.0
+            if plan.subscription(held.queue.topic) is not subscription:
+                # What comes behind the record was filtered otherwise than the user wants now.
+                self.next_offset = record.offset + 1
+                return 0.0
         self._hand_over(messages, subscription)
         self.next_offset = answer.next_offset
         if held.count == 0:
