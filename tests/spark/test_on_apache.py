@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from interop.apache import apache_cluster, run_driver
 from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster_groups import ClusterGroups
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
@@ -58,7 +59,7 @@ def test_a_topic_of_an_apache_broker_as_table_and_stream(
 
         async def progress() -> dict[str, int]:
             async with Cluster(cluster.namesrv) as admin:
-                offsets = await admin.group_offsets("spark-on-apache")
+                offsets = await ClusterGroups(admin).offsets("spark-on-apache")
                 return {
                     "read": sum(each.consumer_offset for each in offsets.values()),
                     "lag": sum(each.broker_offset - each.consumer_offset for each in offsets.values()),

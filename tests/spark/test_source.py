@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster_groups import ClusterGroups
 from rocketlake.cli.main import app
 from rocketlake.spark.schema import COLUMNS, CORE
 from rocketlake.testing.cluster import EmbeddedCluster
@@ -288,7 +289,7 @@ def test_a_bounded_replay_of_a_pattern_ends_where_it_should_with_lag_0(
 
     async def lag() -> int:
         async with Cluster(cluster.namesrv) as admin:
-            offsets = await admin.group_offsets("replay-group")
+            offsets = await ClusterGroups(admin).offsets("replay-group")
             return sum(each.broker_offset - each.consumer_offset for each in offsets.values())
 
     assert cluster.run(lag()) == 1  # the message that came too late

@@ -239,11 +239,12 @@ class PullConsumer(Service):
         self._mark_consumed()
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:
+            if self._starts:
+                await self._commit_starts()
+            # Nothing is awaited from here to the return: a cancelled poll would lose what it has taken.
             messages = self._hand_out(max_messages)
             left = until - self._clock.monotonic()
             if messages or left <= 0:
-                if self._starts:
-                    await self._commit_starts()
                 return messages
             await self._arrived.wait(left)
         return []
@@ -331,6 +332,8 @@ class PullConsumer(Service):
 
     async def _commit_starts(self) -> None:
         for queue, offset in list(self._starts.items()):
+            if self._starts.get(queue) != offset:
+                continue  # left, reset or committed while another broker was waited for: that counts
             try:
                 await self._access.commit(queue, offset)
             except RocketLakeError as error:

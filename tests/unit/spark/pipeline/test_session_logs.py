@@ -12,7 +12,6 @@ from rocketlake.spark.pipeline.session import silence_error_logs
 def test_pysparks_own_lines_about_errors_are_not_printed(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     silence_error_logs()
     logger = PySparkLogger.getLogger(name)
-    logger.propagate = False
     try:
         raise ValueError("the cause")
     except ValueError:
