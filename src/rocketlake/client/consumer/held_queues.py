@@ -4,7 +4,8 @@ Owns        the table queue -> (messages in hand, pull task), and the order of s
 Must not know   who decides (rebalance.py), how listeners run.
 
 Invariant: a queue in the table has exactly one pull task. Leaving: stop pulling, let an ordered listener end, save the
-offset, give the lock up; only then may another member find the queue free.
+offset, give the lock up; only then may another member find the queue free. However long that listener runs: its lock
+is renewed until it ends, and at a stop left to expire at the broker.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rocketlake.model.subscription import Subscription
 log = get_logger(__name__)
 LISTENER_END_SECONDS = 0.5
 LISTENER_END_STEP_SECONDS = 0.01
-UNLOCK_AT_LAST_SECONDS = 20.0
+LISTENER_LONG_SECONDS = 30.0
 
 
 class Runner(Protocol):
@@ -58,6 +59,7 @@ class HeldQueues:
         config: ConsumerConfig,
         locks: QueueAccess | None,
         is_locked: Callable[[ProcessQueue], bool] | None,
+        listener_runs: Callable[[MessageQueue], bool],
         damaged: Callable[[DamagedRecord], Awaitable[bool]],
         subscription: Callable[[str], Subscription | None],
         commits: bool,
@@ -69,6 +71,7 @@ class HeldQueues:
         self._start_policy = start_policy
         self._config = config
         self._locks = locks
+        self._listener_runs = listener_runs
         self._spawn = spawn
         self._table: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -134,7 +137,7 @@ class HeldQueues:
         self._pulls[held.queue] = task
 
     async def leave(self, queue: MessageQueue) -> bool:
-        """Give a queue up; false while its ordered listener still runs (at most 20 s)."""
+        """Give a queue up; false while its ordered listener still runs."""
         held = self._table[queue]
         held.dropped = True
         await self._end_pull(queue)
@@ -151,9 +154,16 @@ class HeldQueues:
 
     async def _listener_ended(self, held: ProcessQueue) -> bool:
         until = self._clock.monotonic() + LISTENER_END_SECONDS
-        while held.running and self._clock.monotonic() < until:
+        while (runs := self._listener_runs(held.queue)) and self._clock.monotonic() < until:
             await self._clock.sleep(LISTENER_END_STEP_SECONDS)
-        return not held.running or self._clock.monotonic() - held.last_lock > UNLOCK_AT_LAST_SECONDS
+        if runs and self._clock.monotonic() - held.last_pull > LISTENER_LONG_SECONDS:
+            self._plan.warnings.warn(
+                f"keeps {held.queue}",
+                "ordered queue %s is to go to another member of group %s, which waits until the listener returns here;"
+                " if it never does, restart this process",
+                held.queue, self._plan.group,
+            )  # fmt: skip
+        return not runs
 
     def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
         """Share the topic's limit among its queues."""
@@ -200,7 +210,10 @@ class HeldQueues:
             held.dropped = True
         await self._offsets.persist(queues)
         if self._locks is not None:
-            await self._locks.unlock(queues)
+            kept = [queue for queue in queues if self._listener_runs(queue)]
+            if kept:
+                log.warning("the listener still runs on %s; other members get these when their locks expire", kept)
+            await self._locks.unlock([queue for queue in queues if queue not in kept])
         self._table.clear()
 
     async def _end_pull(self, queue: MessageQueue) -> None:

@@ -65,6 +65,11 @@ class ListenerCall:
             None if is_async(listener) else ThreadPoolExecutor(threads, thread_name_prefix="rocketlake-listener")
         )
 
+    @property
+    def ends_when_cancelled(self) -> bool:
+        """A coroutine does; a function on a thread runs on until it returns."""
+        return self._pool is None
+
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
         """The listener's answer; what it raises comes out."""
         return self.result(await self.begin(messages))

@@ -59,8 +59,8 @@ class OrderedRunner:
         self._hooks = hooks
         self._clock = clock
         self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
-        self._running: dict[MessageQueue, ProcessQueue] = {}
-        """Whose messages the listener of a queue has. After an offset reset that may be what was in hand before."""
+        self._running: set[MessageQueue] = set()
+        """Whose messages the listener has. After an offset reset these may be what was in hand before it."""
         self._warnings = RareWarnings(log, interval_seconds=60.0, clock=clock)
         self._is_stopping = False
 
@@ -89,6 +89,10 @@ class OrderedRunner:
             return True
         return held.locked and self._clock.monotonic() - held.last_lock < self._config.lock_valid_ms / 1000
 
+    def listener_runs(self, queue: MessageQueue) -> bool:
+        """Has the listener messages of this queue? Until it returns, no other member may get the queue's lock."""
+        return queue in self._running
+
     async def _work(self) -> None:
         while True:
             held = await self._ready.get()
@@ -97,13 +101,11 @@ class OrderedRunner:
             if held.queue in self._running:
                 self._spawn("ordered turn", self._again(held, TURN_RETRY_SECONDS))
                 continue
-            held.running = True
-            self._running[held.queue] = held
+            self._running.add(held.queue)
             try:
                 pause = await self._run(held)
             finally:
-                held.running = False
-                del self._running[held.queue]
+                self._running.remove(held.queue)
             if pause is not None and not held.dropped:
                 self._spawn("ordered pause", self._again(held, pause))
 
@@ -177,7 +179,7 @@ class OrderedRunner:
     async def _renew_locks(self, queues: Queues) -> None:
         while self._lock is not None:
             await self._clock.sleep(self._config.lock_interval_ms / 1000)
-            table = {held.queue: held for held in queues() if not held.dropped}
+            table = {held.queue: held for held in queues() if not held.dropped or self.listener_runs(held.queue)}
             locked = await self._lock(table.keys()) if table else set()
             for queue, held in table.items():
                 held.locked = queue in locked

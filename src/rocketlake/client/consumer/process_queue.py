@@ -30,7 +30,6 @@ class ProcessQueue:
         "last_pull",
         "locked",
         "queue",
-        "running",
         "size",
         "started",
     )
@@ -43,8 +42,6 @@ class ProcessQueue:
         """Ordered: the broker gave us the lock of this queue, last at `last_lock`."""
         self.is_busy = False
         """Ordered: a worker has this queue, or will have it after a wait in line or a pause."""
-        self.running = False
-        """Ordered: the listener is being called with messages of this queue."""
         self.size = 0
         """Bytes of the bodies in hand."""
         self.last_pull = now

@@ -173,6 +173,7 @@ class PushConsumer(Service):
             config=self.config,
             locks=locks,
             is_locked=self._runner.is_locked if isinstance(self._runner, OrderedRunner) else None,
+            listener_runs=self._runner.listener_runs if isinstance(self._runner, OrderedRunner) else lambda _: False,
             damaged=self._damage.settle,
             subscription=self._subscriptions.get,
             commits=not self.broadcasting,
@@ -248,7 +249,11 @@ class PushConsumer(Service):
         self._runner.stop()
         # A listener that stops its own consumer is not waited for: it could not end before this returns.
         if running := [task for task in self._workers if task is not asyncio.current_task()]:
-            await asyncio.wait(running, timeout=self.config.drain_ms / 1000)
+            _, late = await asyncio.wait(running, timeout=self.config.drain_ms / 1000)
+            if self._call.ends_when_cancelled:
+                for task in late:
+                    task.cancel()
+                await asyncio.gather(*late, return_exceptions=True)
         await self._held.leave_all()
         await self.instance.remove_consumer(self._membership)
         await super().stop()
