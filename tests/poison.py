@@ -25,8 +25,8 @@ import zstandard
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
+from tests.requests import send_header
 
 __all__ = ["KINDS", "ROT_KINDS", "SENT_KINDS", "Fate", "Kind", "command", "good"]
 
@@ -67,20 +67,9 @@ def good(number: int) -> bytes:
 
 def command(topic: str, queue_id: int, kind: Kind) -> Command:
     """The request that sends it."""
-    values: dict[str, object] = {
-        "producer_group": "poisoners",
-        "topic": topic,
-        "default_topic": "TBW102",
-        "default_topic_queue_nums": 4,
-        "queue_id": queue_id,
-        "sys_flag": kind.sys_flag,
-        "born_timestamp": 1,
-        "flag": 0,
-        "properties": kind.properties,
-        "batch": kind.batch,
-    }
+    values = {"sys_flag": kind.sys_flag, "properties": kind.properties, "batch": kind.batch, **kind.fields}
     code = RequestCode.SEND_BATCH_MESSAGE if kind.batch else RequestCode.SEND_MESSAGE_V2
-    return Command.request(code, SendHeaderV2(**{**values, **kind.fields}), kind.body)
+    return Command.request(code, send_header(topic, queue_id, **values), kind.body)
 
 
 # -- what is sent ------------------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from rocketlake.codec.record import iter_records
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import PullHeader, PullReplyHeader
-from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
+from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from tests.requests import send_header
 
 TOPIC = "BenchmarkTest"
 QUEUES = 4
@@ -113,15 +114,10 @@ class Load:
             self.ledger.acked_physical[identity] = int(reply.msg_id[16:32], 16)
 
     def _command(self, identity: str, sender: int) -> Command:
-        header = SendHeaderV2(
-            producer_group="crash",
+        header = send_header(
             topic=TOPIC,
-            default_topic="TBW102",
-            default_topic_queue_nums=QUEUES,
             queue_id=sender % QUEUES,
-            sys_flag=0,
             born_timestamp=int(time() * 1000),
-            flag=0,
             properties=f"KEYS\x01{identity}\x02{self._properties}",
         )
         # Bodies of many sizes, so that records end anywhere in a page and files roll at odd places.

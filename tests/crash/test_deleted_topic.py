@@ -11,12 +11,13 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader
-from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
+from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.audit import audit_store
 from rocketlake.store.reader import StoreReader
 from tests.crash.broker_process import BrokerProcess
+from tests.requests import send_header
 
 TOPIC = "Made"
 
@@ -50,18 +51,7 @@ class Administrator:
         await self.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=TOPIC)))
 
     async def send(self, body: bytes) -> int:
-        header = SendHeaderV2(
-            producer_group="crash",
-            topic=TOPIC,
-            default_topic="TBW102",
-            default_topic_queue_nums=1,
-            queue_id=0,
-            sys_flag=0,
-            born_timestamp=1,
-            flag=0,
-            properties="KEYS\x01k\x02",
-            batch=False,
-        )
+        header = send_header(topic=TOPIC, default_topic_queue_nums=1, properties="KEYS\x01k\x02")
         answer = await self.ask(Command.request(RequestCode.SEND_MESSAGE_V2, header, body))
         return answer.header(SendReplyHeader).queue_offset
 

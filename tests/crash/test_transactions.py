@@ -25,11 +25,12 @@ from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.heartbeat import Heartbeat, ProducerEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.offset import MaxOffsetHeader, OffsetReplyHeader, QueryOffsetHeader
-from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
+from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import TOPIC, BrokerProcess, Ledger, Reader
+from tests.requests import send_header
 
 KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "100")) // 10
 SENDERS = 6
@@ -91,15 +92,11 @@ class Producers:
                     assert ended.code == 0, ended.remark
 
     def _half(self, identity: str) -> Command:
-        header = SendHeaderV2(
+        header = send_header(
             producer_group="crash",
             topic=TOPIC,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
             queue_id=crc32(identity.encode()) % 4,
-            sys_flag=0,
             born_timestamp=int(time() * 1000),
-            flag=0,
             properties="TRAN_MSG\x01true\x02PGROUP\x01crash\x02",
         )
         return Command.request(RequestCode.SEND_MESSAGE_V2, header, identity.encode())

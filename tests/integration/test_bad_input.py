@@ -6,16 +6,17 @@ import asyncio
 import random
 import struct
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader
+from tests.requests import send_header
 
 MIB = 1 << 20
 
@@ -35,19 +36,8 @@ async def net() -> AsyncIterator[NetClient]:
     await client.close()
 
 
-def send_request(topic: str = "BenchmarkTest", body: bytes = b"good", **fields: object) -> Command:
-    values: dict[str, object] = {
-        "producer_group": "g",
-        "topic": topic,
-        "default_topic": "TBW102",
-        "default_topic_queue_nums": 4,
-        "queue_id": 0,
-        "sys_flag": 0,
-        "born_timestamp": 1,
-        "flag": 0,
-        "properties": "",
-    }
-    return Command.request(RequestCode.SEND_MESSAGE_V2, SendHeaderV2(**{**values, **fields}), body)
+def send_request(topic: str = "BenchmarkTest", body: bytes = b"good", **fields: Any) -> Command:
+    return Command.request(RequestCode.SEND_MESSAGE_V2, send_header(topic, **fields), body)
 
 
 async def still_serves(broker: BrokerProcess, net: NetClient) -> None:

@@ -23,10 +23,11 @@ from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers import offset as offset_headers
 from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
-from rocketlake.protocol.headers.send import SendHeader, SendHeaderV2
+from rocketlake.protocol.headers.send import SendHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from tests.requests import send_header
 
 FAR_FUTURE_MS = 2**42
 
@@ -50,7 +51,11 @@ class Asker:
         return await self.net.invoke(self.address, Command.request(code, header, body), 10_000)
 
     async def send(self, body: bytes = b"hello", *, topic: str = "T", properties: str = "") -> Command:
-        return await self.ask(Code.SEND_MESSAGE_V2, send_header(topic, properties), body)
+        return await self.ask(
+            Code.SEND_MESSAGE_V2,
+            send_header(topic, properties=properties, born_timestamp=1_700_000_000_000, flag=7),
+            body,
+        )
 
     async def pull(self, offset: int = 0, *, topic: str = "T", wait_ms: int = 0) -> Command:
         header = PullHeader(
@@ -69,20 +74,6 @@ class Asker:
 
     async def messages(self, topic: str = "T") -> list[StoredMessage]:
         return decode_records((await self.pull(topic=topic)).body_bytes)
-
-
-def send_header(topic: str = "T", properties: str = "", queue_id: int = 0) -> SendHeaderV2:
-    return SendHeaderV2(
-        producer_group="p",
-        topic=topic,
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=queue_id,
-        sys_flag=0,
-        born_timestamp=1_700_000_000_000,
-        flag=7,
-        properties=properties,
-    )
 
 
 @pytest.fixture
@@ -155,8 +146,7 @@ async def test_a_one_way_send_is_stored_and_not_answered(asker: Asker) -> None:
 
 async def test_messages_of_a_batch_keep_their_own_keys(asker: Asker) -> None:
     items = [Message("T", b"%d" % number, properties={"UNIQ_KEY": f"key{number}"}) for number in range(3)]
-    header = send_header(properties="UNIQ_KEY\x01batch\x02WAIT\x01true\x02")
-    header.batch = True
+    header = send_header(properties="UNIQ_KEY\x01batch\x02WAIT\x01true\x02", batch=True)
     answer = await asker.ask(Code.SEND_BATCH_MESSAGE, header, encode_batch(items))
     assert len((answer.fields or {})["msgId"].split(",")) == 3
     stored = await asker.messages()
@@ -205,8 +195,7 @@ async def test_a_body_too_long_is_refused(asker: Asker) -> None:
     "body", [b"", b"junk", struct.pack(">iiiii", 2**31 - 1, 0, 0, 0, 0), struct.pack(">iiiiih", 22, 0, 0, 0, -5, 0)]
 )
 async def test_a_broken_batch_is_refused_as_a_whole(asker: Asker, body: bytes) -> None:
-    header = send_header()
-    header.batch = True
+    header = send_header(batch=True)
     answer = await asker.ask(Code.SEND_BATCH_MESSAGE, header, body)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert (await asker.pull()).code == ResponseCode.PULL_NOT_FOUND

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from rocketlake.cli.main import app, main
+from rocketlake.cli.main import main
 from rocketlake.testing.cluster import EmbeddedCluster
-
-Type = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
+from tests.integration.conftest import Typed
 
 
-@pytest.fixture
-def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """rocketlake("topic", "list") -> standard output, exit code 0."""
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def typed(*words: str, given: str | None = None) -> str:
-        result = CliRunner().invoke(app, words, input=given)
-        assert result.exit_code == 0, (result.output, result.exception)
-        return result.stdout
-
-    return typed
-
-
-def test_a_topic_is_created_listed_shown_and_deleted(rocketlake: Type) -> None:
+def test_a_topic_is_created_listed_shown_and_deleted(rocketlake: Typed) -> None:
     assert "orders: 4 queues on broker-a" in rocketlake("topic", "create", "orders", "--queues", "4")
     assert "orders" in rocketlake("topic", "list").splitlines()
     rocketlake("send", "orders", "hello")
@@ -45,7 +22,7 @@ def test_a_topic_is_created_listed_shown_and_deleted(rocketlake: Type) -> None:
     assert "orders" not in rocketlake("topic", "list").splitlines()
 
 
-def test_what_rocketmq_makes_for_itself_is_listed_on_request_only(rocketlake: Type) -> None:
+def test_what_rocketmq_makes_for_itself_is_listed_on_request_only(rocketlake: Typed) -> None:
     rocketlake("topic", "create", "mine")
     assert "mine" in rocketlake("topic", "list").splitlines()
     own = {"TBW102", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"}
@@ -56,7 +33,7 @@ def test_what_rocketmq_makes_for_itself_is_listed_on_request_only(rocketlake: Ty
     assert "CID_ONS-HTTP-PROXY" in rocketlake("group", "list", "--all")
 
 
-def test_what_is_sent_is_what_tail_prints(rocketlake: Type) -> None:
+def test_what_is_sent_is_what_tail_prints(rocketlake: Typed) -> None:
     rocketlake("topic", "create", "mail", "-q", "1")
     sent = rocketlake("send", "mail", "привет", "--tag", "T", "--key", "k1 k2", "--property", "a=b=c")
     assert "queue 0, offset 0" in sent
@@ -67,7 +44,7 @@ def test_what_is_sent_is_what_tail_prints(rocketlake: Type) -> None:
     assert rocketlake("tail", "mail", "-b", "-c", "1", "--tags", "T", "--bodies") == "привет\n"
 
 
-def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     from rocketlake import Consumer, FirstOffset
 
     rocketlake("topic", "create", "work", "-q", "1")
@@ -107,7 +84,7 @@ def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Type, cluster: E
     ],
 )
 def test_an_error_says_the_cause_and_the_cure(
-    rocketlake: Type,
+    rocketlake: Typed,
     words: tuple[str, ...],
     said: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,

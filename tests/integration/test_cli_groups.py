@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
-from typer.testing import CliRunner
 
 from rocketlake import Consumer, FirstOffset, PullConsumer
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.cli.group_reset import Target
-from rocketlake.cli.main import app
 from rocketlake.testing.cluster import EmbeddedCluster
-
-Type = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """rocketlake("group", "list") -> standard output; raises what the command raised."""
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def typed(*words: str, given: str | None = None) -> str:
-        result = CliRunner().invoke(app, words, input=given)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    return typed
+from tests.integration.conftest import Typed
 
 
 def read(cluster: EmbeddedCluster, group: str, topic: str, count: int) -> list[bytes]:
@@ -49,12 +23,12 @@ def read(cluster: EmbeddedCluster, group: str, topic: str, count: int) -> list[b
     return cluster.run(work())
 
 
-def consumed(rocketlake: Type, group: str) -> list[int]:
+def consumed(rocketlake: Typed, group: str) -> list[int]:
     queues = json.loads(rocketlake("group", "show", group, "-o", "json"))["queues"]
     return [queue["consumed"] for queue in queues if not queue["topic"].startswith("%")]
 
 
-def test_a_group_is_set_back_after_old_and_new_were_shown(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_group_is_set_back_after_old_and_new_were_shown(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "work", "-q", "1")
     cluster.send("work", [b"%d" % n for n in range(10)], queue=0)
     read(cluster, "workers", "work", 10)
@@ -73,7 +47,7 @@ def test_a_group_is_set_back_after_old_and_new_were_shown(rocketlake: Type, clus
     )
 
 
-def test_a_no_leaves_the_group_where_it_is(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_no_leaves_the_group_where_it_is(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "left", "-q", "1")
     cluster.send("left", [b"1", b"2"], queue=0)
     read(cluster, "leavers", "left", 2)
@@ -82,7 +56,7 @@ def test_a_no_leaves_the_group_where_it_is(rocketlake: Type, cluster: EmbeddedCl
     assert consumed(rocketlake, "leavers") == [2]
 
 
-def test_a_time_brings_back_what_was_stored_since_then(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_time_brings_back_what_was_stored_since_then(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "timed", "-q", "1")
     cluster.send("timed", [b"1", b"2", b"3"], queue=0)
     read(cluster, "timers", "timed", 3)
@@ -91,7 +65,7 @@ def test_a_time_brings_back_what_was_stored_since_then(rocketlake: Type, cluster
     assert consumed(rocketlake, "timers") == [0]
 
 
-def test_unknown_groups_topics_and_queues_are_refused(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_unknown_groups_topics_and_queues_are_refused(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     for topic in ("one", "two"):
         rocketlake("topic", "create", topic, "-q", "1")
         cluster.send(topic, [b"x"], queue=0)
@@ -112,7 +86,7 @@ def test_unknown_groups_topics_and_queues_are_refused(rocketlake: Type, cluster:
     assert "passed over" in said or "first offset" in said
 
 
-def test_a_running_group_is_not_set_back(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_running_group_is_not_set_back(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "busy", "-q", "1")
     cluster.send("busy", [b"x"], queue=0)
     consumer = Consumer("busy-group", "busy", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST)
@@ -126,7 +100,7 @@ def test_a_running_group_is_not_set_back(rocketlake: Type, cluster: EmbeddedClus
         cluster.run(consumer.stop())
 
 
-def test_members_that_want_different_things_are_named(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_members_that_want_different_things_are_named(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "mixed", "-q", "2")
     consumers = [PullConsumer("mixed-group", namesrv=cluster.namesrv) for _ in range(2)]
     try:

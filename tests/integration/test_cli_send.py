@@ -7,10 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from rocketlake import PullConsumer
 from rocketlake.model.message import StoredMessage
@@ -20,12 +17,6 @@ ROOT = Path(__file__).parents[2]
 INTERRUPTED = (
     rb"interrupted: (1 message stored in \w+|0 messages stored in \w+; 1 more on the way, perhaps stored, too)\n"
 )
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
 
 
 def send(cluster: EmbeddedCluster, *words: str, stdin: int = subprocess.PIPE) -> subprocess.Popen[bytes]:

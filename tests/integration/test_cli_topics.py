@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 
 import pytest
-from typer.testing import CliRunner
 
 from rocketlake import Consumer, FirstOffset, Message, Producer
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.cli.main import app
 from rocketlake.testing.cluster import EmbeddedCluster
-
-Type = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def rocketlake(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """rocketlake("topic", "list") -> standard output; raises what the command raised."""
-    monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def typed(*words: str, given: str | None = None) -> str:
-        result = CliRunner().invoke(app, words, input=given)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    return typed
+from tests.integration.conftest import Typed
 
 
 def fill(cluster: EmbeddedCluster, topic: str, queues: int) -> None:
@@ -43,7 +17,7 @@ def fill(cluster: EmbeddedCluster, topic: str, queues: int) -> None:
         cluster.send(topic, [b"%d" % queue], queue=queue)
 
 
-def test_create_never_changes_a_topic_that_exists(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_create_never_changes_a_topic_that_exists(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "kept", "-q", "4", "--perm", "r")
     with pytest.raises(RocketLakeError, match="'kept' exists: 4 queues, r on broker-a") as refused:
         rocketlake("topic", "create", "kept", "-q", "2")
@@ -56,7 +30,7 @@ def test_create_never_changes_a_topic_that_exists(rocketlake: Type, cluster: Emb
     assert "new: 3 queues on broker-a" in rocketlake("topic", "create", "new", "-q", "3", "--if-not-exists")
 
 
-def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Type) -> None:
+def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Typed) -> None:
     rocketlake("topic", "create", "grown", "-q", "2", "--perm", "r")
     said = rocketlake("topic", "alter", "grown", "--queues", "3")
     assert said == "topic grown on broker-a: 2 queues, r -> 3 queues, r\n"
@@ -68,7 +42,7 @@ def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Type) -> None
         rocketlake("topic", "alter", "nowhere", "-q", "3")
 
 
-def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "shrunk", "-q", "4")
     fill(cluster, "shrunk", 4)
     with pytest.raises(RocketLakeError, match=r"broker-a/2, broker-a/3 .*2 messages out of reach") as refused:
@@ -83,7 +57,7 @@ def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Type, clus
     assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
 
 
-def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "read", "-q", "1")
     fill(cluster, "read", 1)
     consumer = Consumer("readers", "read", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST)
@@ -100,7 +74,7 @@ def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Type, clust
         cluster.run(consumer.stop())
 
 
-def test_json_for_programs(rocketlake: Type, cluster: EmbeddedCluster) -> None:
+def test_json_for_programs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     rocketlake("topic", "create", "json", "-q", "2")
 
     async def send() -> None:

@@ -18,11 +18,11 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.results import PutMessage, PutStatus
+from tests.requests import send_header
 
 COUNT = 300
 STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=100, index_entries=1000)
@@ -79,17 +79,7 @@ class World:
         return await self.net.invoke(self.broker.address, Command.request(Code.PULL_MESSAGE, header), 20_000)
 
     async def send(self) -> Command:
-        header = SendHeaderV2(
-            producer_group="p",
-            topic="T",
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=1,
-            sys_flag=0,
-            born_timestamp=0,
-            flag=0,
-            properties="",
-        )
+        header = send_header(queue_id=1)
         return await self.net.invoke(
             self.broker.address, Command.request(Code.SEND_MESSAGE_V2, header, b"quick"), 20_000
         )

@@ -24,9 +24,9 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.group import GroupConfigList, GroupEntry
 from rocketlake.protocol.bodies.topic import TopicConfigList, TopicEntry
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.store.config import StoreConfig
+from tests.requests import send_header
 
 CPU_SECONDS_MAX = 0.1
 QUEUES = 16_384
@@ -34,20 +34,7 @@ MANY = 4_000
 
 
 def batch(count: int) -> Command:
-    header = SendHeaderV2(
-        producer_group="p",
-        topic="T",
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=0,
-        sys_flag=0,
-        born_timestamp=1,
-        flag=0,
-        properties="",
-        reconsume_times=0,
-        unit_mode=False,
-        batch=True,
-    )
+    header = send_header(batch=True)
     return Command.request(Code.SEND_MESSAGE_V2, header, encode_batch([Message("T", b"")] * count))
 
 

@@ -14,10 +14,10 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import TOPIC, BrokerProcess
+from tests.requests import send_header
 
 LINKS = 1000
 DEAF = 50
@@ -111,17 +111,7 @@ def pull(offset: int, count: int = 32) -> Command:
 
 
 def send(queue_id: int) -> Command:
-    header = SendHeaderV2(
-        producer_group="p",
-        topic=TOPIC,
-        default_topic="TBW102",
-        default_topic_queue_nums=4,
-        queue_id=queue_id,
-        sys_flag=0,
-        born_timestamp=0,
-        flag=0,
-        properties="",
-    )
+    header = send_header(topic=TOPIC, queue_id=queue_id)
     return Command.request(Code.SEND_MESSAGE_V2, header, BODY)
 
 

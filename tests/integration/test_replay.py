@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,30 +30,13 @@ from rocketlake.spark.replay.copies import FROM
 from rocketlake.spark.replay.request import ReplayRequest, parse_time
 from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
-
-
-Type = Callable[..., str]
+from tests.integration.conftest import Typed
 
 
 @pytest.fixture
-def replay(cluster: EmbeddedCluster, tmp_path: Path) -> Type:
+def replay(rocketlake: Typed, tmp_path: Path) -> Typed:
     """replay("orders", "--to-topic", "again") -> output; fails unless the exit code is 0."""
-
-    def typed(*words: str) -> str:
-        options = ("--namesrv", cluster.namesrv, "--state", str(tmp_path / "state"))
-        result = CliRunner().invoke(app, ("replay", *words, *options))
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    return typed
+    return partial(rocketlake, "replay", "--state", str(tmp_path / "state"))
 
 
 def everything(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
@@ -86,7 +70,7 @@ def bodies(messages: list[StoredMessage]) -> list[int]:
     return sorted(int(message.body) for message in messages)
 
 
-def test_a_topic_is_copied_once_with_all_that_belongs_to_its_messages(cluster: EmbeddedCluster, replay: Type) -> None:
+def test_a_topic_is_copied_once_with_all_that_belongs_to_its_messages(cluster: EmbeddedCluster, replay: Typed) -> None:
     send(cluster, "whole", 100)
     assert "100 messages replayed into whole-again" in replay("whole", "--to-topic", "whole-again")
     originals = {message.body: message for message in everything(cluster, "whole")}
@@ -103,7 +87,7 @@ def test_a_topic_is_copied_once_with_all_that_belongs_to_its_messages(cluster: E
 
 
 def test_run_again_it_copies_nothing_with_and_without_its_record(
-    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
 ) -> None:
     send(cluster, "twice", 30)
     replay("twice", "--to-topic", "twice-again")
@@ -114,7 +98,7 @@ def test_run_again_it_copies_nothing_with_and_without_its_record(
     assert bodies(everything(cluster, "twice-again")) == [*range(30)]
 
 
-def test_a_time_range_and_tags(cluster: EmbeddedCluster, replay: Type) -> None:
+def test_a_time_range_and_tags(cluster: EmbeddedCluster, replay: Typed) -> None:
     for _ in range(3):
         send(cluster, "range", 10)
     stored = sorted({message.store_ms for message in everything(cluster, "range")})
@@ -165,7 +149,7 @@ def make_topic(brokers: Iterable[Broker], topic: str, queues: int) -> None:
 
 
 def test_a_broker_that_is_away_is_named_and_its_messages_come_later(
-    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
 ) -> None:
     def join(broker: Broker) -> None:
         brokers = cluster.standalone.broker, broker
@@ -194,7 +178,7 @@ def test_a_broker_that_is_away_is_named_and_its_messages_come_later(
 
 
 def test_queues_that_are_found_later_are_copied_as_far_as_the_first_run_goes(
-    cluster: EmbeddedCluster, replay: Type
+    cluster: EmbeddedCluster, replay: Typed
 ) -> None:
     broker = cluster.standalone.broker
     cluster.run(resize(broker, "grows", 4))
@@ -216,7 +200,7 @@ async def resize(broker: Broker, topic: str, queues: int) -> None:
 @pytest.mark.parametrize("is_record_lost", [False, True])
 @pytest.mark.parametrize("numbers", [(2, 6), (6, 2)])
 def test_queues_of_the_target_change_between_runs(
-    cluster: EmbeddedCluster, replay: Type, tmp_path: Path, numbers: tuple[int, int], is_record_lost: bool
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path, numbers: tuple[int, int], is_record_lost: bool
 ) -> None:
     source = f"moved-{numbers[0]}-{is_record_lost}"
     target = f"{source}-again"
@@ -244,7 +228,7 @@ def test_queues_of_the_target_change_between_runs(
 
 
 def test_a_topic_made_anew_under_a_replay_is_not_taken_for_its_end(
-    cluster: EmbeddedCluster, replay: Type, tmp_path: Path
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
 ) -> None:
     broker = cluster.standalone.broker
     cluster.run(resize(broker, "anew", 1))
@@ -262,7 +246,7 @@ def test_a_topic_made_anew_under_a_replay_is_not_taken_for_its_end(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_replay_that_dies_again_and_again_copies_each_message_once(
-    cluster: EmbeddedCluster, replay: Type, tmp_path: Path, seed: int
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path, seed: int
 ) -> None:
     dice = random.Random(seed)
     source, target = f"crash{seed}", f"crash{seed}-again"
@@ -287,7 +271,7 @@ def test_a_replay_that_dies_again_and_again_copies_each_message_once(
     assert bodies(everything(cluster, target)) == [*range(600)]
 
 
-def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Type, tmp_path: Path) -> None:
+def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Typed, tmp_path: Path) -> None:
     send(cluster, "killed", 500)
     state = str(tmp_path / "state")
     command = [sys.executable, "-m", "rocketlake", "replay", "killed", "--to-topic", "killed-again", "--state", state]
@@ -309,7 +293,7 @@ def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Type,
         (("a", "--to-topic", "SCHEDULE_TOPIC_XXXX"), "belongs to the broker"),
     ],
 )
-def test_wrong_wishes_are_refused_with_a_cure(replay: Type, words: tuple[str, ...], problem: str) -> None:
+def test_wrong_wishes_are_refused_with_a_cure(replay: Typed, words: tuple[str, ...], problem: str) -> None:
     with pytest.raises(RocketLakeError, match=problem) as refused:
         replay(*words)
     assert refused.value.hint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -24,12 +23,6 @@ from rocketlake.testing.cluster import EmbeddedCluster
 
 QUEUES = 3
 ONCE = {"deliveryGuarantee": "effectively_once"}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
 
 
 def make_topic(cluster: EmbeddedCluster, topic: str, queues: int = QUEUES) -> None:

@@ -19,10 +19,10 @@ from rocketlake.protocol.bodies import heartbeat
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.offset import QueryOffsetHeader, UpdateOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from tests.requests import send_header
 
 NO_WAIT = "WAIT\x01false\x02"
 
@@ -114,17 +114,7 @@ class World:
         return await self._net.invoke(self.broker.address, Command.request(code, header, body), 60_000)
 
     async def send(self, body: bytes, properties: str = "") -> Command:
-        header = SendHeaderV2(
-            producer_group="p",
-            topic="T",
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=0,
-            sys_flag=0,
-            born_timestamp=0,
-            flag=0,
-            properties=properties,
-        )
+        header = send_header(properties=properties)
         return await self.ask(Code.SEND_MESSAGE_V2, header, body)
 
     async def pull(self) -> Command:

@@ -194,3 +194,16 @@ async def test_broadcasting_takes_every_queue_whoever_else_is_there(peers: Any, 
     broker.members = ["a", "b", "c"]
     assert await it.rebalance.once()
     assert it.ids == [0, 1, 2, 3]
+
+
+async def test_a_member_without_a_queue_hears_of_it_but_not_for_the_groups_retry_topic(
+    peers: Any, broker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    peers.route("Small", broker, queues=1)
+    peers.route("%RETRY%g", broker, queues=1)
+    it = Stage(peers, broker)
+    it.members("+")  # sorts before us
+    it.rebalance.topics |= {"Small", "%RETRY%g"}
+    await it.rebalance.once()
+    assert "gets no queue of topic Small and reads nothing of it (queues: 1, members: 2)" in caplog.text
+    assert "%RETRY%" not in caplog.text

@@ -20,6 +20,7 @@ from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.allocate import Allocate
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import RETRY_PREFIX
 
 log = get_logger(__name__)
 STORM_PAUSE_SECONDS = 0.1
@@ -132,10 +133,10 @@ class Rebalance:
             self._instance.heartbeat_soon()
             return None
         share = set(self._allocate(own_id, queues, sorted(members)))
-        if not share and queues:
+        if not share and queues and not topic.startswith(RETRY_PREFIX):  # one queue by design, whoever gets it
             self._warnings.warn(
                 f"none {topic}",
-                "group %s: this member gets no queue of topic %s and reads nothing of it: %d queues, %d members",
+                "group %s: this member gets no queue of topic %s and reads nothing of it (queues: %d, members: %d)",
                 self._group, topic, len(queues), len(members),
             )  # fmt: skip
         return share

@@ -17,10 +17,10 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from tests.requests import send_header
 
 
 class Bench:
@@ -56,17 +56,7 @@ class Bench:
         return {"store-flush": self.flush, "table-saver": self.saver}.get(name) or InlineWorker(name)
 
     async def send(self, properties: str = "", topic: str = "T") -> asyncio.Task[Command]:
-        header = SendHeaderV2(
-            producer_group="p",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=0,
-            sys_flag=0,
-            born_timestamp=0,
-            flag=0,
-            properties=properties,
-        )
+        header = send_header(topic=topic, properties=properties)
         command = Command.request(RequestCode.SEND_MESSAGE_V2, header, b"body")
         task = asyncio.create_task(self.client.invoke("10.0.0.2:10911", command, 1e9))
         await self.clock.settle()

@@ -15,11 +15,11 @@ from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
-from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.testing.virtual_time import run_virtual
+from tests.requests import send_header
 
 ADDRESS = "10.0.0.100:10911"
 
@@ -49,16 +49,8 @@ async def sent_and_deleted(clock: ManualClock) -> None:
     broker = Broker(config, store, files=files, clock=clock, network=net.host("10.0.0.100"), workers=workers)
     await broker.start()
     client = NetClient(None, clock, {}, network=net.host("10.0.1.1"))
-    header = SendHeaderV2(
-        producer_group="p",
-        topic="NEW",
-        default_topic="TBW102",
-        default_topic_queue_nums=2,
-        queue_id=0,
-        sys_flag=0,
-        born_timestamp=clock.now_ms(),
-        flag=0,
-        properties="UNIQ_KEY\x01K1\x02",
+    header = send_header(
+        topic="NEW", default_topic_queue_nums=2, born_timestamp=clock.now_ms(), properties="UNIQ_KEY\x01K1\x02"
     )
     send = asyncio.ensure_future(
         client.invoke(ADDRESS, Command.request(RequestCode.SEND_MESSAGE_V2, header, b"body"), 60_000)
