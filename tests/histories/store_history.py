@@ -56,6 +56,9 @@ class Sent:
     """It lay below the flushed offset at some time: a power cut does not take it."""
     damaged: bool = False
     """A bit of its record was flipped."""
+    hidden: bool = False
+    """A bit of its queue entry was flipped, and it names a place before the log's begin, as that of an expired record
+    does. Nobody can tell the two apart without reading the log; whoever reads it finds the message again."""
 
 
 @dataclass(slots=True)
@@ -358,6 +361,18 @@ class History:
         self.say(f"bit {bit} of byte {place} of {path} flips")
         if part == "commitlog":
             self.note_damage(int(path.name) + place)
+        if part == "consumequeue" and place % 20 < 8:
+            self.note_hidden(path, data, place - place % 20)
+
+    def note_hidden(self, path: Path, data: bytearray, position: int) -> None:
+        """An entry names another place now; see `Sent.hidden`."""
+        if int.from_bytes(data[position : position + 8], "big", signed=True) >= self.store.min_physical_offset:
+            return
+        queue = path.parent.parent.name, int(path.parent.name)
+        hit = self.model.of(queue).get((int(path.name) + position) // 20)
+        if hit is not None:
+            hit.hidden = True
+            self.say(f"that hides {hit.body[:8]!r} at {hit.queue_offset}")
 
     def note_damage(self, position: int) -> None:
         everything = [sent for known in self.model.queues.values() for sent in known.values()]
@@ -378,9 +393,10 @@ class History:
                 if found.get(offset) == sent.body:
                     continue
                 expired = sent.physical_offset < self.store.min_physical_offset
-                if not (expired or sent.damaged) and must_survive(sent):
+                if not (expired or sent.damaged or sent.hidden) and must_survive(sent):
                     raise self.broken(f"lost: {sent} of {queue}; read: {_short(found)}")
-                del known[offset]
+                if not sent.hidden:
+                    del known[offset]
             # Deletions that were never safe: what came back is there again, the rest may come back later.
             limbo = self.model.limbo.get(queue, {})
             for sent in list(limbo.values()):

@@ -83,7 +83,7 @@ class Audit:
         for record in self._reader.scan_log():
             self.records += 1
             end = record.physical_offset + record.size
-            if self._deletions.is_dead(record.topic, record.physical_offset):
+            if self._deletions.is_dead(record.topic, record.physical_offset, record.queue_id):
                 self._dead.add(record.physical_offset)  # in no queue; in the index if it was there in time
                 continue
             if record.is_queued():

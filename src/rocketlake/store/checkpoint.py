@@ -70,12 +70,14 @@ class Checkpoint:
         """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
         self._file = self._disk.open(self._path, size=CHECKPOINT_SIZE, create=True)
         self._written = self._file.pread(_USED_BYTES, 0)
-        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack_from(self._written)]
+        page = _without_flipped_bit(self._written)
+        if page != self._written:
+            _log.warning("one bit of %s is wrong on disk, its checksum says which: it is mended", self._path)
+        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack_from(page)]
         self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset = numbers
-        magic, position, checksum = _OURS.unpack_from(self._written, _LAYOUT.size)
-        is_ours = magic == _OURS_MAGIC and checksum == crc32(self._written[: _USED_BYTES - 4])
-        self.derived_offset = max(-1, position) if is_ours else -1
-        if not is_ours and any(self._written[_LAYOUT.size :]):
+        is_ours = _is_ours(page)
+        self.derived_offset = max(-1, _OURS.unpack_from(page, _LAYOUT.size)[1]) if is_ours else -1
+        if not is_ours and any(page[_LAYOUT.size :]):
             self._distrust()
 
     def _distrust(self) -> None:
@@ -130,3 +132,21 @@ class Checkpoint:
         """Close the file; numbers not written are lost."""
         if self._file is not None:
             self._file.close()
+
+
+def _is_ours(page: bytes) -> bool:
+    """Is every number the one that this broker wrote?"""
+    magic, _position, checksum = _OURS.unpack_from(page, _LAYOUT.size)
+    return bool(magic == _OURS_MAGIC and checksum == crc32(page[: _USED_BYTES - 4]))
+
+
+def _without_flipped_bit(page: bytes) -> bytes:
+    """The page as it was written, if only one bit of it differs; else the page as it is.
+
+    Nothing else says how far the log was safe: without it, damage in the log would look like the log's end.
+    """
+    if _is_ours(page) or not any(page[_LAYOUT.size :]):
+        return page
+    number = int.from_bytes(page, "big")
+    flipped = ((number ^ (1 << bit)).to_bytes(len(page), "big") for bit in range(8 * len(page)))
+    return next(filter(_is_ours, flipped), page)

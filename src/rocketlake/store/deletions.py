@@ -6,6 +6,10 @@ Must not know   queues, the index, who deletes topics, on which thread the file 
 A topic's queues go when it is deleted, its records stay in the log until they expire. Whoever reads the log asks here:
 a record of a noted topic that starts below the note is dead, one at or behind it belongs to the topic made anew.
 
+A deletion that nobody noted in time (a crash came first, another broker did it) shows when a record with number 0
+follows others of its queue. That queue gets a note of its own: where it begins anew. Next time that record may be
+damaged, and nothing else in the log tells the old records from the new ones.
+
 Invariant: no note ends behind the log, so no record that is still to be written is dead.
 
 Bytes: docs/internals/store_layout.md, "Deleted topics". Apache's broker does not know the file, and needs it not.
@@ -14,7 +18,8 @@ Bytes: docs/internals/store_layout.md, "Deleted topics". Apache's broker does no
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
@@ -42,13 +47,14 @@ class Deletions:
         self._disk = files
         self._path = path
         self._ends: dict[str, int] = {}
+        self._begins: dict[str, dict[int, int]] = {}
         self._written = b""
 
     @classmethod
     def at(cls, files: Files, path: Path) -> Deletions:
         """The notes of a store that is only looked at. Raises DamagedNotes, OSError."""
         found = cls(files, path)
-        found._ends = _read(files, path)
+        found._ends, found._begins = _read(files, path)
         found._moved()
         return found
 
@@ -57,29 +63,57 @@ class Deletions:
         """The notes: topic -> physical offset below which its records are dead."""
         return self._ends
 
-    def is_dead(self, topic: str, physical_offset: int) -> bool:
-        """Does the record of this topic that starts there belong to the topic before it was deleted?"""
-        return physical_offset < self.until and physical_offset < self._ends.get(topic, 0)
+    @property
+    def queues(self) -> Mapping[str, Mapping[int, int]]:
+        """Topic -> queue id -> physical offset at which this queue began anew."""
+        return self._begins
+
+    def is_dead(self, topic: str, physical_offset: int, queue_id: int = -1) -> bool:
+        """Does the record of this topic that starts there belong to the topic before it was deleted?
+
+        Without a queue id only notes of whole topics count.
+        """
+        if physical_offset >= self.until:
+            return False
+        if physical_offset < self._ends.get(topic, 0):
+            return True
+        return topic in self._begins and physical_offset < self._begins[topic].get(queue_id, 0)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def note(self, topics: Iterable[str], log_end: int) -> None:
         """These topics are deleted now, the log ends there. Safe only when `write` has returned."""
-        self._ends.update({topic: log_end for topic in topics if log_end > 0})
+        for topic in topics:
+            self._begins.pop(topic, None)
+            if log_end > 0:
+                self._ends[topic] = log_end
+        self._moved()
+
+    def begins_anew(self, topic: str, queue_id: int, physical_offset: int) -> None:
+        """The first record of a queue lies there; older ones of it are of a topic that was deleted."""
+        self._begins.setdefault(topic, {})[queue_id] = physical_offset
         self._moved()
 
     def clamp(self, log_end: int) -> None:
         """A crash took the end of the log: what is written there from now on is no part of a deleted topic."""
-        self._ends = {topic: min(end, log_end) for topic, end in self._ends.items()}
-        self._moved()
+        self._change(lambda end: min(end, log_end))
 
     def forget_below(self, min_physical: int) -> None:
         """The log starts there now: notes that end at or below it speak of nothing any more."""
-        self._ends = {topic: end for topic, end in self._ends.items() if end > min_physical}
+        self._change(lambda end: end if end > min_physical else 0)
+
+    def _change(self, changed: Callable[[int], int]) -> None:
+        """Give each note its new end, 0: it goes."""
+        self._ends = {topic: end for topic, old in self._ends.items() if (end := changed(old))}
+        for topic, queues in list(self._begins.items()):
+            self._begins[topic] = {queue_id: end for queue_id, old in queues.items() if (end := changed(old))}
+            if not self._begins[topic]:
+                del self._begins[topic]
         self._moved()
 
     def _moved(self) -> None:
-        self.until = max(self._ends.values(), default=0)
+        ends = chain(self._ends.values(), *(queues.values() for queues in self._begins.values()))
+        self.until = max(ends, default=0)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -89,7 +123,7 @@ class Deletions:
         Raises OSError.
         """
         try:
-            self._ends = _read(self._disk, self._path)
+            self._ends, self._begins = _read(self._disk, self._path)
             self._written = self.encode()
         except DamagedNotes as error:
             aside = self._path.with_name(self._path.name + ".broken")
@@ -104,13 +138,15 @@ class Deletions:
 
     def encode(self) -> bytes:
         """The notes as they lie in the file."""
-        text = _canonical(self._ends)
-        return b'{"version":1,"checksum":%d,"topics":%s}\n' % (crc32(text), text)
+        topics, queues = _canonical(self._ends), _canonical(self._begins)
+        if not self._begins:
+            return b'{"version":1,"checksum":%d,"topics":%s}\n' % (crc32(topics), topics)
+        return b'{"version":1,"checksum":%d,"topics":%s,"queues":%s}\n' % (crc32(topics + queues), topics, queues)
 
     @property
     def changed(self) -> bool:
         """True when the file does not say what is noted here."""
-        return self.encode() != self._written and bool(self._ends or self._written)
+        return self.encode() != self._written and bool(self._ends or self._begins or self._written)
 
     def write(self, notes: bytes) -> None:
         """Replace the file by `notes` (of `encode`) and sync it. Blocking; may run on a worker. Raises OSError."""
@@ -121,20 +157,28 @@ class Deletions:
         self._written = notes
 
 
-def _read(files: Files, path: Path) -> dict[str, int]:
-    """The notes in a file, none if there is none. Raises DamagedNotes, OSError."""
+def _read(files: Files, path: Path) -> tuple[dict[str, int], dict[str, dict[int, int]]]:
+    """The notes in a file, of topics and of queues; none if there is none. Raises DamagedNotes, OSError."""
     if not files.exists(path):
-        return {}
+        return {}, {}
     try:
         found = json.loads(files.read_bytes(path))
-        ends, checksum = found["topics"], found["checksum"]
-        sound = isinstance(ends, dict) and all(type(end) is int and end >= 0 for end in ends.values())
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        ends, checksum, queues = found["topics"], found["checksum"], found.get("queues")
+        text = _canonical(ends) + (b"" if queues is None else _canonical(queues))
+        begins = {topic: _by_number(each) for topic, each in (queues or {}).items()}
+        is_sound = all(
+            type(end) is int and end >= 0 for end in chain(ends.values(), *map(dict.values, begins.values()))
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedNotes(f"this is no file of notes: {error!r}", path=str(path), hint=_CURE) from error
-    if not sound or checksum != crc32(_canonical(ends)):
+    if not is_sound or checksum != crc32(text):
         raise DamagedNotes("the checksum of the notes is wrong", path=str(path), hint=_CURE)
-    return dict(ends)
+    return dict(ends), begins
 
 
-def _canonical(ends: Mapping[str, int]) -> bytes:
-    return json.dumps(ends, separators=(",", ":"), sort_keys=True).encode()
+def _by_number(places: Mapping[str, int]) -> dict[int, int]:
+    return {int(queue_id): place for queue_id, place in places.items()}
+
+
+def _canonical(notes: Mapping[str, object]) -> bytes:
+    return json.dumps(notes, separators=(",", ":"), sort_keys=True).encode()

@@ -200,7 +200,7 @@ class Dispatch:
 
     def _is_dead(self, entry: DispatchEntry) -> bool:
         return entry.physical_offset < self._deletions.until and self._deletions.is_dead(
-            entry.topic, entry.physical_offset
+            entry.topic, entry.physical_offset, entry.queue_id
         )
 
     def _pass_dead(self, entry: DispatchEntry) -> None:
@@ -214,7 +214,7 @@ class Dispatch:
             return
 
         def find(topic: str, queue_id: int) -> ConsumeQueue | None:
-            return None if deletions.is_dead(topic, first) else find_or_make(topic, queue_id)
+            return None if deletions.is_dead(topic, first, queue_id) else find_or_make(topic, queue_id)
 
         run.find_queues(find)
 

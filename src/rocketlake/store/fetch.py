@@ -164,6 +164,7 @@ class Fetch:
             mapped = self._find(offset, size)
             if mapped is None and offset < self._log.min_offset:
                 selection.gone_below = self._log.next_file_start(offset)
+                selection.odd += 1  # the queue begins behind what has expired, so this entry is damaged
                 continue
             if mapped is None:
                 selection.odd += 1  # nothing lies there, nor did ever

@@ -105,13 +105,18 @@ class MessageStore(Service):
         levels = DelayLevels(config.message_delay_level)
         self._delays_ms = [levels.delay_ms(level) for level in range(1, levels.highest + 1)]
         self.log = CommitLog(paths.commit_log, config, disk, self._workers["files"])
-        self.queues = ConsumeQueueTable(paths.consume_queue, disk, file_size=config.consume_queue_file_bytes)
+        self.deletions = Deletions(disk, paths.deletions)
+        self.queues = ConsumeQueueTable(
+            paths.consume_queue,
+            disk,
+            file_size=config.consume_queue_file_bytes,
+            began_anew=self.deletions.begins_anew,
+        )
         self.index = KeyIndex(
             paths.index, disk, self._clock, slots=config.index_slots, entries_max=config.index_entries
         )
         self.checkpoint = Checkpoint(disk, paths.checkpoint)
         self._ends = QueueEnds(paths.queue_ends, disk, self.queues)
-        self.deletions = Deletions(disk, paths.deletions)
         self._deletion = TopicDeletion(
             self.queues,
             self._ends,
@@ -669,11 +674,17 @@ class MessageStore(Service):
         count = min(max_count, self.config.query_count_max)
         for offset in sorted(self.index.find(wanted, count, begin_ms, end_ms)):
             record = self.log.record(offset)
-            if self.deletions.is_dead(topic, offset):
-                continue
-            if record is not None and _has_key(record, offset, wanted, unique):
+            if record is not None and self._has_key(record, offset, wanted, unique):
                 result.slices.append(record)
         return result
+
+    def _has_key(self, record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
+        """Is a hit of the key index, which knows hashes only, really one, and of a topic that was not deleted?"""
+        entries, _taken, _status = scan(record, offset, False, ())
+        if not entries or self.deletions.is_dead(entries[0].topic, offset, entries[0].queue_id):
+            return False
+        entry = entries[0]
+        return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
 
     def delete_topics(self, names: Collection[str], noted: Noted = unasked) -> None:
         """Remove all queues of these topics; their messages stay in the log until they expire, and are dead there.
@@ -691,15 +702,6 @@ def _failed(error: AppendFailed | RecordError) -> PutResult:
     if isinstance(error, AppendFailed):
         return PutResult(error.status, reason=str(error))
     return illegal(str(error))
-
-
-def _has_key(record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
-    """Is a hit of the key index, which knows hashes only, really one?"""
-    entries, _taken, _status = scan(record, offset, False, ())
-    if not entries:
-        return False
-    entry = entries[0]
-    return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())
 
 
 def _not_opened(error: OSError, root: Path) -> StoreError:

@@ -45,16 +45,16 @@ class QueueMend:
         if not lost:
             return 0
         start, stop = self._stretch(queue, min(lost), max(lost), log_end)
-        found = 0
+        found: dict[int, DispatchEntry] = {}
         for entry in self._records(queue, start, stop) if stop - start <= _WALK_BYTES_MAX else ():
             if entry.queue_offset in lost:
-                queue.replace(entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code)
-                lost.discard(entry.queue_offset)
-                found += 1
+                found[entry.queue_offset] = entry  # the later one, if the topic was deleted and made again in between
+        for entry in found.values():
+            queue.replace(entry.queue_offset, entry.physical_offset, entry.size, entry.tag_code)
         if len(self._in_vain) > _IN_VAIN_MAX:
             self._in_vain.clear()
-        self._in_vain.update((queue, offset) for offset in lost)
-        return found
+        self._in_vain.update((queue, offset) for offset in lost - found.keys())
+        return len(found)
 
     def _is_lost(self, queue: ConsumeQueue, offset: int) -> bool:
         return (queue, offset) not in self._in_vain and self._home(queue, offset) is None
@@ -102,5 +102,5 @@ class QueueMend:
         return (
             (entry.topic, entry.queue_id) == (queue.topic, queue.queue_id)
             and entry.is_queued()
-            and not self._deletions.is_dead(entry.topic, entry.physical_offset)
+            and not self._deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
         )

@@ -305,7 +305,8 @@ class Recovery:
     def _before_gap(self, entry: DispatchEntry, known: KnownRecords, seen: set[tuple[str, int]]) -> ConsumeQueue | None:
         """The queue of a record, if this is its first one in the walk and entries before it are missing."""
         key = entry.topic, entry.queue_id
-        if key in seen or not entry.is_queued() or self._deletions.is_dead(entry.topic, entry.physical_offset):
+        is_dead = self._deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
+        if key in seen or is_dead or not entry.is_queued():
             return None
         seen.add(key)
         end = known.queues.get(entry.topic.encode(), {}).get(entry.queue_id)

@@ -40,6 +40,32 @@ def test_a_topic_deleted_before_there_was_a_log_needs_no_note() -> None:
     assert notes.until == 0
 
 
+def test_a_queue_that_began_anew_has_a_note_of_its_own() -> None:
+    disk = MemoryFiles()
+    notes = noted(disk, A=100)
+    notes.begins_anew("A", 1, 300)
+    notes.begins_anew("B", 0, 200)
+    notes.write(notes.encode())
+    again = Deletions(disk.power_cut(), PATH)
+    again.load()
+    assert again.until == 300
+    assert not again.changed
+    assert [again.is_dead("A", at, 1) for at in (99, 299, 300)] == [True, True, False]
+    assert [again.is_dead("A", at, 0) for at in (99, 299)] == [True, False]
+    assert [again.is_dead("B", 199, queue_id) for queue_id in (0, 1, -1)] == [True, False, False]
+
+
+def test_notes_of_queues_go_as_those_of_topics_do() -> None:
+    notes = Deletions(MemoryFiles(), PATH)
+    for queue_id, place in enumerate((100, 200, 300)):
+        notes.begins_anew("A", queue_id, place)
+    notes.clamp(250)
+    notes.forget_below(100)
+    assert dict(notes.queues) == {"A": {1: 200, 2: 250}}
+    notes.note(["A"], 500)
+    assert (dict(notes.queues), notes.is_dead("A", 499, 1)) == ({}, True)
+
+
 def test_notes_survive_a_power_cut_once_written() -> None:
     disk = MemoryFiles()
     noted(disk, **{"A": 100, "%RETRY%g": 7})

@@ -12,6 +12,7 @@ from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 QUEUES = ROOT / "consumequeue"
 FOLDER = QUEUES / "T" / "0"
 FIRST = FOLDER / f"{0:020d}"
+ALL_HOURS = ";".join(f"{hour:02d}" for hour in range(24))
 BODIES = [b"%03d" % number * 20 for number in range(35)]
 OTHERS = [b"other %03d" % number * 20 for number in range(35)]
 
@@ -135,6 +136,32 @@ async def test_offsets_of_a_lost_queue_without_records_are_not_given_out_again(w
     store = await world.started()
     assert put_ok(store, b"next")[0].queue_offset == 35
     assert bodies_of(store) == [b"next"]
+
+
+async def test_offsets_that_only_lost_messages_had_hide_none_when_the_log_loses_its_begin(world: World) -> None:
+    """A file of a queue may end in fillers: behind the messages before them is nothing to tell their age by."""
+    store = await world.started(delete_when=ALL_HOURS)
+    put_ok(store, *[b"." * 1000] * 4, queue_id=1)
+    put_ok(store, *BODIES[:3])
+    store.queues.reach("T", 0, 12)
+    put_ok(store, BODIES[3])
+    await world.clock.run_for(3000)
+    dropped = store.log.list.drop_before(store.log.list.files[1].start)
+    assert dropped
+    store.retention.look_again()
+    assert bodies_of(store) == BODIES[:3]  # up to the fillers
+    assert world.disk.exists(FIRST)
+
+
+async def test_an_entry_that_seems_to_have_expired_is_found_again(world: World) -> None:
+    store = await world.started()
+    put_ok(store, *[b"." * 1000] * 4, queue_id=1)
+    put_ok(store, *BODIES)
+    await world.clock.run_for(3000)
+    assert store.log.list.drop_before(store.log.list.files[1].start)
+    await store.stop()
+    overwrite(world, 17, bytes(8))
+    assert bodies_of(await world.started()) == BODIES
 
 
 async def test_a_damaged_file_of_ends_is_said_and_not_believed(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -181,6 +181,42 @@ async def test_without_notes_the_newer_topic_wins_and_what_goes_is_counted(
     assert [result.queue_offset for result in put_ok(store, b"next")] == [3]
 
 
+async def made_again_unnoted(world: World) -> MessageStore:
+    """A topic is deleted and made again, and the process dies before the deletion could be noted."""
+    store = await world.started()
+    put_ok(store, *OLD)
+    world.files.plan.add(Fault("write_bytes", "deletedTopics", times=99, error=errno.EIO))
+    store.delete_topics(["T"])
+    put_ok(store, *NEW)
+    return await restarted(world, store, "kill", "ASYNC_FLUSH")
+
+
+async def test_where_a_queue_begins_anew_is_noted(world: World) -> None:
+    """Else its first record could never be damaged: the next start would take the older ones for its begin."""
+    store = await made_again_unnoted(world)
+    assert bodies_of(store) == NEW
+    first = store.queue_entries("T", 0, 0, 1)[0][0]
+    await store.stop()
+    log = world.disk.open(ROOT / "commitlog" / f"{0:020d}")
+    log.pwrite(b"\0\0\0\0", first + 4)  # its magic
+    log.sync()
+    queue = ROOT / "consumequeue" / "T" / "0"
+    world.disk.remove(queue / f"{0:020d}")
+    store = await world.started()
+    assert bodies_of(store) == NEW[1:]
+    assert [result.queue_offset for result in put_ok(store, b"next")] == [3]
+
+
+async def test_a_lost_entry_is_found_again_in_the_newer_topic(world: World) -> None:
+    store = await made_again_unnoted(world)
+    await store.stop()
+    world.disk.remove(ROOT / "deletedTopics.json")
+    queue = world.disk.open(ROOT / "consumequeue" / "T" / "0" / f"{0:020d}")
+    queue.pwrite(b"\0\0\0\x7f", 8)  # the size of entry 0
+    queue.sync()
+    assert bodies_of(await world.started()) == NEW
+
+
 async def test_notes_go_with_the_log_they_speak_of(world: World) -> None:
     hours = ";".join(f"{hour:02d}" for hour in range(24))
     store = await world.started(delete_when=hours)

@@ -31,7 +31,7 @@ def notes_of(paths: StorePaths, *, fail_on_corrupt: bool) -> Deletions | None:
             raise
         log.warning("messages of topics that were deleted may be among the rows: %s", error)
         return None
-    return found if found.topics else None
+    return found if found.until else None
 
 
 def dead_rows(records: Records, deletions: Deletions | None) -> Bools | None:
@@ -42,7 +42,9 @@ def dead_rows(records: Records, deletions: Deletions | None) -> Bools | None:
     if int(places.min()) >= deletions.until:
         return None
     dead = np.zeros(len(records), dtype=np.bool_)
-    for topic in {*pc.unique(records.topics).to_pylist()} & deletions.topics.keys():
+    for topic in {*pc.unique(records.topics).to_pylist()} & (deletions.topics.keys() | deletions.queues.keys()):
         is_topic = np.asarray(pc.equal(records.topics, pa.scalar(topic, pa.string())))
-        dead |= is_topic & (places < deletions.topics[topic])
+        dead |= is_topic & (places < deletions.topics.get(topic, 0))
+        for queue_id, begin in deletions.queues.get(topic, {}).items():
+            dead |= is_topic & (records.queue_ids == queue_id) & (places < begin)
     return dead if bool(dead.any()) else None

@@ -16,10 +16,10 @@ import contextlib
 from collections.abc import Callable
 
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.store.consume_queue.begin import QueueBegin, is_sound
 from rocketlake.store.consume_queue.entry import (
     ENTRY_SIZE,
     FILLER,
-    FILLER_SIZE,
     is_filler,
     pack_entry,
     unpack_entries,
@@ -30,7 +30,7 @@ from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.results import ColdPart
 
-__all__ = ["ConsumeQueue", "Entry", "first_offset"]
+__all__ = ["BeganAnew", "ConsumeQueue", "Entry", "first_offset"]
 
 _log = get_logger(__name__)
 _rare = RareWarnings(_log)
@@ -41,23 +41,32 @@ _RECORD_BYTES_MIN = 91
 _TAIL_MAX = 32_000  # 1,600 entries to a write
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
-_BEHIND_ALL = 2**63 - 1
 Entry = tuple[int, int, int]
 """(physical offset, record size, tag code)."""
+BeganAnew = Callable[[str, int, int], object]
+"""(topic, queue id, physical offset of its first record): what a queue held before belongs to a deleted topic."""
 
 
 class ConsumeQueue(QueueTail):
     """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
 
-    __slots__ = ("_list", "_min_offset", "_min_physical", "queue_id", "topic", "topic_name")
+    __slots__ = ("_began_anew", "_list", "_min_offset", "_min_physical", "queue_id", "topic", "topic_name")
 
-    def __init__(self, topic: str, queue_id: int, mapped: MappedFileList, tails: Tails | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        mapped: MappedFileList,
+        tails: Tails | None = None,
+        began_anew: BeganAnew | None = None,
+    ) -> None:
         """Without `tails` every entry is written at once."""
         super().__init__(tails or Tails(0))
         self.topic = topic
         self.topic_name = topic.encode("utf-8", "surrogateescape")
         """The topic as records name it."""
         self.queue_id = queue_id
+        self._began_anew = began_anew
         self._list = mapped
         self._min_offset = mapped.min_offset // ENTRY_SIZE
         self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
@@ -133,34 +142,7 @@ class ConsumeQueue(QueueTail):
 
     def _find_min(self, min_physical: int) -> int:
         low = max(self._min_offset, self._list.min_offset // ENTRY_SIZE)
-        high = self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            sound, physical_offset = self._first_sound(middle, high)
-            if physical_offset >= min_physical:
-                high = middle
-            else:
-                low = sound + 1
-        return min(self._first_sound(low, self.max_offset)[0], self.max_offset)
-
-    def _first_sound(self, offset: int, end: int) -> tuple[int, int]:
-        """(queue offset, physical offset) of the first entry from `offset` on that stands for a record.
-
-        If there is none before `end`: `end`, and what lies there counts as behind every physical offset.
-        """
-        wanted = 1  # mostly it is this one
-        while offset < end:
-            data = self.packed(offset, min(wanted, end - offset))
-            wanted = _CHUNK_ENTRIES
-            if not data:
-                break
-            count = len(data) // ENTRY_SIZE
-            if data != FILLER * count:
-                for number, (physical_offset, size, _tag_code) in enumerate(unpack_entries(data)):
-                    if _is_sound(physical_offset, size):
-                        return offset + number, physical_offset
-            offset += count
-        return end, _BEHIND_ALL
+        return QueueBegin(self.packed, self.max_offset, min_physical).find(low)
 
     def replace(self, offset: int, physical_offset: int, size: int, tag_code: int) -> None:
         """Write the entry at `offset` anew: it was damaged on disk. Raises OSError.
@@ -198,7 +180,8 @@ class ConsumeQueue(QueueTail):
     def _begin_anew(self, offset: int, physical_offset: int) -> bool:
         """A record whose place is taken: is it the first one of a topic made anew? Then what was there goes.
 
-        Our own deletions are noted, this is for a store whose topic another broker deleted. Raises OSError.
+        Our own deletions are noted: this is for one that a crash was faster than, or that another broker did. Raises
+        OSError.
         """
         if offset:
             text = "queue %d of %s holds another message at %d, the record at %d of the log is passed over"
@@ -214,6 +197,8 @@ class ConsumeQueue(QueueTail):
         )
         self.clear()
         self._min_offset = 0
+        if self._began_anew is not None:
+            self._began_anew(self.topic, self.queue_id, physical_offset)
         return True
 
     def _may_follow(self, offset: int, physical_offset: int) -> bool:
@@ -453,14 +438,8 @@ class ConsumeQueue(QueueTail):
             self._list.flush()
 
     def drop_before(self, min_physical: int) -> list[MappedFile]:
-        """Take out the files whose last entry lies below `min_physical`, never the last file; closed, to be removed."""
-        outdated = 0
-        for mapped in self._list.files[:-1]:
-            last = self.entry(mapped.end // ENTRY_SIZE - 1)
-            if last is None or last[0] >= min_physical:
-                break
-            outdated += 1
-        dropped = self._list.drop_first(outdated)
+        """Take out the files of which nothing can be read any more, never the last; closed, to be removed."""
+        dropped = self._list.drop_before(self.min_offset(min_physical) * ENTRY_SIZE)
         for mapped in dropped:
             with contextlib.suppress(OSError):  # it is taken out, and whoever removes it closes it as well
                 mapped.close()
@@ -518,12 +497,7 @@ def _is_written_behind(mapped: MappedFile, end: int) -> bool:
     position = max(0, end - mapped.start)
     while position < mapped.size and not mapped.file.is_zero_from(position):
         data = mapped.file.pread(min(_CHUNK_ENTRIES * ENTRY_SIZE, mapped.size - position), position)
-        if data.strip(b"\0") and any(_is_sound(entry[0], entry[1]) for entry in unpack_entries(data)):
+        if data.strip(b"\0") and any(is_sound(entry[0], entry[1]) for entry in unpack_entries(data)):
             return True
         position += len(data)
     return False
-
-
-def _is_sound(physical_offset: int, size: int) -> bool:
-    """Can this be the entry of a record?"""
-    return physical_offset >= 0 and 0 < size < FILLER_SIZE

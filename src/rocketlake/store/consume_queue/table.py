@@ -16,7 +16,7 @@ from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
-from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
 from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.mapped_file import MappedFile
@@ -48,6 +48,7 @@ class ConsumeQueueTable:
         file_size: int = 300_000 * ENTRY_SIZE,
         open_files_max: int = 0,
         tail_bytes_max: int = _TAIL_BYTES_MAX,
+        began_anew: BeganAnew | None = None,
     ) -> None:
         """`file_size` is rounded up to whole entries; `tail_bytes_max` of all queues may wait in memory.
 
@@ -60,6 +61,7 @@ class ConsumeQueueTable:
         self._disk = files
         self._open = OpenFiles(files, open_files_max or descriptors_to_spare())
         self._tails = Tails(tail_bytes_max)
+        self._began_anew = began_anew
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
 
@@ -77,7 +79,7 @@ class ConsumeQueueTable:
                 lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
                 cut_at_damage=not last_exit_ok,
             )
-            queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
+            queue = ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew)
             if queue.recover(all_flushed=last_exit_ok, before_cut=before_cut):
                 torn.append(queue)
             self._topics.setdefault(topic, {})[queue_id] = queue
@@ -109,7 +111,7 @@ class ConsumeQueueTable:
         if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or len(topic.encode()) > _NAME_BYTES_MAX:
             raise BadQueueName(f"no queue can have the topic {topic!r}", path=str(self.folder))
         mapped = self._file_list(self.folder / topic / str(queue_id))
-        queue = ConsumeQueue(topic, queue_id, mapped, self._tails)
+        queue = ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew)
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 

@@ -175,6 +175,29 @@ def test_only_files_that_end_below_the_log_are_dropped_and_never_the_last() -> N
     assert queue.min_offset(10**6) == 12
 
 
+def test_a_file_that_ends_in_fillers_is_kept_for_the_entries_before_them() -> None:
+    queue = filled(MemoryFiles(), 3)
+    queue.reach(7)
+    queue.flush()
+    assert queue.drop_before(200) == []
+    assert queue.min_offset(200) == 2
+    assert [mapped.start for mapped in queue.drop_before(201)] == [0]
+
+
+@pytest.mark.parametrize("damaged", range(12))
+@pytest.mark.parametrize("place", [1, 10**9])
+def test_one_damaged_entry_hides_no_other(damaged: int, place: int) -> None:
+    """Wherever the log begins; and nothing is given out that has expired, but perhaps next to the damaged entry."""
+    for first in range(13):
+        queue = filled(MemoryFiles(), 12)
+        queue.flush()
+        queue.replace(damaged, place, SIZE, 0)
+        hidden = 1 if damaged == first and place == 1 else 0  # it looks expired, and nothing tells
+        assert queue.min_offset(first * SIZE) in (first, first + hidden, damaged if damaged < first else first)
+        dropped = queue.drop_before(first * SIZE)
+        assert all(mapped.end <= (first + hidden) * ENTRY_SIZE for mapped in dropped)
+
+
 # -- recovery ----------------------------------------------------------------------------------------------------------
 
 
