@@ -36,6 +36,7 @@ from rocketlake.protocol.bodies.lock import LockBody
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
+from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.send import SendBackHeader, SendHeaderV2
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader, EndTransactionHeader, ResumeCheckHeader
@@ -304,6 +305,12 @@ class BrokerWorld:
     async def committed(self, group: str, topic: str) -> list[str]:
         """The offset of a group in queue 0."""
         return [f"committed {self._broker.offsets.query(group, topic, 0)}"]
+
+    async def commit(self, group: str, topic: str, offset: str) -> list[str]:
+        """A consumer says how far it is in queue 0."""
+        header = UpdateOffsetHeader(consumer_group=group, topic=topic, queue_id=0, commit_offset=int(offset))
+        answer = await self._ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+        return _failure(answer) or ([answer.remark] if answer.remark else [])
 
     async def reset(self, group: str, topic: str, offset: str) -> list[str]:
         """An administrator sends the group to another offset of queue 0."""

@@ -303,7 +303,7 @@ class Broker(Service):
             ),
             pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
             query=Query(store, topics),
-            offset=Offset(store, topics, groups, offsets),
+            offset=Offset(store, topics, groups, consumers, offsets),
             client=Client(config, consumers, producers, groups, topics, auto_create, clock),
             lock=Lock(self.queue_locks),
             assignment=self._assignment,

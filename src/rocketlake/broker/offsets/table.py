@@ -3,7 +3,8 @@
 Owns        committed offsets, offsets to restart from, consumerOffset.json.
 Must not know   who is connected, which topics and groups exist, what is in the queues.
 
-Invariant: a restart offset is given out once and then forgotten; until then it hides the committed one.
+Invariant: a restart offset is given out once and then forgotten; until then it hides the committed one. It goes, too,
+when the group commits after all: who decides that is processors/offset.py.
 Restart and pull offsets live in memory only, as in RocketMQ.
 
 Bytes: docs/internals/store_layout.md.
@@ -76,6 +77,8 @@ class OffsetTable(SavedTable):
         self._text = SavedLines()
         self._pulled: _Offsets = {}
         self._restart: _Offsets = {}
+        self._reset_at: dict[str, float] = {}
+        """When each group in `_restart` was reset last (monotonic seconds)."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The offset to read next, -1 if the group has none; a restart offset goes before the committed one."""
@@ -105,11 +108,17 @@ class OffsetTable(SavedTable):
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Make the group go on at `offset`: its next pull is sent there, commits before that pull do not count."""
         _queues(self._restart, group, topic)[queue_id] = offset
+        self._reset_at[group] = self._clock.monotonic()
         self.commit(group, topic, queue_id, offset)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         """Is there a restart offset that no pull has taken yet?"""
         return bool(self._restart) and _look_up(self._restart, group, topic, queue_id) != NO_OFFSET
+
+    def seconds_since_reset(self, group: str) -> float:
+        """How long the newest restart offset of the group has waited; 0 if none waits."""
+        now = self._clock.monotonic()
+        return now - self._reset_at.get(group, now)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int:
         """The restart offset, forgotten by this call; -1 if there is none."""
@@ -118,6 +127,8 @@ class OffsetTable(SavedTable):
         offset = _look_up(self._restart, group, topic, queue_id)
         if offset != NO_OFFSET:
             _remove_queue(self._restart, group, topic, queue_id)
+            if group not in self._restart:
+                del self._reset_at[group]
         return offset
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
@@ -148,6 +159,7 @@ class OffsetTable(SavedTable):
         """Forget all offsets of a group."""
         self._pulled.pop(group, None)
         self._restart.pop(group, None)
+        self._reset_at.pop(group, None)
         for topic in list(self._committed.get(group, ())):
             self._forget(group, topic)
 
@@ -155,6 +167,7 @@ class OffsetTable(SavedTable):
         """Forget all offsets in a topic."""
         _remove_topic(self._pulled, topic)
         _remove_topic(self._restart, topic)
+        self._reset_at = {group: at for group, at in self._reset_at.items() if group in self._restart}
         for group in self.groups_of(topic):
             self._forget(group, topic)
 

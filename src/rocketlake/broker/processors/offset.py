@@ -7,6 +7,9 @@ Must not know   where offsets are kept.
 from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.groups.member import SILENT_SECONDS_MAX
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
@@ -26,14 +29,24 @@ from rocketlake.store.message_store import MessageStore
 
 __all__ = ["Offset"]
 
+_log = get_logger(__name__)
+
 
 class Offset:
     """Answers where a group or a queue stands."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: OffsetTable) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable,
+        offsets: OffsetTable,
+    ) -> None:
         self._store = store
         self._topics = topics
         self._groups = groups
+        self._consumers = consumers
         self._offsets = offsets
 
     def query(self, request: Request) -> Reply:
@@ -51,7 +64,7 @@ class Offset:
         raise RemoteError("Not found, maybe this group consumer boot first", code=ResponseCode.QUERY_NOT_FOUND)
 
     def update(self, request: Request) -> Reply:
-        """UPDATE_CONSUMER_OFFSET: keep what a consumer has done; not while a reset waits for it."""
+        """UPDATE_CONSUMER_OFFSET: keep what a consumer has done; not while a reset waits for its next pull."""
         header = request.header(UpdateOffsetHeader)
         group, name, queue_id = header.consumer_group, header.topic, header.queue_id
         if self._groups.find_or_create(group) is None:
@@ -64,9 +77,21 @@ class Offset:
         if header.commit_offset < 0:
             raise RemoteError(f"Offset is {header.commit_offset}", code=ResponseCode.INVALID_PARAMETER)
         if self._offsets.has_reset(group, name, queue_id):
-            return Reply(remark="Offset has been previously reset")
+            if self._will_pull(group):
+                return Reply(remark="Offset has been previously reset")
+            self._offsets.take_reset(group, name, queue_id)
+            _log.info(
+                "group %s only commits, it goes on at %d of %s/%d, not where it was reset to",
+                group, header.commit_offset, name, queue_id,
+            )  # fmt: skip
         self._offsets.commit(group, name, queue_id, header.commit_offset)
         return Reply()
+
+    def _will_pull(self, group: str) -> bool:
+        """May a member of the group still come and take a reset? A live one is not silent for so long."""
+        return self._consumers.find(group) is not None or (
+            self._offsets.seconds_since_reset(group) < SILENT_SECONDS_MAX
+        )
 
     def by_time(self, request: Request) -> Reply:
         """SEARCH_OFFSET_BY_TIMESTAMP."""

@@ -134,7 +134,9 @@ class Pull:
         result = self._read(header, subscription, wait=not may_hold)
         if result.status is GetStatus.NOT_IN_MEMORY:
             return self._load(request, header, result)
-        self._note_offsets(header, result.next_offset, first_pass=first_pass)
+        # What a pull brings along that is answered with a reset is the offset the group was moved from.
+        commits = first_pass and result.status is not GetStatus.OFFSET_RESET
+        self._note_offsets(header, result.next_offset, commits=commits)
         code = _code_of(result.status, header.queue_offset)
         if code is ResponseCode.PULL_NOT_FOUND and may_hold and header.sys_flag & PULL_SUSPEND:
             return self._keep(request, header, subscription)
@@ -201,7 +203,7 @@ class Pull:
         """A plain pull is at the end of its queue and may wait: hold it. False, nothing done, if there is no room."""
         if self._hold.is_full:
             return False
-        self._note_offsets(pull, pull.queue_offset, first_pass=True)
+        self._note_offsets(pull, pull.queue_offset, commits=True)
         self._hold_pull(pull, link, admission.match, resume)
         return True
 
@@ -320,10 +322,10 @@ class Pull:
             wait=wait,
         )
 
-    def _note_offsets(self, header: _Asked, next_offset: int, *, first_pass: bool) -> None:
+    def _note_offsets(self, header: _Asked, next_offset: int, *, commits: bool) -> None:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         self._offsets.commit_pull(group, topic, queue_id, next_offset)
-        if first_pass:
+        if commits:
             self._commit(header)
 
     def _commit(self, header: _Asked) -> None:
