@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 from typer.testing import CliRunner
 
-from rocketlake.cli.main import app
+from rocketlake.cli.tree import app
 from rocketlake.testing.cluster import EmbeddedCluster
 
 

@@ -29,6 +29,9 @@ def test_what_rocketmq_makes_for_itself_is_listed_on_request_only(rocketlake: Ty
     assert not own & {*rocketlake("topic", "list").splitlines()}
     assert own <= {*rocketlake("topic", "list", "--all").splitlines()}
     assert not [name for name in rocketlake("topic", "list").splitlines() if name.startswith("%")]
+    rocketlake("group", "reset", "query_spark_start", "--topic", "mine", "--to", "latest", "-y", "--force")
+    assert "query_spark_start" in rocketlake("group", "list", "--all")
+    assert "query_spark_start" not in rocketlake("group", "list")
     assert "CID_" not in rocketlake("group", "list")
     assert "CID_ONS-HTTP-PROXY" in rocketlake("group", "list", "--all")
 
@@ -42,6 +45,8 @@ def test_what_is_sent_is_what_tail_prints(rocketlake: Typed) -> None:
     assert [line.split("  ", 1)[1] for line in lines] == ["привет", "first line", "second line"]
     assert "broker-a/0@0 tag=T key=k1 k2" in lines[0]
     assert rocketlake("tail", "mail", "-b", "-c", "1", "--tags", "T", "--bodies") == "привет\n"
+    rocketlake("send", "mail", "x" * 5000, "--tag", "long")
+    assert rocketlake("tail", "mail", "-b", "-c", "1", "-t", "long", "--bodies") == "x" * 5000 + "\n"
 
 
 def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
@@ -74,6 +79,11 @@ def test_a_groups_lag_is_shown_per_queue_and_in_sum(rocketlake: Typed, cluster: 
         (("group", "show", "nobody"), ("no broker knows group 'nobody'", "group list")),
         (("topic", "list", "-n", "127.0.0.1:1"), ("no name server answers", "rocketlake up")),
         (("topic", "list", "-n", "nonsense"), ("'nonsense'", "host:port")),
+        (("topic", "list", "-n", ";"), ("';' is not a name server address", "host:port")),
+        (("topic", "list", "-n", "http://127.0.0.1:9876"), ("is not a name server address", "without http://")),
+        (("send", "orders", "x", "-p", "TAGS=c"), ("--property TAGS is a name of RocketMQ's own", "use --tag")),
+        (("send", "orders", "x", "-p", "=c"), ("'=c' is not name=value", "colour=red")),
+        (("send", "SCHEDULE_TOPIC_XXXX", "x"), ("belongs to the broker", "of your own")),
         (("topic", "delete", "nowhere", "-y"), ("no topic 'nowhere'", "rocketlake topic list")),
         (("replay", "nowhere", "--to-topic", "there"), ("no topic 'nowhere'", "rocketlake topic list")),
         (("send", "orders", "x", "-n", ""), ("option -n is empty", "leave it out")),

@@ -23,7 +23,7 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.files import PosixFiles
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
-from rocketlake.cli.main import app
+from rocketlake.cli.tree import app
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.replay.copies import FROM

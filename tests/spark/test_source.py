@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.cluster_groups import ClusterGroups
-from rocketlake.cli.main import app
+from rocketlake.cli.tree import app
 from rocketlake.spark.schema import COLUMNS, CORE
 from rocketlake.testing.cluster import EmbeddedCluster
 

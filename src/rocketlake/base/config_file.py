@@ -124,7 +124,7 @@ def load_together(
     if path is not None:
         last = {key: (value, f"{path}, line {number}") for number, key, value in _entries(_read_text(path, files))}
         given += [(key, value, where) for key, (value, where) in last.items()]
-    given += [(key, value, "given value") for key, value in (overrides or {}).items()]
+    given += [(key, value, "settings that were given") for key, value in (overrides or {}).items()]
 
     known = {name: (cls, field) for cls in classes for field in dataclasses.fields(cls) for name in _names(field)}
     chosen: dict[type[Any], dict[str, Any]] = {cls: {} for cls in classes}
@@ -159,7 +159,7 @@ def _make(cls: type[Any], values: dict[str, Any]) -> Any:
 
 def _unknown(key: str, source: str, known: Collection[str]) -> UsageError:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else "write NAME=VALUE; docs/reference/settings.md lists all settings"
+    hint = f"did you mean {near[0]}?" if near else "write NAME=VALUE with a name that docs/reference/settings.md lists"
     return UsageError(f"unknown setting {key}", where=source, hint=hint)
 
 

@@ -1,5 +1,5 @@
 """The command `rocketlake`.
 
 Owns: commands, their options, what they print. Must not know: how the parts work inside.
-Start reading at main.py. Modules import heavy parts inside the commands: `rocketlake --help` must be quick.
+Start reading at tree.py. Modules import heavy parts inside the commands: `rocketlake --help` must be quick.
 """

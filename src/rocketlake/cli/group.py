@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
 from rocketlake.cli.table import (
     OUTPUT_DEFAULT,
     Moment,
+    Names,
     Output,
     OutputForm,
     amount,
@@ -37,26 +38,29 @@ Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False
 
 @app.command("list")
 def list_groups(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also the system's own groups.")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", "-a", help="Also groups of the system and first offsets of Spark queries."),
+    ] = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """List consumer groups: members connected now, topics, lag (messages not yet consumed)."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_groups import ClusterGroups
-    from rocketlake.model.names import is_system_group
+    from rocketlake.model.names import is_retry_topic, is_system_group, keeps_first_offsets
 
-    async def work() -> list[tuple[str, int, int, str]]:
+    async def work() -> list[tuple[str, int, int, Names]]:
         rows = []
         async with Cluster(namesrv) as cluster:
             groups = ClusterGroups(cluster)
             for name in await groups.all():
-                if is_system_group(name) and not everything:
+                if not everything and (is_system_group(name) or keeps_first_offsets(name)):
                     continue
                 offsets = await groups.offsets(name)
-                topics = sorted({queue.topic for queue in offsets if not queue.topic.startswith("%RETRY%")})
+                topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})
                 lag = sum(each.broker_offset - each.consumer_offset for each in offsets.values())
-                rows.append((name, len(await groups.connected(name)), lag, ", ".join(topics) or "-"))
+                rows.append((name, len(await groups.connected(name)), lag, Names(topics)))
         return rows
 
     show_rows(("group", "members", "lag", "topics"), run(work()), output, none="no consumer groups yet")
@@ -134,21 +138,25 @@ def reset(
 
     target = Target.parse(to)
 
+    async def look() -> GroupReset:
+        async with Cluster(namesrv) as cluster:
+            return await GroupReset.plan(cluster, group, topic, target, queues=queue or (), force=force)
+
     async def work() -> None:
         async with Cluster(namesrv) as cluster:
-            plan = await GroupReset.plan(cluster, group, topic, target, queues=queue or (), force=force)
-            show_table(("broker", "queue", "now", "new", "change"), plan.rows())
-            if not plan.is_change:
-                typer.echo(f"{group} is there already in topic {topic}: nothing to do")
-            elif dry_run:
-                typer.echo(f"dry run: nothing was changed; {plan.summary()}")
-            else:
-                if not yes:
-                    typer.confirm(f"set group {group} in topic {topic}? {plan.summary()}", abort=True)
-                await plan.carry_out(cluster)
-                typer.echo(f"done: {plan.summary()}")
+            await plan.carry_out(cluster)
 
-    run(work())
+    plan = run(look())
+    show_table(("broker", "queue", "now", "new", "change"), plan.rows())
+    if not plan.is_change:
+        typer.echo(f"{group} is there already in topic {topic}: nothing to do")
+    elif dry_run:
+        typer.echo(f"dry run: nothing was changed; {plan.summary()}")
+    else:
+        if not yes:
+            confirm(f"set group {group} in topic {topic}? {plan.summary()}.")
+        run(work())
+        typer.echo(f"done: {plan.summary()}")
 
 
 def _member_object(member: Member) -> dict[str, object]:

@@ -104,7 +104,7 @@ class GroupReset:
         texts = [f"{amount(again, 'message')} will be read again"] if again else []
         texts += [f"{amount(passed, 'message')} will be passed over"] if passed else []
         first = sum(now < 0 for now in self.now.values())
-        texts += [f"{amount(first, 'queue')} get a first offset"] if first else []
+        texts += [f"{amount(first, 'first offset')} given"] if first else []
         return ", ".join(texts) or "nothing moves"
 
     async def carry_out(self, cluster: Cluster) -> None:

@@ -1,63 +1,31 @@
-"""The command tree.
+"""The entry point `rocketlake`.
 
-Owns        which commands there are, and turning an error into words and an exit code.
-Must not know   what the commands do.
+Owns        turning an error into words and an exit code.
+Must not know   which commands there are (tree.py).
+
+Everything is imported inside: a Ctrl-C while Python still reads modules ends the command without a traceback.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+__all__ = ["main"]
 
-import typer
-
-from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, topic
-from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import fail
-
-__all__ = ["app", "main"]
-
-app = CommandTree(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="RocketLake: RocketMQ in Python, with its data pipeline on Spark.",
-    epilog="First steps: rocketlake up, then in another terminal: rocketlake send orders hello",
-)
-app.command("up")(serve.up)
-app.command("namesrv")(serve.namesrv)
-app.command("broker")(serve.broker)
-app.add_typer(topic.app, name="topic")
-app.command("send")(message.send)
-app.command("tail")(message.tail)
-app.add_typer(group.app, name="group")
-app.add_typer(lake.app, name="lake")
-app.add_typer(pipeline.app, name="pipeline")
-app.command("replay")(replay.replay)
-app.add_typer(spark.app, name="spark")
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from rocketlake.cli.build import build_line
-
-        typer.echo(build_line())
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
-    ] = False,
-) -> None:
-    pass
+_ENDED_BY_CTRL_C = 130
 
 
 def main() -> None:
-    """Entry point `rocketlake`. Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage."""
+    """Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage; 130: Ctrl-C."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        raise SystemExit(_ENDED_BY_CTRL_C) from None
+
+
+def _run() -> None:
     from rocketlake.base.errors import RocketLakeError, UsageError
     from rocketlake.cli.extras import missing_extra
+    from rocketlake.cli.output import fail
+    from rocketlake.cli.tree import app
 
     try:
         app()

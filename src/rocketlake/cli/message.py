@@ -62,9 +62,17 @@ def send(
 
 
 def _property(text: str) -> tuple[str, str]:
+    from rocketlake.base.errors import UsageError
+    from rocketlake.model.property_names import DELAY, KEYS, RESERVED, TAGS
+
     name, equals, value = text.partition("=")
     if not (name and equals and value):
-        raise typer.BadParameter(f"'{text}' is not name=value", param_hint="--property")
+        raise UsageError(f"--property {text!r} is not name=value", hint="write --property colour=red")
+    if name in RESERVED:
+        own = {TAGS: "--tag", KEYS: "--key", DELAY: "--delay-level"}.get(name)
+        raise UsageError(
+            f"--property {name} is a name of RocketMQ's own", hint=f"use {own}" if own else "take another name"
+        )
     return name, value
 
 
@@ -105,7 +113,9 @@ def tail(
         bool, typer.Option("--from-beginning", "-b", help="Start at the oldest message.")
     ] = False,
     count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after so many messages; 0: never.")] = 0,
-    bodies_only: Annotated[bool, typer.Option("--bodies", help="Print bodies only, one per line.")] = False,
+    bodies_only: Annotated[
+        bool, typer.Option("--bodies", help="Print bodies only, one per line; as they are, if piped.")
+    ] = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -159,6 +169,9 @@ async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bo
         for message in await consumer.poll(timeout_ms=1000, max_messages=room):
             if output is OutputForm.JSON:
                 print(json.dumps(_object(message), ensure_ascii=False), flush=True)
+            elif bodies_only and not sys.stdout.isatty():
+                sys.stdout.buffer.write(message.body + b"\n")
+                sys.stdout.flush()
             else:
                 print(text_line(message.body) if bodies_only else _line(message), flush=True)
             printed += 1

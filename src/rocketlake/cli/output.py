@@ -1,6 +1,6 @@
 """What every command does with its work and its errors.
 
-Owns        the event loop of a command, the look of errors, bodies on one line, the option --namesrv.
+Owns        the event loop of a command, the look of errors, questions, bodies on one line, the option --namesrv.
 Must not know   single commands, tables (table.py).
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -16,7 +17,7 @@ import typer
 if TYPE_CHECKING:
     from rocketlake.base.errors import RocketLakeError
 
-__all__ = ["NAMESRV_DEFAULT", "Namesrv", "fail", "run", "text_line"]
+__all__ = ["NAMESRV_DEFAULT", "Namesrv", "confirm", "fail", "run", "text_line"]
 
 T = TypeVar("T")
 
@@ -28,11 +29,29 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine to its end, on uvloop where there is one."""
-    if sys.platform == "win32":
-        return asyncio.run(work)
-    import uvloop
+    with closing(work):  # Ctrl-C may come before it has begun
+        if sys.platform == "win32":
+            return asyncio.run(work)
+        import uvloop
 
-    return uvloop.run(work)
+        return uvloop.run(work)
+
+
+def confirm(question: str) -> None:
+    """Ask, outside the event loop (it keeps Ctrl-C for itself); every answer but yes ends the command."""
+    from rocketlake.base.errors import UsageError
+
+    try:
+        is_wanted = typer.confirm(question)
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C, Ctrl-D
+        typer.echo(err=True)
+        what = "nobody can answer: standard input is no terminal, and it is at its end"
+        raise UsageError(what, hint="give --yes, which does not ask") from None
+    if not is_wanted:
+        typer.echo("nothing was changed", err=True)
+        raise typer.Exit(1)
 
 
 def fail(error: RocketLakeError) -> None:

@@ -41,8 +41,10 @@ def up(
     folder: Annotated[
         Path, typer.Option("--dir", "-d", help="Folder for messages and tables, for nothing else; made if missing.")
     ] = Path("rocketlake-data"),
-    namesrv_port: Annotated[int, typer.Option(help="Port of the name server, 0: any free one.")] = 9876,
-    broker_port: Annotated[int, typer.Option(help="Port of the broker, 0: any free one.")] = 10911,
+    namesrv_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the name server, 0: any free one.")
+    ] = 9876,
+    broker_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the broker, 0: any free one.")] = 10911,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of broker.conf, NAME=VALUE; may be repeated.", show_default=False),
@@ -86,7 +88,8 @@ def namesrv(
         str | None, typer.Option(help="Address to listen on; 127.0.0.1 if nothing is said.", show_default=False)
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", help="Port; 9876 if nothing is said.", show_default=False)
+        int | None,
+        typer.Option("--port", "-p", min=0, max=65535, help="Port; 9876 if nothing is said.", show_default=False),
     ] = None,
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,

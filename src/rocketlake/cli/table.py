@@ -51,6 +51,13 @@ class Moment:
         return datetime.fromtimestamp(self.ms // 1000, tz=UTC).replace(microsecond=self.ms % 1000 * 1000).astimezone()
 
 
+class Names(tuple[str, ...]):
+    """Several names as a cell: with commas in a table, an array in JSON."""
+
+    def __str__(self) -> str:
+        return ", ".join(self) or "-"
+
+
 def amount(number: int, what: str = "") -> str:
     """ "1 message", "2,000 messages"; the number alone without `what`."""
     text = f"{number:,}" if sys.stdout.isatty() else str(number)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from rocketlake.cli.command import CommandTree
-from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
 from rocketlake.cli.table import OUTPUT_DEFAULT, Moment, Output, OutputForm, amount, objects, show_json, show_table
 
 __all__ = ["app"]
@@ -211,5 +211,5 @@ def delete(
 
     count = run(look())
     if not yes:
-        typer.confirm(f"delete topic {topic} and its {amount(count, 'message')}?", abort=True)
+        confirm(f"delete topic {topic} and its {amount(count, 'message')}?")
     run(work())

@@ -82,17 +82,20 @@ class ClientConfig(Ranged):
         found = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
         for address in found:
             host, _, port = address.rpartition(":")
-            if not host or not port.isdecimal():
-                raise UsageError(
-                    f"{address!r} is not a name server address",
-                    where="ClientConfig.namesrv",
-                    hint="write host:port;host:port",
-                )
+            if not host or "/" in host or not port.isdecimal():
+                raise _not_an_address(address)
             if not 1 <= int(port) <= 65535:
                 raise UsageError(
                     f"{address!r} names port {port}", where="ClientConfig.namesrv", hint="use a port from 1 to 65535"
                 )
+        if not found:
+            raise _not_an_address(text)
         return found
+
+
+def _not_an_address(text: str) -> UsageError:
+    hint = "write host:port;host:port, without http://" if "/" in text else "write host:port;host:port"
+    return UsageError(f"{text!r} is not a name server address", where="ClientConfig.namesrv", hint=hint)
 
 
 @dataclass(frozen=True)

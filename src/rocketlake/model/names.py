@@ -116,6 +116,11 @@ FIRST_OFFSETS_ENDING = "_spark_start"
 """Of groups that consume nothing: a Spark query keeps its first offsets there, each plus one (0 stands for none)."""
 
 
+def keeps_first_offsets(group: str) -> bool:
+    """..._spark_start?"""
+    return group.endswith(FIRST_OFFSETS_ENDING)
+
+
 def is_system_topic(topic: str) -> bool:
     """Made by RocketMQ for itself?"""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

@@ -705,8 +705,11 @@ def _failed(error: AppendFailed | RecordError) -> PutResult:
 
 
 def _not_opened(error: OSError, root: Path) -> StoreError:
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    hint = f"free some space on the disk of {root} and start again; nothing is lost" if is_full else ""
+    hint = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"free some space on the disk of {root} and start again; nothing is lost"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "start as the user who owns these files, or give them to yours: chown -R"
     return StoreError(f"the store cannot be opened: {error}", path=str(error.filename or root), hint=hint)
 
 

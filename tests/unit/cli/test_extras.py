@@ -53,5 +53,22 @@ def test_without_the_extra_a_command_ends_in_one_line_with_the_cure(
     assert "cure: pip install 'rocketlake[spark]'" in done.stderr
 
 
+def test_ctrl_c_while_python_still_reads_modules_leaves_no_traceback() -> None:
+    code = """
+import os, signal, sys
+
+class PressedBefore:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, PressedBefore())
+from rocketlake.cli.main import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "topic", "list"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_another_missing_module_is_no_missing_extra() -> None:
     assert missing_extra(ModuleNotFoundError("x", name="rocketlake.none")) is None

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rocketlake.base.errors import UsageError
 from rocketlake.cli.command import refuse_empty
-from rocketlake.cli.main import app
+from rocketlake.cli.tree import app
 
 
 def paths(command: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -36,7 +36,7 @@ def test_a_help_page_shows_no_type_at_flags_and_no_braces(words: tuple[str, ...]
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from rocketlake.cli.main import app; from typer.main import get_command; get_command(app);"
+        "import sys; from rocketlake.cli.tree import app; from typer.main import get_command; get_command(app);"
         "print([name for name in ('rocketlake.client.config', 'rocketlake.broker.broker', 'pyspark', 'msgspec')"
         " if name in sys.modules])"
     )

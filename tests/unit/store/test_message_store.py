@@ -397,13 +397,20 @@ async def test_a_store_that_starts_again_has_its_next_log_file_made_ahead(world:
     assert again.max_physical_offset == first.max_physical_offset
 
 
-async def test_a_start_on_a_full_disk_names_the_file_and_the_cure() -> None:
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (errno.ENOSPC, r"No space.*/store/abort.*free some space"),
+        (errno.EACCES, r"Permission denied.*/store/abort.*the user who owns these files"),
+    ],
+)
+async def test_a_start_that_cannot_write_names_the_file_and_the_cure(code: int, said: str) -> None:
     world = World()
     store = await world.started()
     store.put(message(b"kept"))
     await store.stop()
-    world.files.plan.faults.append(Fault("write_bytes", "abort", error=errno.ENOSPC))
-    with pytest.raises(StoreError, match=r"cannot be opened.*No space.*/store/abort.*free some space"):
+    world.files.plan.faults.append(Fault("write_bytes", "abort", error=code))
+    with pytest.raises(StoreError, match="cannot be opened.*" + said):
         await world.started()
     world.files.plan.faults.clear()
     store = await world.started()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.model.names import FIRST_OFFSETS_ENDING, is_system_topic
+from rocketlake.model.names import is_system_topic, keeps_first_offsets
 
 __all__ = ["lower_to_ends"]
 
@@ -26,11 +26,11 @@ def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> in
         (group, topic, queue_id, offset, end)
         for group, topic, queues in offsets.all()
         for queue_id, offset in queues.items()
-        if offset > (end := end_of(topic, queue_id) + (1 if group.endswith(FIRST_OFFSETS_ENDING) else 0))
+        if offset > (end := end_of(topic, queue_id) + (1 if keeps_first_offsets(group) else 0))
     ]
     by_group: dict[str, list[str]] = {}
     for group, topic, queue_id, offset, end in too_high:
-        if is_system_topic(topic) or group.endswith(FIRST_OFFSETS_ENDING):
+        if is_system_topic(topic) or keeps_first_offsets(group):
             offsets.commit(group, topic, queue_id, end)  # no pull of this group would ever take a reset
         else:
             # A reset, not a commit: a consumer that lived through our end still holds the old offset.

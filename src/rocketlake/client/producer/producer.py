@@ -281,7 +281,8 @@ class Producer(Service):
     def _check_topic(self, topic: str) -> None:
         names.check_topic(topic)
         if not names.is_sendable_topic(topic):
-            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it")
+            hint = "send to a topic of your own"
+            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it", hint=hint)
         if len(self._good_topics) >= GOOD_TOPICS_MAX:
             self._good_topics.clear()
         self._good_topics.add(topic)

@@ -1,0 +1,53 @@
+"""The command tree.
+
+Owns        which commands there are.
+Must not know   what the commands do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, topic
+from rocketlake.cli.command import CommandTree
+
+__all__ = ["app"]
+
+app = CommandTree(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="RocketLake: RocketMQ in Python, with its data pipeline on Spark.",
+    epilog="First steps: rocketlake up, then in another terminal: rocketlake send orders hello",
+)
+app.command("up")(serve.up)
+app.command("namesrv")(serve.namesrv)
+app.command("broker")(serve.broker)
+app.add_typer(topic.app, name="topic")
+app.command("send")(message.send)
+app.command("tail")(message.tail)
+app.add_typer(group.app, name="group")
+app.add_typer(lake.app, name="lake")
+app.add_typer(pipeline.app, name="pipeline")
+app.command("replay")(replay.replay)
+app.add_typer(spark.app, name="spark")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from rocketlake.cli.build import build_line
+
+        typer.echo(build_line())
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the build."),
+    ] = False,
+) -> None:
+    pass
