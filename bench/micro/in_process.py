@@ -54,10 +54,7 @@ class InProcess:
 
     def link(self) -> ServerLink:
         """One more connection."""
-        server = self.broker._servers[0]
-        link = ServerLink(
-            server, server.dispatcher, server._limits, server._clock, server._codec, server._warnings, server._turns
-        )
+        link = self.broker._servers[0]._make_link()
         link.connection_made(Nowhere())
         self.links.append(link)
         return link

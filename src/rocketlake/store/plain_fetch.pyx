@@ -11,7 +11,8 @@ Start reading at `PlainFetch.fetch`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.store.residency import BLOCK_BITS
@@ -20,9 +21,25 @@ __all__ = ["PlainFetch"]
 
 cdef extern from *:
     """
-    #define rocketlake_prefetch(at) __builtin_prefetch(at)
+    #define rocketlake_prefetch(at) __builtin_prefetch((const void*)(at))
+    static CYTHON_INLINE int rocketlake_same(const uint8_t* left, const uint8_t* right, Py_ssize_t size) {
+        uint64_t one, other;
+        Py_ssize_t at;
+        if (size < 8) return memcmp(left, right, size) == 0;
+        for (at = 0; at + 8 < size; at += 8) {
+            memcpy(&one, left + at, 8);
+            memcpy(&other, right + at, 8);
+            if (one != other) return 0;
+        }
+        memcpy(&one, left + size - 8, 8);
+        memcpy(&other, right + size - 8, 8);
+        return one == other;
+    }
     """
-    void prefetch "rocketlake_prefetch"(const void* at) noexcept nogil
+    # An address that is none is no fault.
+    void prefetch "rocketlake_prefetch"(uintptr_t at) noexcept nogil
+    # memcmp for a few bytes: a call costs as much as a record.
+    bint same "rocketlake_same"(const uint8_t* left, const uint8_t* right, Py_ssize_t size) noexcept nogil
 
 cdef enum:
     ENTRY_BYTES = 20
@@ -34,11 +51,11 @@ cdef enum:
     V6_MORE = 12
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
+    NAME_BYTES_V1 = 255  # of a topic, where one byte says how long it is
     PIECES_MAX = 256
     AHEAD_ENTRIES = 128  # read at once: four pulls of 32 messages
     AHEAD_QUEUES_MAX = 1024
-    PREFETCHED = 8  # records whose heads are asked for before they are looked at
-    NAMES_PREFETCHED = 4  # of these the topic, too
+    PREFETCHED = 8  # records that are asked for before they are looked at
     BYTES_MIN = 100  # as in fetch.py
     BYTES_MAX = 134217728
     COPIED_BYTES = 8192  # pieces that are smaller on average are copied into one: docs/decisions/0002 and 0008
@@ -47,12 +64,25 @@ cdef int _BLOCK_BITS = BLOCK_BITS
 
 
 cdef class _Ahead:
-    """Entries of one queue, from queue offset `first` on. An entry never changes once it can be read."""
+    """Entries of one queue, from queue offset `first` on. An entry never changes once it can be read.
+
+    `queue_id` and `name` are what its records say of themselves: the topic stands behind two bytes of its length.
+    """
 
     cdef int64_t first
     cdef int64_t count
-    cdef object entries
     cdef const uint8_t[::1] data
+    cdef uint32_t queue_id
+    cdef bytes name
+
+
+cdef struct Limits:
+    # Of one answer, for records from `recent_from` on and for older ones.
+    int64_t recent_from
+    int64_t recent_count
+    int64_t recent_bytes
+    int64_t old_count
+    int64_t old_bytes
 
 
 cdef class PlainFetch:
@@ -72,19 +102,17 @@ cdef class PlainFetch:
     cdef const uint8_t[::1] _window
     cdef const uint8_t* _data
     cdef bytearray _sure
-    cdef int64_t _origin, _end
+    cdef int64_t _origin, _size
     cdef int64_t[PIECES_MAX] _starts
     cdef int64_t[PIECES_MAX] _ends
     cdef int _pieces
-    cdef bytes _topic
-    cdef const uint8_t* _topic_name
-    cdef int64_t _topic_size
-    cdef int32_t _queue_id
+    cdef int64_t _behind_body
 
     def __init__(self, fetch):
         """`fetch`: the Fetch of the store."""
         self._fetch = fetch
         self._ahead = {}
+        self._behind_body = 0
         self._memory_bytes, self._scan_min, recent, old = fetch.limits
         self._recent_count, self._recent_bytes = recent
         self._old_count, self._old_bytes = old
@@ -101,7 +129,7 @@ cdef class PlainFetch:
         self._window = self._view = None
         self._sure = None
         self._data = NULL
-        self._origin = self._end = 0
+        self._origin = self._size = 0
 
     def fetch(self, queue, int64_t offset, int64_t max_messages, int64_t max_bytes, match):
         """Find messages from queue offset `offset` on. False, and nothing found, where the whole Fetch must look.
@@ -113,22 +141,26 @@ cdef class PlainFetch:
         cdef int64_t per_file = queue.entries_per_file
         cdef int64_t position = offset, scan_end, taken
         cdef _Ahead ahead
+        cdef Limits limits
         self.count = self.size = 0
         self._pieces = 0
-        self._topic = queue.topic_name
-        self._topic_name = <const uint8_t*>PyBytes_AS_STRING(self._topic)
-        self._topic_size = PyBytes_GET_SIZE(self._topic)
-        self._queue_id = queue.queue_id
         if offset < low or offset >= high:
             return False
         max_bytes = min(max(max_bytes, <int64_t>BYTES_MIN), <int64_t>BYTES_MAX)
+        limits.recent_from = self._recent_from
+        limits.recent_count = min(max_messages, self._recent_count)
+        limits.recent_bytes = min(max_bytes, self._recent_bytes)
+        limits.old_count = min(max_messages, self._old_count)
+        limits.old_bytes = min(max_bytes, self._old_bytes)
         scan_end = min(min(offset + max(self._scan_min, max_messages), high), offset - offset % per_file + per_file)
         while position < scan_end:
             ahead = self._entries(queue, position, high)
             if ahead is None:
                 break
-            taken = self._walk(ahead, position - ahead.first, scan_end - position, max_messages, max_bytes, match)
+            taken = self._walk(ahead, position - ahead.first, scan_end - position, &limits, match)
             if taken < 0:
+                self.count = self.size = 0
+                self._pieces = 0
                 return False
             position += taken
             if position < min(scan_end, ahead.first + ahead.count):
@@ -160,92 +192,84 @@ cdef class PlainFetch:
         if ahead is not None and ahead.first <= position < ahead.first + ahead.count:
             return ahead
         entries = queue.packed_now(position, min(<int64_t>AHEAD_ENTRIES, high - position))
-        if not entries:
+        if entries is None or len(entries) < ENTRY_BYTES:
             return None
         if ahead is None:
             if len(self._ahead) >= AHEAD_QUEUES_MAX:
                 self._ahead.clear()
             ahead = self._ahead[queue] = _Ahead.__new__(_Ahead)
+            ahead.queue_id = queue.queue_id
+            ahead.name = len(queue.topic_name).to_bytes(2, "big") + queue.topic_name
         ahead.data = entries
         ahead.first = position
         ahead.count = ahead.data.shape[0] // ENTRY_BYTES
         return ahead
 
-    cdef int64_t _walk(self, _Ahead ahead, int64_t number, int64_t left, int64_t max_messages, int64_t max_bytes,
-                       match) except -2:
+    cdef int64_t _walk(self, _Ahead ahead, int64_t number, int64_t left, const Limits* limits, match) except -2:
         """Take the records of entries from `number` on; how many entries are done with, -1 if Fetch must look.
 
         Fewer than `left` (and than there are) if the answer is full.
         """
-        cdef int64_t first = number, end = min(number + left, ahead.count), ahead_of, offset, size
-        cdef const uint8_t* entry
-        if self._data == NULL:
-            entry = &ahead.data[number * ENTRY_BYTES]
-            size = <int32_t>_int32(entry + 8)
-            if size >= LEAST_RECORD and not self._open(_int64(entry), size):
-                return -1
-        for ahead_of in range(number, min(number + PREFETCHED, end)):
-            self._prefetch(&ahead.data[ahead_of * ENTRY_BYTES])
-        while number < end:
-            entry = &ahead.data[number * ENTRY_BYTES]
+        cdef const uint8_t* start = &ahead.data[number * ENTRY_BYTES]
+        cdef const uint8_t* end = start + min(left, ahead.count - number) * ENTRY_BYTES
+        cdef const uint8_t* entry = start
+        cdef const uint8_t* asked
+        cdef int64_t offset = _int64(start), size = <int32_t>_int32(start + 8)
+        if self._data == NULL and size >= LEAST_RECORD and not self._open(offset, size):
+            return -1
+        asked = start
+        while asked < end and asked < start + PREFETCHED * ENTRY_BYTES:
+            self._prefetch(asked)
+            asked += ENTRY_BYTES
+        while entry < end:
             offset = _int64(entry)
             size = <int32_t>_int32(entry + 8)
-            if self.count and self._is_enough(offset, size, max_messages, max_bytes):
+            if self.count and self._is_enough(offset, size, limits):
                 break
-            if number + PREFETCHED < end:
-                self._prefetch(entry + PREFETCHED * ENTRY_BYTES)
-            if number + NAMES_PREFETCHED < end:
-                self._prefetch_name(entry + NAMES_PREFETCHED * ENTRY_BYTES)
+            if asked < end:
+                self._prefetch(asked)
+                asked += ENTRY_BYTES
             if size == FILLER_SIZE and offset == 0:
                 pass
             elif size < LEAST_RECORD or offset < 0:
                 return -1
             elif match is None or match(_int64(entry + 12)):
-                if not self._is_inside(offset, size):
-                    if not self._open(offset, size):
-                        return -1
-                if not self._is_own(self._data + (offset - self._origin), size, offset):
+                if not self._is_inside(offset - self._origin, size) and not self._open(offset, size):
+                    return -1
+                if not self._is_own(self._data + (offset - self._origin), entry, size, ahead):
                     return -1
                 if not self._take(offset - self._origin, size):
                     return -1
-            number += 1
-        return number - first
+            entry += ENTRY_BYTES
+        return (entry - start) // ENTRY_BYTES
 
     cdef inline void _prefetch(self, const uint8_t* entry) noexcept:
-        cdef int64_t position = _int64(entry) - self._origin
-        if 0 <= position < self._end - self._origin:
-            prefetch(self._data + position)
-            prefetch(self._data + position + BODY_AT - 4)
+        """Ask for the head of a record, and for its topic: it lies where that of the last one lay, seen from the end."""
+        cdef uintptr_t at = <uintptr_t>self._data + <uintptr_t>(_int64(entry) - self._origin)
+        prefetch(at)
+        prefetch(at + BODY_AT - 4)
+        prefetch(at + _int32(entry + 8) - <uintptr_t>self._behind_body)
 
-    cdef inline int _prefetch_name(self, const uint8_t* entry) except -1:
-        """Its head is here by now, and says where the topic lies."""
-        cdef int64_t offset = _int64(entry), size = <int32_t>_int32(entry + 8), name
-        if size >= LEAST_RECORD and self._is_inside(offset, size):
-            name = BODY_AT + <int64_t>_int32(self._data + (offset - self._origin) + BODY_AT - 4)
-            if name < size:
-                prefetch(self._data + (offset - self._origin) + name)
-        return 0
-
-    cdef bint _is_enough(self, int64_t offset, int64_t size, int64_t max_messages, int64_t max_bytes) noexcept:
+    cdef inline bint _is_enough(self, int64_t offset, int64_t size, const Limits* limits) noexcept:
         """Would one more message be too much? As in selection.py."""
-        if offset >= self._recent_from:
-            return (self.count >= min(max_messages, self._recent_count)
-                    or self.size + size > min(max_bytes, self._recent_bytes))
-        return (self.count >= min(max_messages, self._old_count)
-                or self.size + size > min(max_bytes, self._old_bytes))
+        if offset >= limits.recent_from:
+            return self.count >= limits.recent_count or self.size + size > limits.recent_bytes
+        return self.count >= limits.old_count or self.size + size > limits.old_bytes
 
-    cdef bint _is_inside(self, int64_t offset, int64_t size) except -1:
+    cdef inline bint _is_inside(self, int64_t position, int64_t size) noexcept:
         """Does a record lie in the window, where it can be looked at without waiting?"""
+        cdef const char* sure
         cdef int64_t block, last
-        if offset < self._origin or offset > self._end - size:
+        if position < 0 or position > self._size - size:
             return False
-        block = (offset - self._origin) >> _BLOCK_BITS
-        last = (offset - self._origin + size - 1) >> _BLOCK_BITS
-        while block <= last:
-            if self._sure[block] == 0:
+        sure = PyByteArray_AS_STRING(self._sure)
+        block = position >> _BLOCK_BITS
+        last = (position + size - 1) >> _BLOCK_BITS
+        while block < last:
+            if sure[block] == 0:
                 return False
             block += 1
-        return True
+        return sure[last] != 0
 
     cdef bint _open(self, int64_t offset, int64_t size) except -1:
         """Make the file of a record the window; False if the record is not there, or must be read from disk.
@@ -261,16 +285,18 @@ cdef class PlainFetch:
                 return False
             self._window = self._view = view
             self._origin = origin
-        self._end, self._sure = end, sure
+        self._sure = sure
+        self._size = min(<int64_t>end - self._origin, self._window.shape[0], <int64_t>len(sure) << _BLOCK_BITS)
         self._data = &self._window[0]
         return True
 
-    cdef bint _is_own(self, const uint8_t* at, int64_t size, int64_t offset) noexcept:
-        """Do these bytes say that they are the record of this size, offset, topic and queue? As in selection.py."""
+    cdef inline bint _is_own(self, const uint8_t* at, const uint8_t* entry, int64_t size, _Ahead ahead) noexcept:
+        """Do these bytes say that they are the record of this entry, and of this queue? As in selection.py."""
         cdef uint32_t magic = _int32(at + 4)
-        cdef int64_t body = BODY_AT, body_size, name, said
+        cdef const uint8_t* name = <const uint8_t*>PyBytes_AS_STRING(ahead.name)
+        cdef int64_t body = BODY_AT, body_size, behind, name_size = PyBytes_GET_SIZE(ahead.name)
         if (
-            <int32_t>_int32(at) != size or _int64(at + 28) != offset or <int32_t>_int32(at + 12) != self._queue_id
+            memcmp(at, entry + 8, 4) != 0 or memcmp(at + 28, entry, 8) != 0 or _int32(at + 12) != ahead.queue_id
             or (magic != MAGIC_V1 and magic != MAGIC_V2)
         ):
             return False
@@ -279,13 +305,16 @@ cdef class PlainFetch:
             if body > size:
                 return False
         body_size = <int32_t>_int32(at + body - 4)
-        name = body + body_size + (1 if magic == MAGIC_V1 else 2)
-        if body_size < 0 or name + self._topic_size > size:
+        behind = size - body - body_size
+        if magic == MAGIC_V1:
+            name += 1
+            name_size -= 1
+        if body_size < 0 or behind < name_size or (magic == MAGIC_V1 and name_size > NAME_BYTES_V1 + 1):
             return False
-        said = at[name - 1] if magic == MAGIC_V1 else at[name - 2] << 8 | at[name - 1]
-        return said == self._topic_size and memcmp(at + name, self._topic_name, self._topic_size) == 0
+        self._behind_body = behind
+        return same(at + body + body_size, name, name_size)
 
-    cdef bint _take(self, int64_t position, int64_t size) noexcept:
+    cdef inline bint _take(self, int64_t position, int64_t size) noexcept:
         """Add a record; False if there are too many pieces."""
         if self._pieces and self._ends[self._pieces - 1] == position:
             self._ends[self._pieces - 1] += size
