@@ -37,6 +37,11 @@ T = TypeVar("T")
 class Link(Protocol):
     """The connection a broker registered on; it ends with the broker."""
 
+    @property
+    def remote(self) -> tuple[str, int]:
+        """Host and port of the broker's side."""
+        ...
+
     def close(self) -> None:
         """End the connection."""
         ...
@@ -160,6 +165,18 @@ class RouteTable:
         live = self._live.get((cluster, address))
         if live is not None:
             live.heard = self._clock.monotonic()
+
+    def link_of(self, cluster: str, address: str) -> Link | None:
+        """The connection of the living broker at this address."""
+        live = self._live.get((cluster, address))
+        return None if live is None else live.link
+
+    def holder(self, name: str, broker_id: int) -> tuple[str, Link] | None:
+        """Address and connection of the living broker that is known by this name and id."""
+        group = self._brokers.get(name)
+        address = None if group is None else group.addresses.get(broker_id)
+        link = None if group is None or address is None else self.link_of(group.cluster, address)
+        return None if address is None or link is None else (address, link)
 
     def data_version(self, cluster: str, address: str) -> DataVersion | None:
         """The version of the topics this broker registered last."""

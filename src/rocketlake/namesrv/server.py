@@ -46,7 +46,7 @@ class NameServer(Service):
         self._liveness = Liveness(self.routes, clock, config.scan_not_active_broker_interval)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
-            Brokers(self.routes, self._kv_config, self._live),
+            Brokers(self.routes, self._kv_config, self._live, clock),
             KV(self._kv_config),
             Settings(self._live, self._apply),
             config.admin_access,

@@ -23,6 +23,7 @@ from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
+from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
@@ -54,7 +55,7 @@ from rocketlake.protocol.headers.admin_group import (
     SubscriptionOfConsumerHeader,
 )
 from rocketlake.protocol.headers.client import ConsumeDirectlyHeader, RunningInfoHeader
-from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.request_code import RequestCode, request_name
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.protocol.versions import RUNNING_INFO_SINCE, version_name
 
@@ -80,8 +81,9 @@ class AdminGroup:
         push: Push,
         record: Callable[[int], memoryview | None],
         broker_name: Callable[[], str],
+        access: AdminAccess,
     ) -> None:
-        """`record`: the message at a place in the log."""
+        """`record`: the message at a place in the log; `access`: who may take something from a group that exists."""
         self._groups = groups
         self._offsets = offsets
         self._consumers = consumers
@@ -91,6 +93,7 @@ class AdminGroup:
         self._push = push
         self._record = record
         self._broker_name = broker_name
+        self._access = access
 
     def create(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
@@ -244,12 +247,25 @@ class AdminGroup:
         for entry in entries:
             groups.append(entry.to_model())
             _check(groups[-1])
+            self._check_losses(request, groups[-1])
             yield
         self._groups.check_room(*[group.name for group in groups])
         for group in groups:
             self._groups.put(group)
             yield
         return self._answer_when_saved(request, Reply())
+
+    def _check_losses(self, request: Request, group: GroupConfig) -> None:
+        """To forbid a group to read, or to take its retries, hurts as deleting it does, and needs the same right."""
+        known = self._groups.find(group.name)
+        if known is not None and (
+            (known.consume_enable and not group.consume_enable)
+            or (known.consume_broadcast_enable and not group.consume_broadcast_enable)
+            or group.retry_queues < known.retry_queues
+            or group.retry_max_times < known.retry_max_times
+        ):
+            what = f"{request_name(request.code)} that takes rights or retries from group {group.name}"
+            check_admin_access(self._access, request.link.remote[0], what)
 
     def _answer_when_saved(self, request: Request, reply: Reply) -> Held:
         failed = Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)

@@ -25,6 +25,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
+from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.stats import GroupList, TopicList, TopicOffsets, TopicStats
@@ -39,6 +40,7 @@ from rocketlake.protocol.headers.admin_topic import (
     TopicConsumersHeader,
     TopicStatsHeader,
 )
+from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 
@@ -65,7 +67,9 @@ class AdminTopic:
         saver: TableSaver,
         registration: Registration,
         identity: Callable[[], Identity],
+        access: AdminAccess,
     ) -> None:
+        """`access`: who may take something from a topic that exists."""
         self._topics = topics
         self._offsets = offsets
         self._sequences = sequences
@@ -76,6 +80,7 @@ class AdminTopic:
         self._saver = saver
         self._registration = registration
         self._identity = identity
+        self._access = access
 
     def create(self, request: Request) -> Reply | Held:
         """UPDATE_AND_CREATE_TOPIC."""
@@ -96,6 +101,7 @@ class AdminTopic:
         self._check(topic)
         if topic == known:
             return Reply()
+        self._check_losses(request, topic)
         self._topics.check_room(topic)
         self._topics.put(topic)
         return self._answer_when_known(request)
@@ -106,6 +112,7 @@ class AdminTopic:
         for entry in TopicConfigList.decode(request.body).topics:
             topics.append(entry.to_model())
             self._check(topics[-1])
+            self._check_losses(request, topics[-1])
             yield
         changed = [topic for topic in topics if topic != self._topics.get(topic.name)]
         self._topics.check_room(*changed)
@@ -206,6 +213,15 @@ class AdminTopic:
         for count in (topic.read_queues, topic.write_queues):
             if not 0 <= count <= _QUEUES_MAX:
                 raise _invalid(f"topic {topic.name} with {count} queues, allowed: 0 to {_QUEUES_MAX}")
+
+    def _check_losses(self, request: Request, topic: TopicConfig) -> None:
+        """To take permissions or queues from a topic hurts as deleting it does, and needs the same right."""
+        known = self._topics.get(topic.name)
+        if known is not None and (
+            known.perm & ~topic.perm or topic.read_queues < known.read_queues or topic.write_queues < known.write_queues
+        ):
+            what = f"{request_name(request.code)} that takes permissions or queues from topic {topic.name}"
+            check_admin_access(self._access, request.link.remote[0], what)
 
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):

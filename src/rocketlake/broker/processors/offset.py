@@ -13,6 +13,7 @@ from rocketlake.broker.groups.member import SILENT_SECONDS_MAX
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.headers.offset import (
     EarliestTimeHeader,
@@ -42,12 +43,15 @@ class Offset:
         groups: GroupTable,
         consumers: ConsumerTable,
         offsets: OffsetTable,
+        access: AdminAccess,
     ) -> None:
+        """`access`: who may put a group behind the end of a queue, where it misses what comes."""
         self._store = store
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
+        self._access = access
 
     def query(self, request: Request) -> Reply:
         """QUERY_CONSUMER_OFFSET: the stored offset; 0 for a new group on a queue whose first message is still near."""
@@ -76,6 +80,10 @@ class Offset:
             raise RemoteError(f"QueueId is {queue_id}, topic {name}", code=ResponseCode.INVALID_PARAMETER)
         if header.commit_offset < 0:
             raise RemoteError(f"Offset is {header.commit_offset}", code=ResponseCode.INVALID_PARAMETER)
+        end = self._store.max_offset(name, queue_id)
+        if header.commit_offset > end + 1:  # Spark's first offsets are kept as offset + 1
+            what = f"offset {header.commit_offset} of group {group} behind the end {end} of queue {queue_id} of {name}"
+            check_admin_access(self._access, request.link.remote[0], what)
         if self._offsets.has_reset(group, name, queue_id):
             if self._will_pull(group):
                 return Reply(remark="Offset has been previously reset")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
@@ -26,7 +27,8 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.filter.tag import TagTest, tag_matcher
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import TAG, Subscription, parse_subscription
-from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC, OP_TOPIC, Perm, TopicConfig
+from rocketlake.net.admin_access import check_admin_access
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -38,7 +40,7 @@ from rocketlake.protocol.headers.pull import (
     PullHeader,
     pull_reply_fields,
 )
-from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.request_code import RequestCode, request_name
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES_MAX", "MESSAGES_MAX", "Admission", "Pull", "reply_of"]
 
+_log = get_logger(__name__)
 _Asked: TypeAlias = "PullHeader | plain_pull.PlainPull"
 
 _CODE_OF = {
@@ -66,6 +69,8 @@ BYTES_MAX = 128 * 1024 * 1024
 _PIECE_BYTES_MIN = 8192
 """Pieces of an answer that are smaller on average are copied into one; see docs/decisions/0002 and 0008."""
 _HOLD_MS_MAX = 24 * 3_600_000
+_INNER_TOPICS = frozenset({HALF_TOPIC, OP_TOPIC, DELAY_TOPIC})
+"""Messages that are not sent yet: read by this broker, and by whom the setting adminAccess lets."""
 
 # Values of forbiddenType in the answer.
 _BY_BROKER, _BY_GROUP, _BY_TOPIC, _BY_BROADCASTING, _BY_SUBSCRIPTION = "1", "2", "3", "4", "5"
@@ -119,10 +124,15 @@ class Pull:
         self._stats = stats
         self._clock = clock
         self._loading = 0
+        self._warnings = RareWarnings(_log, clock=clock)
 
     def pull(self, request: Request) -> Reply | Held:
         """Serve both codes."""
-        return self._serve(request, request.header(PullHeader), first_pass=True)
+        header = request.header(PullHeader)
+        if header.topic in _INNER_TOPICS:
+            what = f"{request_name(request.code)} of {header.topic}"
+            check_admin_access(self._config.now.admin_access, request.link.remote[0], what)
+        return self._serve(request, header, first_pass=True)
 
     def _serve(self, request: Request, header: PullHeader, *, first_pass: bool) -> Reply | Held:
         try:
@@ -148,6 +158,8 @@ class Pull:
 
     def admit(self, pull: plain_pull.PlainPull) -> Admission | None:
         """The checks of a pull, good for its like (`PlainPull.kind`) too; None if it is refused, or wants no tags."""
+        if pull.topic in _INNER_TOPICS:
+            return None
         try:
             group, topic = self._check_target(pull.code, pull)
             subscription = self._find_subscription(pull, group)
@@ -331,7 +343,14 @@ class Pull:
     def _commit(self, header: _Asked) -> None:
         """Keep the offset that the consumer brings along."""
         if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            name, queue_id = header.topic, header.queue_id
+            end = self._store.max_offset(name, queue_id)
+            if header.commit_offset <= end:
+                self._offsets.commit(header.consumer_group, name, queue_id, header.commit_offset)
+            else:  # nobody has consumed what was never there
+                text = "group %s brings offset %d of queue %d of %s, which ends at %d: it is not kept"
+                group = header.consumer_group
+                self._warnings.warn(f"{group}/{name}", text, group, header.commit_offset, queue_id, name, end)
 
     def _load(self, request: Request, header: PullHeader, result: GetResult) -> Reply | Held:
         """Hold the request while a worker reads from disk what it asks for."""

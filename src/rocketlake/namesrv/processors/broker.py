@@ -8,11 +8,13 @@ Source: docs/internals/name_server.md.
 
 from __future__ import annotations
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
-from rocketlake.namesrv.route_table import Registration, RouteTable
+from rocketlake.namesrv.route_table import Link, Registration, RouteTable
+from rocketlake.net.admin_access import check_admin_access
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, decode_register_body, register_crc
@@ -41,7 +43,8 @@ _log = get_logger("namesrv.brokers")
 class Brokers:
     """REGISTER_BROKER and all else that changes the route table."""
 
-    def __init__(self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig) -> None:
+    def __init__(self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig, clock: Clock) -> None:
+        self._warnings = RareWarnings(_log, clock=clock)
         self._routes = routes
         self._kv_config = kv_config
         self._config = config
@@ -50,6 +53,7 @@ class Brokers:
         """Take a broker's topics; a slave learns where its master is, everyone the ordered topics."""
         header = request.header(RegisterBrokerHeader)
         body = _read_body(request, header)
+        self._check_place(request, header)
         registration = Registration(
             cluster=header.cluster_name,
             address=header.broker_addr,
@@ -82,6 +86,8 @@ class Brokers:
     def unregister(self, request: Request) -> Reply:
         """Forget a broker that says goodbye."""
         header = request.header(UnregisterBrokerHeader)
+        link = self._routes.link_of(header.cluster_name, header.broker_addr)
+        self._check_owner(request, link, f"the farewell of broker {header.broker_name} ({header.broker_addr})")
         self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name)
         _log.info("broker %s (%s, id %d) left", header.broker_name, header.broker_addr, header.broker_id)
         return Reply()
@@ -130,6 +136,33 @@ class Brokers:
         if queues and not self._routes.add_topic(topic, queues):
             raise RemoteError(f"broker {queues[0].broker_name} is not registered", code=ResponseCode.SYSTEM_ERROR)
         return Reply(body=self._ordered_topics())
+
+    def _check_place(self, request: Request, header: RegisterBrokerHeader) -> None:
+        """A broker that lives keeps its address and its place; who takes one from the same machine is named."""
+        name, address = header.broker_name, header.broker_addr
+        what = f"to register broker {name} (id {header.broker_id}) at {address}"
+        self._check_owner(request, self._routes.link_of(header.cluster_name, address), what)
+        holder = self._routes.holder(name, header.broker_id)
+        if holder is None or holder[0] == address:
+            return
+        known, link = holder
+        self._check_owner(request, link, f"{what}, where {known} is alive,")
+        self._warnings.warn(
+            f"{name}/{header.broker_id}",
+            "broker %s (id %d) is at %s now, told by %s, and the one at %s is still alive: if these are two brokers,"
+            " producers and consumers lose one of them; give each a brokerName of its own",
+            name,
+            header.broker_id,
+            address,
+            request.address,
+            known,
+        )
+
+    def _check_owner(self, request: Request, link: Link | None, what: str) -> None:
+        """Only from where a living broker registered, and for administrators."""
+        host = request.link.remote[0]
+        if link is not None and link.remote[0] != host:
+            check_admin_access(self._config.now.admin_access, host, what)
 
     def _ordered_topics(self) -> bytes | None:
         if not self._config.now.return_order_topic_config_to_broker:

@@ -6,7 +6,7 @@ cdef long long _ENTRY_SIZE
 cdef class Tails:
     cdef public long long bytes_max
     cdef public long long held
-    cdef public dict queues
+    cdef public object queues
 
 cdef class QueueTail:
     cdef public long long max_offset

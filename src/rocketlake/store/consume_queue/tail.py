@@ -11,6 +11,8 @@ Twin: tail.pxd.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 __all__ = ["QueueTail", "Tails"]
 
 _ENTRY_SIZE = 20  # a private copy: a twin may not share constants (docs/internals/compiled_twins.md)
@@ -26,7 +28,7 @@ class Tails:
         self.bytes_max = bytes_max
         self.held = 0
         """Bytes in all tails."""
-        self.queues: dict[QueueTail, None] = {}
+        self.queues: OrderedDict[QueueTail, None] = OrderedDict()
         """Queues that have a tail; the one that began first comes first."""
 
     @property

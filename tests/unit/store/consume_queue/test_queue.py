@@ -148,6 +148,18 @@ def test_min_offset_is_the_first_entry_at_or_behind_the_start_of_the_log() -> No
     assert queue.min_offset(1100) == 11
 
 
+@pytest.mark.parametrize("per_file", [PER_FILE, 1000])
+def test_fillers_hide_no_entry_when_the_log_loses_its_first_files(per_file: int) -> None:
+    """hunt.md, H8: a search that halves the queue fell among fillers and took what lay before them for expired."""
+    queue = ConsumeQueue("T", 0, MappedFileList(FOLDER, per_file * ENTRY_SIZE, MemoryFiles()))
+    for number in (*range(10), *range(30, 40)):
+        assert queue.append(number, number * SIZE, SIZE, number)
+    for begin in (0, 100, 300, 900):
+        assert queue.min_offset(begin) == begin // SIZE
+    assert queue.min_offset(1000) in range(10, 31)  # the fillers may go, what is behind them may not
+    assert queue.min_offset(3500) == 35
+
+
 def test_an_emptied_queue_keeps_its_offset() -> None:
     queue = filled(MemoryFiles(), 12)
     assert queue.min_offset(1101) == 12

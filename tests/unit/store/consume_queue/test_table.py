@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from rocketlake.base.errors import StoreError
 from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
+from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.mapped_file_list import FlushJob
 from rocketlake.store.removal import Removal
 
@@ -40,6 +42,12 @@ def test_offsets_of_a_queue_are_dense_and_its_own() -> None:
     assert [table.assign("A", 0), table.assign("A", 0, 3), table.assign("A", 0)] == [0, 1, 4]
     assert table.assign("A", 1) == 0
     assert table.assign("B", 0) == 0
+
+
+def test_the_oldest_tail_is_found_without_a_walk_over_those_that_were_written() -> None:
+    """hunt.md, H9: `next(iter(...))` of a plain dict passes over everything deleted before it."""
+    tails = Tails(0)
+    assert isinstance(tails.queues, OrderedDict)
 
 
 def test_offsets_given_back_are_assigned_again() -> None:
