@@ -36,6 +36,7 @@ from tests.histories.plain_runs import plain_run
 ROOT = Path("/store")
 TOPICS = ("A", "B-with-a-longer-name", "C")
 Queue = tuple[str, int]
+_NOWHERE = 1 << 62
 DAMAGED_AT_REST = ("consumequeue", "index", "checkpoint", "commitlog")
 
 
@@ -77,8 +78,9 @@ class Model:
 class History:
     """`run` plays it; raises Broken."""
 
-    def __init__(self, seed: int, steps: int = 60) -> None:
-        self.seed, self.steps = seed, steps
+    def __init__(self, seed: int, steps: int = 60, *, kinds: int | None = None) -> None:
+        """`kinds`: only the first so many kinds of steps, as when the seed was found."""
+        self.seed, self.steps, self.kinds = seed, steps, kinds
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.model = Model()
@@ -87,6 +89,8 @@ class History:
         self.bodies = 0
         self.damaged: set[int] = set()
         """Physical offsets of records in which a bit was flipped."""
+        self.kept_from = _NOWHERE
+        """From this physical offset on nothing may have expired yet."""
         pick = self.random
         self.config = StoreConfig(
             commit_log_file_bytes=pick.choice([2048, 4096, 16384]),
@@ -110,7 +114,7 @@ class History:
         try:
             self.open()
             for _ in range(self.steps):
-                step = self.random.choices(_STEPS, weights=_WEIGHTS)[0]
+                step = self.random.choices(_STEPS[: self.kinds], weights=_WEIGHTS[: self.kinds])[0]
                 step(self)
                 self.check_reads()
             self.files.plan.clear()
@@ -136,8 +140,10 @@ class History:
     def play(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
 
-    def open(self) -> None:
+    def open(self, *faults: Fault) -> None:
         self.files = FaultyFiles(self.disk)
+        self.files.plan.faults += faults
+        self.kept_from = _NOWHERE
         self.workers: dict[str, HandWorker] = {}
 
         def worker(name: str) -> Worker:
@@ -280,6 +286,7 @@ class History:
     def days_pass(self) -> None:
         """Files expire. In one jump: the store's second-by-second work of three days is not played."""
         self.say("80 hours pass")
+        self.kept_from = _NOWHERE
         self.clock.advance(80 * 3_600_000)
         self.play(self.clock.run_for(20_000))
 
@@ -287,6 +294,20 @@ class History:
         ms = self.random.choice([-3_600_000, -30_000, -1_000, 30_000, 3_600_000])
         self.say(f"the wall clock steps by {ms} ms")
         self.clock.jump_wall(ms)
+
+    def clock_jumps_by_days(self) -> None:
+        """The wall clock is set forward, perhaps by mistake: no file gets older by that."""
+        ms = self.random.choice([5, 400]) * 86_400_000
+        self.say(f"the wall clock jumps by {ms} ms")
+        folder = ROOT / "commitlog"
+        old_ms = self.clock.now_ms() - self.config.file_reserved_ms
+        young = [int(name) for name in self.disk.list_dir(folder) if self.disk.modified_ms(folder / name) > old_ms]
+        self.kept_from = min([self.kept_from, *young])
+        self.clock.jump_wall(ms)
+        self.play(self.clock.run_for(20_000))
+        if self.random.random() < 0.6:
+            self.say("and back")
+            self.clock.jump_wall(-ms)
 
     def disk_gets_full(self) -> None:
         part = self.random.choice(["commitlog", "consumequeue", "index", ""])
@@ -330,6 +351,29 @@ class History:
             self.flip_bit(after_crash=True)
         self.open()
         self.check_start(lambda sent: True)  # there is no write pool: what was put lies in the page cache
+
+    def start_on_full_disk(self) -> None:
+        """A store may refuse to start without room, or start without taking messages. It loses none."""
+        after, times = self.random.randrange(8), self.random.choice([1, 3, -1])
+        self.say(f"kill -9, and the disk is full at the start, from write {after} on, for {times}")
+        self.note_flushed()
+        self.cancel_all()
+        self.disk = self.disk.killed()
+        calls = ("pwrite", "write_bytes")
+        try:
+            self.open(*[Fault(call, "", after=after, times=times, error=errno.ENOSPC) for call in calls])
+        except StoreError as error:
+            self.say(f"it does not start: {error}")
+            self.cancel_all()
+            self.disk = self.disk.killed()
+            self.open()
+        else:
+            self.put()
+            self.say("the disk has room again")
+            self.files.plan.clear()
+            self.play(self.clock.run_for(12_000))
+            self.workers_run()
+        self.check_start(lambda sent: True)
 
     def power_cut(self) -> None:
         self.say("power cut")
@@ -405,7 +449,9 @@ class History:
         self.check_reads()
 
     def check_reads(self) -> None:
-        """What is read now is what was put, each once."""
+        """What is read now is what was put, each once; and nothing is gone that is young."""
+        if self.store.min_physical_offset > self.kept_from:
+            raise self.broken(f"the log begins at {self.store.min_physical_offset}, young is all from {self.kept_from}")
         if self.store.dispatch.error:
             return
         for queue in [(topic, queue_id) for topic in TOPICS for queue_id in range(2)]:
@@ -449,6 +495,6 @@ def _short(found: dict[int, bytes]) -> dict[int, bytes]:
 _STEPS: list[Callable[[History], None]] = [
     History.put, History.put_batch, History.put_run, History.delete_topic, History.workers_run, History.time_passes,
     History.clock_steps, History.disk_gets_full, History.disk_has_room, History.days_pass, History.stop_and_start,
-    History.kill, History.power_cut,
+    History.kill, History.power_cut, History.clock_jumps_by_days, History.start_on_full_disk,
 ]  # fmt: skip
-_WEIGHTS = [20, 8, 12, 6, 10, 12, 5, 3, 4, 1, 3, 6, 4]
+_WEIGHTS = [20, 8, 12, 6, 10, 12, 5, 3, 4, 1, 3, 6, 4, 1, 2]

@@ -192,8 +192,22 @@ class Dispatch:
     def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
         """Put records found by a walk over the log into queues and index, quietly. Raises OSError, StoreError."""
         for entry in entries:
-            if not self._is_dead(entry):
+            if self._is_dead(entry):
+                continue
+            if self._is_passed(entry):
+                self._put_keys(entry)
+            else:
                 self._build(entry)
+
+    def _is_passed(self, entry: DispatchEntry) -> bool:
+        """Does its queue hold a record from farther on? Then it has this one, or began anew behind it."""
+        queue = self._table.find(entry.topic, entry.queue_id)
+        return queue is not None and entry.physical_offset + entry.size <= queue.max_physical_offset
+
+    def _put_keys(self, entry: DispatchEntry) -> None:
+        if self._index is not None and entry.is_indexed():
+            self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
+        self.last_store_ms = entry.store_ms
 
     # A topic may be deleted while records of it wait to be dispatched: then they belong into no queue any more, least
     # of all into those of the same name that are made for the next message.

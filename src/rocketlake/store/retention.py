@@ -1,7 +1,8 @@
 """When old files go, and when the disk is too full to write.
 
 Owns        the age, the hour and the disk levels at which files are dropped; the disk-full verdict.
-Must not know   how a file is deleted (mapped_file.py), what the consume queues and the key index hold.
+Must not know   how a file is deleted (mapped_file.py), how its age is known (file_ages.py), what the consume queues and
+            the key index hold.
 
 Invariant: only oldest files go, never the last; what a reader holds stays readable.
 Invariant: the log's files go first, then queue and index files that point below its new begin.
@@ -25,6 +26,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.file_ages import FileAges
 from rocketlake.store.mapped_file_list import MappedFileList
 
 __all__ = ["DiskView", "Removable", "Retention"]
@@ -45,7 +47,7 @@ class Removable(Protocol):
 
 @dataclass(slots=True)
 class DiskView:
-    """What a round sees: how full the disks are, and the age of the oldest files."""
+    """What a round sees: how full the disks are, and when the oldest files were written last."""
 
     used_percent: dict[Path, float]
     modified_ms: list[int]
@@ -82,6 +84,7 @@ class Retention(Service):
         self._files = files
         self._worker = worker
         self._drop_below = drop_below
+        self._ages = FileAges(clock, ())
         self._under_way = False
         self._stopped = False
         self._rounds_asked = 0
@@ -91,6 +94,7 @@ class Retention(Service):
     async def start(self) -> None:
         """Begin the rounds; the first look is now, so that a full disk refuses puts from the start."""
         await super().start()
+        self._ages = FileAges(self._clock, self._log.files)
         self.look()
         self.every("rounds", self._config.clean_interval_ms / 1000, self.look)
 
@@ -115,6 +119,7 @@ class Retention(Service):
         if self._under_way:
             return
         self._under_way = True
+        self._ages.look(self._log.files)
         paths = [mapped.path for mapped in self._log.files[: self._config.delete_batch_max]]
         self._worker.submit(lambda: self._measure(paths), self._measured)
 
@@ -127,9 +132,9 @@ class Retention(Service):
                 used[folder] = 100.0 * (total - free) / total if total else -1.0
             except OSError:
                 used[folder] = -1.0
-        return DiskView(used, self._ages(paths))
+        return DiskView(used, self._modified(paths))
 
-    def _ages(self, paths: list[Path]) -> list[int]:
+    def _modified(self, paths: list[Path]) -> list[int]:
         """Of the oldest files, up to the first that does not tell: the files behind it wait for the next round."""
         modified_ms = []
         for path in paths:
@@ -187,14 +192,13 @@ class Retention(Service):
         percent = disk.fullest[1]
         if config.clean_forcibly and percent > config.disk_clean_forcibly_percent:
             return len(disk.modified_ms)
-        now_ms = self._clock.now_ms()
-        hour = time.localtime(now_ms / 1000).tm_hour
+        hour = time.localtime(self._clock.now_ms() / 1000).tm_hour
         crowded = percent > config.disk_used_max_percent or percent < 0
         if not (crowded or hour in config.delete_hours or self._rounds_asked):
             return 0
         count = 0
-        for modified_ms in disk.modified_ms:
-            if now_ms < modified_ms + config.file_reserved_ms:
+        for mapped, modified_ms in zip(self._log.files, disk.modified_ms, strict=False):
+            if self._ages.age_ms(mapped, modified_ms) < config.file_reserved_ms:
                 break
             count += 1
         return count

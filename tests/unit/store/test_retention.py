@@ -52,10 +52,10 @@ async def test_young_files_stay_whatever_the_hour(world: World) -> None:
 async def test_expired_files_go_at_four_o_clock_and_the_last_file_stays(world: World) -> None:
     store = await aged_store(world)
     percent_used(world, 50)
-    world.clock.jump_wall(72 * HOUR)
+    world.clock.advance(72 * HOUR)
     await looked(world)
     assert store.min_physical_offset == 0  # it is noon
-    world.clock.jump_wall(16 * HOUR)
+    world.clock.advance(16 * HOUR)
     await looked(world)
     last = store.log.list.files[-1]
     assert store.min_physical_offset == last.start
@@ -63,17 +63,46 @@ async def test_expired_files_go_at_four_o_clock_and_the_last_file_stays(world: W
     assert not world.disk.exists(last.path.with_name("0" * 20))
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_clock_that_is_set_forward_by_days_ages_no_file(world: World, restarted: bool) -> None:
+    hours = ";".join(f"{hour:02}" for hour in range(24))
+    store = await aged_store(world, delete_when=hours)
+    if restarted:
+        await store.stop()
+        store = await world.started(delete_when=hours)
+    percent_used(world, 50)
+    world.clock.jump_wall(1000 * HOUR)
+    await looked(world)
+    assert store.min_physical_offset == 0
+    world.clock.advance(71 * HOUR)
+    await looked(world)
+    assert store.min_physical_offset == 0
+    world.clock.advance(HOUR)
+    await looked(world)
+    assert store.min_physical_offset > 0
+
+
+async def test_files_from_before_a_start_expire_by_the_age_they_had_then(world: World) -> None:
+    store = await aged_store(world)
+    await store.stop()
+    percent_used(world, 50)
+    world.clock.advance(80 * HOUR)
+    store = await world.started(delete_when=";".join(f"{hour:02}" for hour in range(24)))
+    await looked(world)
+    assert store.min_physical_offset > 0
+
+
 async def test_the_hours_of_deletion_are_a_setting(world: World) -> None:
     store = await aged_store(world, delete_when="03;12")
     percent_used(world, 50)
-    world.clock.jump_wall(72 * HOUR)
+    world.clock.advance(72 * HOUR)
     await looked(world)
     assert store.min_physical_offset > 0
 
 
 async def test_a_crowded_disk_deletes_expired_files_at_any_hour(world: World) -> None:
     store = await aged_store(world)
-    world.clock.jump_wall(72 * HOUR)
+    world.clock.advance(72 * HOUR)
     percent_used(world, 75)
     await looked(world)
     assert store.min_physical_offset == 0
@@ -85,7 +114,7 @@ async def test_a_crowded_disk_deletes_expired_files_at_any_hour(world: World) ->
 async def test_an_administrator_may_ask_for_it(world: World) -> None:
     store = await aged_store(world)
     percent_used(world, 50)
-    world.clock.jump_wall(72 * HOUR)
+    world.clock.advance(72 * HOUR)
     store.retention.ask()
     await looked(world)
     assert store.min_physical_offset > 0
@@ -138,7 +167,7 @@ async def test_a_full_disk_refuses_puts_from_the_start(world: World) -> None:
 async def test_queues_start_where_the_log_starts_and_offsets_stay(world: World) -> None:
     store = await aged_store(world)
     percent_used(world, 50)
-    world.clock.jump_wall((72 + 16) * HOUR)
+    world.clock.advance((72 + 16) * HOUR)
     await looked(world)
     low = store.min_offset("T", 0)
     assert 0 < low < 20
@@ -183,7 +212,7 @@ async def test_files_that_are_not_synced_are_not_deleted(world: World) -> None:
 async def test_an_error_of_one_queue_costs_neither_the_files_taken_out_nor_the_rounds_to_come(world: World) -> None:
     store = await aged_store(world)
     percent_used(world, 50)
-    world.clock.jump_wall(72 * HOUR)
+    world.clock.advance(72 * HOUR)
     queue = store.queues.find("T", 0)
     assert queue is not None
     real, refusals = store.queues.delete_before, [OSError(24, "Too many open files"), ValueError("a mistake")]
