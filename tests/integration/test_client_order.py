@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
 
 from rocketlake import ConsumerConfig, Message, MessageQueue, Producer, PushConsumer
 from rocketlake.client.consumer.listener import Listener
+from rocketlake.client.consumer.ordered import OrderedRunner
 from rocketlake.model.message import StoredMessage
 from rocketlake.standalone import Standalone
 
@@ -78,15 +79,18 @@ async def test_the_lock_is_renewed_until_the_listener_ends(
         queue = await listener.begun
         consumer._rebalance.is_paused = True
         assert not await consumer._held.leave(queue)
-        renewed, lock = asyncio.Event(), consumer._runner._lock
+        renewed, runner = asyncio.Event(), consumer._runner
+        assert isinstance(runner, OrderedRunner)
+        lock = runner._lock
+        assert lock is not None
 
-        async def watched(queues: set[MessageQueue]) -> set[MessageQueue]:
+        async def watched(queues: Collection[MessageQueue]) -> set[MessageQueue]:
             locked = await lock(queues)
             if queue in locked:
                 renewed.set()
             return locked
 
-        monkeypatch.setattr(consumer._runner, "_lock", watched)
+        monkeypatch.setattr(runner, "_lock", watched)
         await asyncio.wait_for(renewed.wait(), 20)
         listener.goes_on.set()
 

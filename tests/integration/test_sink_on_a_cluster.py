@@ -186,5 +186,7 @@ def test_rows_in_another_order_in_a_half_written_batch_are_refused(cluster: Embe
 def test_an_older_batch_is_refused(cluster: EmbeddedCluster) -> None:
     make_topic(cluster, "Older")
     write(cluster, "Older", 10, batch=7, **ONCE)
-    with pytest.raises(WriteFailed, match=r"sends batch 3 to Older, but has written batch 7.*older copy of a checkp"):
+    with pytest.raises(
+        WriteFailed, match=r"sends batch 3 to Older, but its query has written batch 7.*older copy of a checkp"
+    ):
         write(cluster, "Older", 10, batch=3, **ONCE)

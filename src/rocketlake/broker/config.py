@@ -116,10 +116,12 @@ class BrokerConfig:
     producer_sequences_max: int = setting(
         10_000,
         low=1,
-        why="query tasks and topics whose replays are known; those unused for longest go",
+        why="tasks of queries whose replays are known; batches unused for longest are forgotten, and refused",
     )
     producer_sequence_keep_ms: int = setting(
-        7 * 24 * 3_600_000, low=1000, why="how long a producer's sequence numbers are kept after its last message"
+        7 * 24 * 3_600_000,
+        low=1000,
+        why="how long a query's last batch is known after its last message; counted while the broker runs",
     )
     long_polling_enabled: bool = setting(
         True, java="longPollingEnable", why="a pull waits as long as its consumer allows"

@@ -90,14 +90,16 @@ class SequencedPuts:
         if not self._sequences.is_kept:
             return None
         found: list[NextBatch] = []
-        seen: dict[tuple[str, str], tuple[int, str, set[int]]] = {}
+        seen: dict[tuple[str, str], tuple[str, set[int]]] = {}
+        writing: dict[tuple[str, str], int] = {}  # which batch of a query
         for topic, queue_id, text, count in batches:
             try:
                 mark = parse_mark(text)
                 known = self._sequences.known(topic, queue_id, mark, count, _digest_before(mark))
             except (UsageError, RemoteError):
                 return None
-            batch, layout, queues = seen.setdefault((topic, mark.producer), (mark.batch, mark.layout, set()))
+            layout, queues = seen.setdefault((topic, mark.producer), (mark.layout, set()))
+            batch = writing.setdefault((topic, mark.query), mark.batch)
             if known or (batch, layout) != (mark.batch, mark.layout) or queue_id in queues:
                 return None
             if mark.count not in (0, count):

@@ -39,6 +39,11 @@ class SequenceMark:
     before: int | None = None
     after: int | None = None
 
+    @property
+    def query(self) -> str:
+        """Whose task the producer is."""
+        return self.producer.rpartition("/")[0]
+
     def later(self, count: int, digest: int | None) -> SequenceMark:
         """The mark of what is left when the first `count` messages are cut off; `digest`: up to there."""
         sequence = self.sequence + count

@@ -84,7 +84,7 @@ def recover_sequences(
                 batch.digest = crc32(_entry(record, message), batch.digest)
             count = message.queue_offset - batch.queue_offset + 1
             digest = batch.mark.after if count == batch.mark.count else batch.digest
-            table.recover(*queue, batch.mark, batch.mark.sequence + count, digest, message.store_ms)
+            table.recover(*queue, batch.mark, batch.mark.sequence + count, digest)
             found += 1
     return found
 

@@ -1,4 +1,4 @@
-"""How far each producer came: topic and producer -> its batch, and the next sequence number in each queue.
+"""How far each query came: topic and query -> its last batch, and the next sequence number of each task in each queue.
 
 A digest of what was stored below that number is kept beside it.
 
@@ -14,14 +14,17 @@ come), an earlier batch, another layout, and another content: whoever reaches th
 the table has there. Who ends below the next number is not seen here; the answer says it (`next_number`), and the sink
 compares.
 
+The tasks of a batch are forgotten together, and not without a trace: which batch it was stays known, so that one that
+comes back is refused and not stored again (docs/decisions/0017). Ages count while the broker runs, by a clock that does
+not jump; the file holds how long each batch has been idle.
+
 Bytes: docs/internals/store_layout.md.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.base.files import Files
 from rocketlake.base.json_text import to_text
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.producer_sequences.last_batches import NEVER, LastBatches, TaskProgress
 from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.broker.saved_table import SavedTable
 from rocketlake.protocol.response_code import ResponseCode
@@ -55,27 +59,6 @@ class LogEnds:
     flushed: int
 
 
-@dataclass(slots=True)
-class _Progress:
-    """One producer in one topic. `queues`: queue id -> next sequence number of this batch; `digests`: of what is below
-    it, as far as it is known."""
-
-    batch: int
-    layout: str
-    last_ms: int
-    queues: dict[int, int] = field(default_factory=dict)
-    digests: dict[int, int] = field(default_factory=dict)
-
-    def reach(self, queue_id: int, next_number: int, digest: int | None) -> None:
-        """All messages below this number are stored; never goes back."""
-        if next_number >= self.queues.get(queue_id, 0):
-            self.queues[queue_id] = next_number
-            if digest is None:
-                self.digests.pop(queue_id, None)
-            else:
-                self.digests[queue_id] = digest
-
-
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     """The text of the file as of a place in the log."""
@@ -86,7 +69,7 @@ class _Snapshot:
 
 
 class ProducerSequences(SavedTable):
-    """Sequence numbers by topic, producer and queue."""
+    """Sequence numbers by topic, query, task and queue."""
 
     holds = "the table of producer sequences"
     without_file = "to forget what effectively-once producers have sent (a batch that is sent again is stored again)"
@@ -101,7 +84,7 @@ class ProducerSequences(SavedTable):
         producers_max: int,
         keep_ms: int,
     ) -> None:
-        """`producers_max`: those unused for longest go; `keep_ms`: and those unused so long."""
+        """`producers_max`: tasks that are known, batches unused for longest go; `keep_ms`: and those unused so long."""
         super().__init__(path, files, clock)
         self.log_offset: int | None = None
         """What the loaded file counts up to; None: there was no file."""
@@ -109,9 +92,8 @@ class ProducerSequences(SavedTable):
         """Is there a file? Without one no mark is looked for in the log, so it must be there before the first mark."""
         self._log_ends = log_ends
         self._producers_max = producers_max
-        self._keep_ms = keep_ms
-        # Those used last are last. Not a dict: finding its first key after deletions walks over all that is gone.
-        self._table: OrderedDict[tuple[str, str], _Progress] = OrderedDict()
+        self._keep_seconds = keep_ms / 1000
+        self._batches = LastBatches()
         self._version = 0
         self._candidate: _Snapshot | None = None
         self._safe: _Snapshot | None = None
@@ -119,7 +101,8 @@ class ProducerSequences(SavedTable):
         self._warnings = RareWarnings(_log, clock=clock)
 
     def __len__(self) -> int:
-        return len(self._table)
+        """Tasks of which something is known."""
+        return self._batches.task_count
 
     # -- the check -----------------------------------------------------------------------------------------------------
 
@@ -150,80 +133,93 @@ class ProducerSequences(SavedTable):
             )
         return stored
 
-    def _of_batch(self, topic: str, mark: SequenceMark) -> _Progress | None:
-        """What is known of the mark's batch; None if nothing. RemoteError for an earlier batch or another layout."""
-        progress = self._table.get((topic, mark.producer))
-        if progress is None or progress.batch < mark.batch:
+    def _of_batch(self, topic: str, mark: SequenceMark) -> TaskProgress | None:
+        """What is known of the mark's task in its batch; None if nothing. RemoteError if its batch may not be taken."""
+        last = self._batches.find(topic, mark.query)
+        if last is None:
+            forgotten = self._batches.forgotten.get((topic, mark.query), NEVER)
+            if mark.batch <= forgotten:
+                raise _forgotten_batch(topic, mark, forgotten)
             return None
-        if progress.batch > mark.batch:
+        if last.batch < mark.batch:
+            return None
+        if last.batch > mark.batch:
             raise _refusal(
-                f"producer {mark.producer} sends batch {mark.batch} to {topic}, but has written batch {progress.batch}"
-                " there: whether these rows are stored cannot be told",
+                f"producer {mark.producer} sends batch {mark.batch} to {topic}, but its query has written batch"
+                f" {last.batch} there: whether these rows are stored cannot be told",
                 "an older copy of a checkpoint, or a lower batchId under the same producerId, begins anew with a new"
                 " checkpoint or producerId, or is written with 'at_least_once'; what was stored before is there twice"
                 " then",
             )
-        if progress.layout != mark.layout:
+        task = last.tasks.get(mark.producer)
+        if task is None:
+            if len(last.tasks) >= self._producers_max:
+                raise _refusal(
+                    f"batch {mark.batch} of query {mark.query} is written to {topic} by more than"
+                    f" {self._producers_max} tasks",
+                    "raise producerSequencesMax in broker.conf, or write with fewer partitions",
+                )
+            return None
+        if task.layout != mark.layout:
             raise _refusal(
                 f"batch {mark.batch} of producer {mark.producer} spreads its rows over the queues of {topic} in"
                 " another way than when it was sent first, so replays cannot be told from new rows",
                 "give the topic the queues (and the sink the options) it had then until this batch is through",
             )
-        return progress
+        return task
 
     def next_number(self, topic: str, queue_id: int, mark: SequenceMark) -> int:
         """How many messages of the mark's batch are stored in this queue."""
-        progress = self._table.get((topic, mark.producer))
-        return 0 if progress is None or progress.batch != mark.batch else progress.queues.get(queue_id, 0)
+        last = self._batches.find(topic, mark.query)
+        task = None if last is None or last.batch != mark.batch else last.tasks.get(mark.producer)
+        return 0 if task is None else task.queues.get(queue_id, 0)
 
     def advance(self, topic: str, queue_id: int, mark: SequenceMark, count: int) -> None:
         """The `count` messages of a batch with this mark were stored."""
-        self.recover(topic, queue_id, mark, mark.sequence + count, mark.after, self._clock.now_ms())
-        self._drop_old()
+        self.recover(topic, queue_id, mark, mark.sequence + count, mark.after)
+        self._forget_old()
 
-    def recover(
-        self, topic: str, queue_id: int, mark: SequenceMark, next_number: int, digest: int | None, stored_ms: int
-    ) -> None:
+    def recover(self, topic: str, queue_id: int, mark: SequenceMark, next_number: int, digest: int | None) -> None:
         """The log has all messages of the mark's batch below this number; their digest, if it is known."""
-        key = topic, mark.producer
-        progress = self._table.get(key)
-        if progress is None or progress.batch < mark.batch:
-            progress = self._table[key] = _Progress(mark.batch, mark.layout, stored_ms)
-        self._table.move_to_end(key)
-        if progress.batch == mark.batch:
-            progress.reach(queue_id, next_number, digest)
-            progress.last_ms = max(progress.last_ms, stored_ms)
+        self._batches.reach(topic, queue_id, mark, next_number, digest, self._clock.monotonic())
         self._version += 1
 
-    def _drop_old(self) -> None:
-        oldest_ms = self._clock.now_ms() - self._keep_ms
-        while self._table:
-            key = next(iter(self._table))
-            is_expired = self._table[key].last_ms < oldest_ms
-            if not is_expired and len(self._table) <= self._producers_max:
-                return
-            if not is_expired:
+    # -- forgetting ----------------------------------------------------------------------------------------------------
+
+    def _forget_old(self) -> None:
+        """Batches too old, and too many; the one in use stays whole."""
+        batches, tasks_max = self._batches, self._producers_max
+        oldest_at = self._clock.monotonic() - self._keep_seconds
+        while oldest := batches.oldest():
+            (topic, query), last = oldest
+            if last.used_at >= oldest_at:
+                if batches.task_count <= tasks_max or len(batches) == 1:
+                    break
                 self._warnings.warn(
                     "full",
-                    "more than %d producers with sequence numbers: %s in %s is forgotten, what it sends again is stored"
-                    " again; producerSequencesMax sets how many are kept",
-                    self._producers_max,
-                    key[1],
-                    key[0],
-                )
-            del self._table[key]
+                    "more than %d tasks of queries with sequence numbers: batch %d of %s in %s is forgotten, it is"
+                    " refused if it is sent again; producerSequencesMax sets how many are kept",
+                    tasks_max, last.batch, query, topic,
+                )  # fmt: skip
+            batches.forget((topic, query))
             self._version += 1
+        while len(batches.forgotten) > tasks_max:
+            (topic, query), batch = batches.forgotten.popitem(last=False)
+            self._warnings.warn(
+                "traceless",
+                "nothing is known any more of query %s in %s, batch %d was its last: if it is sent again it is stored"
+                " again; producerSequencesMax sets how many are known",
+                query, topic, batch,
+            )  # fmt: skip
 
     def forget_all(self) -> None:
         """Start empty: the table knows more than the log holds."""
-        self._table.clear()
+        self._batches = LastBatches()
         self._version += 1
 
     def forget_topic(self, topic: str) -> None:
         """It is deleted, and what was stored in it is gone: whatever is sent to a topic of this name is new."""
-        for key in [key for key in self._table if key[0] == topic]:
-            del self._table[key]
-            self._version += 1
+        self._version += self._batches.drop_topic(topic)
 
     def forget_deleted(self, ends: Mapping[str, int]) -> None:
         """The loaded file may be older than a deletion. `ends`: topic -> where the log ended when it was deleted."""
@@ -276,30 +272,55 @@ class ProducerSequences(SavedTable):
         return self._safe.text
 
     def _text(self, log_offset: int) -> str:
+        now = self._clock.monotonic()
         producers = [
             {
                 "topic": topic,
                 "producer": producer,
-                "batch": progress.batch,
-                "layout": progress.layout,
-                "lastMs": progress.last_ms,
-                "queues": {str(queue_id): number for queue_id, number in progress.queues.items()},
-                "digests": {str(queue_id): f"{digest:08x}" for queue_id, digest in progress.digests.items()},
+                "batch": last.batch,
+                "layout": task.layout,
+                "idleMs": round((now - last.used_at) * 1000),
+                "queues": {str(queue_id): number for queue_id, number in task.queues.items()},
+                "digests": {str(queue_id): f"{digest:08x}" for queue_id, digest in task.digests.items()},
             }
-            for (topic, producer), progress in self._table.items()
+            for (topic, _query), last in self._batches
+            for producer, task in last.tasks.items()
+        ]
+        forgotten = [
+            {"topic": topic, "query": query, "batch": batch}
+            for (topic, query), batch in self._batches.forgotten.items()
         ]
         return to_text(
-            {"dataVersion": self._version_on_wire(), "logOffset": log_offset, "producers": producers}
+            {
+                "dataVersion": self._version_on_wire(),
+                "logOffset": log_offset,
+                "producers": producers,
+                "forgotten": forgotten,
+            }
         ).decode()
 
     def _take(self, wire: dict[str, Any]) -> None:
         self.log_offset = int(wire["logOffset"])
+        # Files of earlier releases have no "forgotten", no "idleMs", no "digests", and batches of a query side by side.
+        for each in wire.get("forgotten", []):
+            self._batches.forgotten[str(each["topic"]), str(each["query"])] = int(each["batch"])
         for each in wire["producers"]:
-            queues = {int(queue_id): int(number) for queue_id, number in each["queues"].items()}
-            # A file of a release that wrote no digests has none.
+            topic, used_at = str(each["topic"]), self._clock.monotonic() - int(each.get("idleMs", 0)) / 1000
+            mark = SequenceMark(str(each["producer"]), int(each["batch"]), 0, str(each["layout"]))
             digests = {int(queue_id): int(digest, 16) for queue_id, digest in each.get("digests", {}).items()}
-            progress = _Progress(int(each["batch"]), str(each["layout"]), int(each["lastMs"]), queues, digests)
-            self._table[str(each["topic"]), str(each["producer"])] = progress
+            for text, number in each["queues"].items():
+                queue_id = int(text)
+                self._batches.reach(topic, queue_id, mark, int(number), digests.get(queue_id), used_at)
+
+
+def _forgotten_batch(topic: str, mark: SequenceMark, forgotten: int) -> RemoteError:
+    return _refusal(
+        f"producer {mark.producer} sends batch {mark.batch} to {topic}, but what its query has written there up to"
+        f" batch {forgotten} was forgotten: whether these rows are stored cannot be told",
+        "begin anew with a new checkpoint or producerId, or write this batch with 'at_least_once': what was stored of"
+        " it is there twice then; brokers remember longer with a larger producerSequenceKeepMs, and more with a larger"
+        " producerSequencesMax",
+    )
 
 
 def _refusal(what: str, hint: str) -> RemoteError:

@@ -98,7 +98,7 @@ def test_a_later_batch_starts_anew_and_an_earlier_one_is_refused() -> None:
     world.put(0, 10, batch=4)
     assert world.put(0, 3, batch=5) == 0
     for sequence, queue in ((0, 0), (500, 3)):
-        with pytest.raises(RemoteError, match="sends batch 4 to T, but has written batch 5") as refused:
+        with pytest.raises(RemoteError, match="sends batch 4 to T, but its query has written batch 5") as refused:
             world.knows(sequence, 10, queue=queue, batch=4)
         assert "an older copy of a checkpoint" in refused.value.hint
     assert world.knows(0, 10, batch=5) == 3
@@ -234,30 +234,136 @@ def test_the_last_save_of_all_is_as_of_the_end_of_the_log() -> None:
     assert World(world.files).table.log_offset == 100
 
 
-def test_producers_that_were_quiet_for_long_are_forgotten() -> None:
+def test_a_later_batch_of_one_task_ends_the_earlier_one_of_all() -> None:
+    """Spark begins it when the earlier one is through. The tasks it has no more take no room, and are not new."""
+    world = World()
+    for task in range(3):
+        world.put(0, 10, producer=f"q/{task}", batch=4)
+    world.put(0, 10, producer="q/0", batch=5)
+    assert len(world.table) == 1
+    with pytest.raises(RemoteError, match="q/2 sends batch 4 to T, but its query has written batch 5"):
+        world.knows(0, 10, producer="q/2", batch=4)
+    assert world.put(0, 10, producer="q/2", batch=5) == 0
+
+
+# -- what is forgotten -------------------------------------------------------------------------------------------------
+
+
+def forgets(world: World, producer: str, batch: int = 0) -> bool:
+    """Is this batch refused, because it cannot be told whether it is stored?"""
+    try:
+        world.knows(0, 5, producer=producer, batch=batch)
+    except RemoteError as error:
+        assert f"up to batch {batch} was forgotten" in error.what and "at_least_once" in error.hint
+        return True
+    return False
+
+
+def test_a_batch_that_was_idle_for_long_is_forgotten_as_a_whole_and_refused_then() -> None:
     world = World(keep_ms=10_000)
-    world.put(0, 5, producer="old/0")
+    for task in range(3):
+        world.put(0, 5, producer=f"old/{task}", batch=7)
     world.clock.advance(10_001)
     world.put(0, 5, producer="new/0")
     assert len(world.table) == 1
-    assert world.knows(0, 5, producer="old/0") == 0
+    assert [forgets(world, f"old/{task}", batch=7) for task in range(4)] == [True] * 4
+    with pytest.raises(RemoteError, match="was forgotten"):
+        world.knows(0, 5, producer="old/0", batch=6)
+    assert world.put(0, 5, producer="old/0", batch=8) == 0, "the next batch is new"
+    assert (world.knows(0, 5, producer="old/0", batch=8), world.knows(0, 5, producer="new/0")) == (5, 5)
 
 
-def test_too_many_producers_push_out_those_unused_for_longest(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(producers_max=2)
-    for producer in ("a/0", "b/0"):
-        world.put(0, 1, producer=producer)
-    world.put(1, 1, producer="a/0")
-    world.put(0, 1, producer="c/0")
-    assert [world.knows(0, 1, producer=producer) for producer in ("a/0", "b/0", "c/0")] == [1, 0, 1]
+def test_the_first_task_that_comes_back_forgets_no_other_of_its_batch() -> None:
+    """Broker and query were away for longer than numbers are kept; then the query repeats its batch."""
+    world = World(keep_ms=10_000)
+    for task in range(4):
+        world.put(0, 5, producer=f"q/{task}", batch=7)
+    world.clock.advance(10_001)
+    assert world.put(0, 8, producer="q/0", batch=7) == 5
+    assert [world.put(0, 5, producer=f"q/{task}", batch=7) for task in range(4)] == [5] * 4
+
+
+def test_ages_count_while_the_broker_runs_and_no_clock_that_jumps_ends_one() -> None:
+    world = World(keep_ms=10_000)
+    world.begin()
+    world.put(0, 5, producer="a/0")
+    world.clock.jump_wall(8 * 86_400_000)
+    world.put(0, 5, producer="b/0")
+    world.clock.advance(6_000)
+    world.ends = LogEnds(100, 100)
+    world.table.save()
+    away = World(world.files, keep_ms=10_000)  # its clock begins anew, and is days away
+    away.put(0, 5, producer="c/0")
+    assert [away.knows(0, 5, producer=f"{query}/0") for query in "abc"] == [5, 5, 5]
+    away.clock.advance(4_001)
+    away.put(5, 5, producer="c/0")
+    assert [forgets(away, f"{query}/0") for query in "abc"] == [True, True, False]
+
+
+def test_what_was_forgotten_is_in_the_file_and_goes_with_its_topic() -> None:
+    world = World(keep_ms=10_000)
+    world.begin()
+    world.put(0, 5, producer="old/0", batch=3)
+    world.clock.advance(10_001)
+    world.put(0, 5, producer="new/0")
+    world.ends = LogEnds(100, 100)
+    world.table.save()
+    again = World(world.files)
+    assert forgets(again, "old/1", batch=3)
+    again.table.recover("T", 0, mark(0, batch=3, producer="old/1"), 5, None)
+    assert forgets(again, "old/1", batch=3), "read from the log again: its other tasks are not known by that"
+    again.table.forget_topic("T")
+    assert again.put(0, 5, producer="old/0", batch=3) == 0
+
+
+def test_a_file_of_an_earlier_release_is_read() -> None:
+    files = MemoryFiles()
+    files.make_dirs(PATH.parent)
+    line = '{"topic":"T","producer":"q/%d","batch":%d,"layout":"4","lastMs":5,"queues":{"0":%d}}'
+    lines = ",".join(line % each for each in ((0, 6, 9), (1, 7, 3), (2, 7, 4)))
+    files.write_bytes(PATH, f'{{"logOffset":1,"producers":[{lines}]}}'.encode())
+    world = World(files)
+    assert [world.knows(0, 10, producer=f"q/{task}", batch=7) for task in range(3)] == [0, 3, 4]
+    with pytest.raises(RemoteError, match="has written batch 7"):
+        world.knows(0, 10, batch=6)
+
+
+def test_too_many_tasks_push_out_the_batches_unused_for_longest(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(producers_max=3)
+    for producer in ("a/0", "b/0", "b/1"):
+        world.put(0, 5, producer=producer)
+    world.put(5, 5, producer="a/0")
+    world.put(0, 5, producer="c/0")
+    assert [forgets(world, producer) for producer in ("a/0", "b/0", "b/1", "c/0")] == [False, True, True, False]
     assert "producerSequencesMax" in caplog.text
+
+
+def test_a_batch_with_more_tasks_than_may_be_known_is_refused_and_not_forgotten() -> None:
+    world = World(producers_max=2)
+    world.put(0, 5, producer="a/0")
+    for task in range(2):
+        world.put(0, 5, producer=f"q/{task}")
+    with pytest.raises(RemoteError, match="by more than 2 tasks") as refused:
+        world.put(0, 5, producer="q/2")
+    assert "producerSequencesMax" in refused.value.hint
+    for task in range(2, 5):  # in one chunk, stored together before it is seen that they are too many
+        world.table.advance("T", 0, mark(0, producer=f"q/{task}"), 5)
+    assert [world.put(0, 5, producer=f"q/{task}") for task in range(5)] == [5] * 5
+
+
+def test_traces_of_what_was_forgotten_are_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(producers_max=2)
+    for query in "abcde":
+        world.put(0, 5, producer=f"{query}/0")
+    assert [forgets(world, f"{query}/0") for query in "abcde"] == [False, True, True, False, False]
+    assert "nothing is known any more of query a in T" in caplog.text
 
 
 def test_what_is_recovered_never_goes_back() -> None:
     world = World()
-    world.table.recover("T", 0, mark(0, batch=2), 7, None, 1)
-    world.table.recover("T", 0, mark(0, batch=1), 90, None, 1)
-    world.table.recover("T", 0, mark(0, batch=2), 3, 99, 1)
+    world.table.recover("T", 0, mark(0, batch=2), 7, None)
+    world.table.recover("T", 0, mark(0, batch=1), 90, None)
+    world.table.recover("T", 0, mark(0, batch=2), 3, 99)
     assert world.knows(0, 10, batch=2) == 7
 
 
