@@ -180,15 +180,15 @@ class Broker(Service):
         """What lives in memory and what runs in the background."""
         clock = self._clock
         self.stats = BrokerStats(config.cluster_name, clock)
-        self.push = Push(notify_changes=config.notify_consumer_changes)
+        limits = limits or NetLimits()
+        self._turns = Turns(clock, limits.turn_seconds, limits.brief_turn_seconds)
+        self.push = Push(self._turns, clock, notify_changes=config.notify_consumer_changes)
         self.consumers = ConsumerTable(self.push, clock)
         self.producers = ProducerTable(clock)
         self.queue_locks = QueueLocks(clock)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self._levels, self.stats)
         self.sequenced = SequencedPuts(self.intake, self.sequences, self.saver, lambda: self.store.max_physical_offset)
-        limits = limits or NetLimits()
-        self._turns = Turns(clock, limits.turn_seconds, limits.brief_turn_seconds)
         self.hold = PullHold(clock, self._turns, config.held_pulls_max)
         cold_rest = ColdRest(self._turns, lambda: self.stats.put_times, clock)
         self.store.residency.rest = cold_rest

@@ -6,7 +6,10 @@ Must not know   who shares the queues out.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from rocketlake.base.errors import LinkError
+from rocketlake.base.slices import in_slices
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.outbound import Outbound
 from rocketlake.broker.topics.table import TopicTable
@@ -26,7 +29,7 @@ class ClusterQueues:
         self._outbound = outbound
 
     async def find(self, topic: str) -> list[MessageQueue] | None:
-        """Queues that may be read; None if the topic is unknown. LinkError if no name server answers."""
+        """Queues that may be read, sorted; None if the topic is unknown. LinkError if no name server answers."""
         problem: LinkError | None = None
         for namesrv in self._config.now.namesrv_addresses:
             try:
@@ -34,19 +37,20 @@ class ClusterQueues:
             except LinkError as error:
                 problem = error
                 continue
-            return None if route is None else _readable(topic, route.queues)
+            return None if route is None else await in_slices(_readable(topic, route.queues))
         if problem is not None:
             raise problem
         own = self._topics.get(topic)
         if own is None:
             return None
-        return _readable(topic, [QueueInfo(self._config.now.broker_name, own.read_queues, own.write_queues, own.perm)])
+        queues = [QueueInfo(self._config.now.broker_name, own.read_queues, own.write_queues, own.perm)]
+        return await in_slices(_readable(topic, queues))
 
 
-def _readable(topic: str, queues: list[QueueInfo]) -> list[MessageQueue]:
-    return [
-        MessageQueue(topic, queue.broker_name, queue_id)
-        for queue in queues
-        if Perm.is_readable(queue.perm)
-        for queue_id in range(queue.read_queues)
-    ]
+def _readable(topic: str, queues: list[QueueInfo]) -> Generator[None, None, list[MessageQueue]]:
+    found = []
+    for queue in sorted(queues, key=lambda queue: queue.broker_name):
+        for queue_id in range(queue.read_queues if Perm.is_readable(queue.perm) else 0):
+            found.append(MessageQueue(topic, queue.broker_name, queue_id))
+            yield
+    return found

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
 from rocketlake.broker.groups.member import Link
 from rocketlake.net.client import InvokeTimeout
 from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.client import NotifyConsumersChangedHeader
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader
@@ -26,6 +28,7 @@ __all__ = ["ASK_MS_MAX", "Push"]
 
 ASK_MS_MAX = 10_000
 """How long an admin's question may take a client."""
+_TOLD_AT_ONCE = 64
 _ASK_EACH_MS_MAX = 5_000
 """The same when several clients are asked (RocketMQ's limit, too)."""
 
@@ -33,18 +36,35 @@ _ASK_EACH_MS_MAX = 5_000
 class Push(Service):
     """Tells and asks clients. Questions under way end with the service."""
 
-    def __init__(self, *, notify_changes: bool = True) -> None:
+    def __init__(self, turns: Turns, clock: Clock, *, notify_changes: bool = True) -> None:
         """`notify_changes`: the broker's notifyConsumerIdsChangedEnable."""
-        super().__init__("push")
+        super().__init__("push", clock)
+        self._turns = turns
         self._notify_changes = notify_changes
+        self._to_tell: dict[str, dict[Link, None]] = {}
+        """Members of large groups that have not been told yet."""
 
     def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
-        """Tell the members of a group to share the queues anew."""
+        """Tell the members of a group to share the queues anew; the many of a large group in turns."""
         if not self._notify_changes:
             return
-        for link in links:
-            header = NotifyConsumersChangedHeader(consumer_group=group)
-            link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+        if len(links) <= _TOLD_AT_ONCE and group not in self._to_tell:
+            for link in links:
+                _tell(link, group)
+            return
+        if not self._to_tell:
+            self._turns.wait(self._tell_on)
+        self._to_tell.setdefault(group, {}).update(dict.fromkeys(links))
+
+    def _tell_on(self, turn_end: float) -> None:
+        while self._to_tell:
+            group, links = next(iter(self._to_tell.items()))
+            while links:
+                _tell(links.popitem()[0], group)
+                if self._clock.monotonic() > turn_end:
+                    self._turns.wait(self._tell_on)
+                    return
+            del self._to_tell[group]
 
     def check_transaction(self, link: Link, header: CheckTransactionHeader, record: bytearray) -> None:
         """Ask a producer what became of the transaction of a half message."""
@@ -85,6 +105,11 @@ class Push(Service):
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=str(error)))
         else:
             request.answer(Reply(answer.code, body=answer.body_bytes, remark=answer.remark, fields=answer.fields))
+
+
+def _tell(link: Link, group: str) -> None:
+    header = NotifyConsumersChangedHeader(consumer_group=group)
+    link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
 
 
 async def _answer_of(link: Link, question: Command) -> Command | LinkError:

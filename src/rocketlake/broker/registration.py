@@ -20,10 +20,12 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
+from rocketlake.base.slices import in_slices
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.outbound import Outbound
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.register import RegisterBrokerBody
 from rocketlake.protocol.bodies.topic import TopicEntry
 from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
@@ -144,17 +146,8 @@ class Registration(Service):
             some = self._masked(topics[start : start + _TOPICS_AT_ONCE])
             entries.update((topic.name, TopicEntry.from_model(topic)) for topic in some)
             await asyncio.sleep(0)
-        steps = body.encoding_of(entries)
-        made = 0
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                data: bytes = end.value
-                return data
-            made += 1
-            if made % _TOPICS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        body.topics.topics = entries
+        return b"".join(await in_slices(encoding(body)))
 
     def _masked(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
         """The topics with no more permission than the broker has."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock
@@ -25,6 +25,8 @@ SAMPLE_SECONDS = 10
 _SAMPLES_PER_MINUTE = 6
 _SAMPLES_PER_TEN_MINUTES = 60
 _SAMPLES_PER_HOUR = 360
+_KEYS_AT_ONCE = 100
+"""Looked at in one step when something is forgotten."""
 
 BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS = "BROKER_GET_NUMS"
@@ -174,13 +176,13 @@ class BrokerStats(Service):
         """Messages handed out per second in the last minute."""
         return self.per_second(BROKER_GET_NUMS, self._cluster)
 
-    def forget_topic(self, topic: str) -> None:
-        """The topic was deleted."""
-        self._forget(lambda key: key == topic or key.startswith(f"{topic}@"))
+    def forget_topic(self, topic: str) -> Iterator[None]:
+        """The topic was deleted; in steps: there may be a counter for each topic and group."""
+        return self._forget(lambda key: key == topic or key.startswith(f"{topic}@"))
 
-    def forget_group(self, group: str) -> None:
-        """The group was deleted."""
-        self._forget(lambda key: key.endswith(f"@{group}"))
+    def forget_group(self, group: str) -> Iterator[None]:
+        """The group was deleted; in steps, too."""
+        return self._forget(lambda key: key.endswith(f"@{group}"))
 
     def take_samples(self) -> None:
         """One round of samples; called every 10 s."""
@@ -213,9 +215,12 @@ class BrokerStats(Service):
             counter = counters[key] = Counter()
         return counter
 
-    def _forget(self, is_gone: Callable[[str], bool]) -> None:
+    def _forget(self, is_gone: Callable[[str], bool]) -> Iterator[None]:
         for counters in self._items.values():
-            for key in [key for key in counters if is_gone(key)]:
-                del counters[key]
-        self._put_counters.clear()
-        self._get_counters.clear()
+            for number, key in enumerate(list(counters)):
+                if is_gone(key):
+                    counters.pop(key, None)
+                    self._put_counters.clear()
+                    self._get_counters.clear()
+                if number % _KEYS_AT_ONCE == 0:
+                    yield

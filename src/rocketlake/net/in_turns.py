@@ -4,7 +4,8 @@ Owns        how the work of such a request is cut, continued, and answered at it
 Must not know   what the work is.
 
 The handler is a generator: it yields wherever others may come in between, and returns the reply. What it has looked at
-before a `yield` may have changed behind it.
+before a `yield` may have changed behind it. Work whose asker is gone is given up, unless it changes what is kept: half
+a change is none that anybody asked for.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ __all__ = ["InTurns", "in_turns"]
 InTurns: TypeAlias = Generator[None, None, "Reply | Held"]
 
 
-def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock) -> Handler:
-    """A handler that does the work of `serve`: at once if it is little, else the request is held until it is done."""
+def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock, *, finishes: bool = False) -> Handler:
+    """A handler that does the work of `serve`: at once if it is little, else the request is held until it is done.
+
+    `finishes`: it goes on when the asker is gone.
+    """
 
     def go_on(request: Request, work: InTurns, turn_end: float) -> Reply | Held:
         while True:
@@ -37,7 +41,7 @@ def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock) ->
                 return HELD
 
     def take_up(request: Request, work: InTurns, turn_end: float) -> None:
-        if request.link.closed:
+        if request.link.closed and not finishes:
             work.close()
             return
         reply = run_handler(lambda request: go_on(request, work, turn_end), request)

@@ -56,9 +56,14 @@ class Admin(Link):
         self.replies.append(reply)
 
 
+def make_push(*, notify_changes: bool = True) -> Push:
+    clock = ManualClock()
+    return Push(Turns(clock, 1.5), clock, notify_changes=notify_changes)
+
+
 def test_every_member_is_told_its_group() -> None:
     first, second = Client(), Client()
-    Push().consumers_changed("g", [first, second])
+    make_push().consumers_changed("g", [first, second])
     for client in (first, second):
         assert [(c.code, c.fields) for c in client.told] == [
             (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"})
@@ -68,7 +73,7 @@ def test_every_member_is_told_its_group() -> None:
 
 def test_nobody_is_told_when_the_setting_says_no() -> None:
     client = Client()
-    Push(notify_changes=False).consumers_changed("g", [client])
+    make_push(notify_changes=False).consumers_changed("g", [client])
     assert client.told == []
 
 
@@ -82,7 +87,7 @@ def test_nobody_is_told_when_the_setting_says_no() -> None:
     ],
 )
 async def test_what_a_client_answers_goes_to_the_admin(outcome: Command | LinkError, code: int, text: str) -> None:
-    push, client, admin = Push(), Client(outcome), Admin()
+    push, client, admin = make_push(), Client(outcome), Admin()
     await push.start()
     question = Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO)
     assert push.pass_on(Request(question, admin, 0.0), client, question) is HELD

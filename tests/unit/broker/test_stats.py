@@ -77,17 +77,17 @@ def test_deleted_topics_and_groups_are_forgotten(world: World) -> None:
     world.stats.count_put("T", 1, 1)
     world.stats.count_get("g", "T", 1, 1)
     world.stats.count_get("h", "U", 1, 1)
-    world.stats.forget_topic("T")
+    list(world.stats.forget_topic("T"))
     world.stats.count_put("T", 2, 20)
     counted_anew = world.stats.find("TOPIC_PUT_NUMS", "T")
     assert counted_anew is not None and counted_anew.total == 2
-    world.stats.forget_topic("T")
+    list(world.stats.forget_topic("T"))
     assert world.stats.find("TOPIC_PUT_NUMS", "T") is None
     assert world.stats.find("GROUP_GET_NUMS", "T@g") is None
     world.stats.count_get("g", "T", 3, 30)
     got_anew = world.stats.find("GROUP_GET_NUMS", "T@g")
     assert got_anew is not None and got_anew.total == 3
-    world.stats.forget_group("h")
+    list(world.stats.forget_group("h"))
     assert world.stats.find("GROUP_GET_NUMS", "U@h") is None
 
 

@@ -20,17 +20,34 @@ __all__ = ["Disagreements", "is_unequal"]
 
 _log = get_logger(__name__)
 _AGAIN_SECONDS = 60.0
+_SMALL = 100
+"""Members of a group that is looked at with each heartbeat."""
+_LARGE_AGAIN_SECONDS = 10.0
+_COMPARED_MAX = 20_000
+"""Members and subscriptions compared at once: some milliseconds."""
 
 
 class Disagreements:
     """Warns of members that do not go together, each group at most once a minute."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._warnings = RareWarnings(_log, interval_seconds=_AGAIN_SECONDS, clock=clock)
+        self._looked: dict[str, float] = {}
+        """When a large group was looked at last."""
 
     def look(self, group: str, members: Collection[Member], member: Member) -> None:
-        """`member` of the group was just heard: does it go with the others?"""
+        """`member` of the group was just heard: does it go with the others?
+
+        Each member of a large group is heard twice a minute: it is not compared with all others each time.
+        """
+        if len(members) > _SMALL and not self._is_due(group):
+            return
+        left = _COMPARED_MAX
         for other in members:
+            left -= 1 + len(other.wants or ())
+            if left < 0:
+                return
             if other is member:
                 continue
             if other.client_id == member.client_id and other.heard > member.since and member.heard > other.since:
@@ -57,6 +74,15 @@ class Disagreements:
                     _text(member),
                 )
                 return
+
+    def _is_due(self, group: str) -> bool:
+        now = self._clock.monotonic()
+        if now - self._looked.get(group, -_LARGE_AGAIN_SECONDS) < _LARGE_AGAIN_SECONDS:
+            return False
+        for known in [known for known, when in self._looked.items() if now - when >= _LARGE_AGAIN_SECONDS]:
+            del self._looked[known]
+        self._looked[group] = now
+        return True
 
 
 def is_unequal(members: Collection[Member]) -> bool:

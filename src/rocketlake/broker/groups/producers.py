@@ -8,8 +8,6 @@ Invariant: a group without members is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rocketlake.base.clock import Clock
 from rocketlake.broker.groups.member import SILENT_SECONDS_MAX, Link, Member
 
@@ -73,7 +71,6 @@ class ProducerTable:
                 return member
         return None
 
-    def groups(self) -> Iterator[tuple[str, list[Member]]]:
-        """(group, members) of every group."""
-        for group, members in self._groups.items():
-            yield group, list(members.values())
+    def groups(self) -> list[str]:
+        """Names of all groups."""
+        return list(self._groups)

@@ -120,6 +120,11 @@ class PullHold(Service):
         """Wake all who wait at this queue: what they wait for has changed (offsets were reset, the topic is gone)."""
         self._wake(list(self._queues.get((topic, queue_id), ())))
 
+    def wake_topic(self, topic: str) -> None:
+        """The same for all queues of a topic."""
+        for queue in [queue for queue in self._queues if queue[0] == topic]:
+            self.wake(*queue)
+
     def _wake(self, woken: list[HeldPull]) -> None:
         if not woken:
             return

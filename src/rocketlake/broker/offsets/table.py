@@ -142,9 +142,9 @@ class OffsetTable(SavedTable):
             for topic, line in topics.items():
                 yield group, topic, line.queues
 
-    def topics_of(self, group: str) -> set[str]:
-        """Topics in which the group has an offset."""
-        return set(self._committed.get(group, ()))
+    def topics_of(self, group: str) -> list[str]:
+        """Topics in which the group has an offset, in the order in which it first had one."""
+        return list(self._committed.get(group, ()))
 
     def groups_of(self, topic: str) -> set[str]:
         """Groups that have an offset in the topic."""
@@ -152,24 +152,38 @@ class OffsetTable(SavedTable):
 
     def copy_group(self, source: str, target: str, topic: str) -> None:
         """Give `target` the committed offsets of `source` in the topic."""
-        for queue_id, offset in self.queues(source, topic).items():
-            self.commit(target, topic, queue_id, offset)
+        queues = self.queues(source, topic)
+        if queues:
+            line = self._line(target, topic)
+            line.queues.update(queues)
+            line.touch()
+            self._note_change()
 
-    def remove_group(self, group: str) -> None:
-        """Forget all offsets of a group."""
+    def remove_group(self, group: str) -> Iterator[None]:
+        """Forget all offsets of a group: at once, and in the steps that follow they go from the file."""
         self._pulled.pop(group, None)
         self._restart.pop(group, None)
         self._reset_at.pop(group, None)
-        for topic in list(self._committed.get(group, ())):
-            self._forget(group, topic)
+        topics = self._committed.pop(group, {})
+        if topics:
+            self._group_text.remove(self._groups.pop(group))
+        return self._remove_lines(list(topics.values()))
 
-    def remove_topic(self, topic: str) -> None:
-        """Forget all offsets in a topic."""
+    def remove_topic(self, topic: str) -> Iterator[None]:
+        """Forget all offsets in a topic, in the same way."""
         _remove_topic(self._pulled, topic)
         _remove_topic(self._restart, topic)
         self._reset_at = {group: at for group, at in self._reset_at.items() if group in self._restart}
+        lines = []
         for group in self.groups_of(topic):
-            self._forget(group, topic)
+            topics = self._committed[group]
+            lines.append(topics.pop(topic))
+            if not topics:
+                del self._committed[group]
+                self._group_text.remove(self._groups.pop(group))
+            else:
+                self._groups[group].touch()
+        return self._remove_lines(lines)
 
     def to_text(self) -> str:
         """The text of consumerOffset.json, laid out as fastjson's pretty form."""
@@ -184,8 +198,9 @@ class OffsetTable(SavedTable):
         yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
-        for group in list(self._committed):
-            self.remove_group(group)
+        for known in (self._committed, self._groups, self._pulled, self._restart, self._reset_at):
+            known.clear()
+        self._group_text, self._text = SavedLines(), SavedLines()
         for key, queues in (wire.get("offsetTable") or {}).items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.
             topic, _, group = key.partition("@")
@@ -206,15 +221,11 @@ class OffsetTable(SavedTable):
             self._groups[group].touch()
         return line
 
-    def _forget(self, group: str, topic: str) -> None:
-        """Forget what the group committed in the topic."""
-        topics = self._committed[group]
-        self._text.remove(topics.pop(topic))
-        self._groups[group].touch()
-        if not topics:
-            del self._committed[group]
-            self._group_text.remove(self._groups.pop(group))
-        self.changed = True
+    def _remove_lines(self, lines: list[_Line]) -> Iterator[None]:
+        for line in lines:
+            self._text.remove(line)
+            self.changed = True
+            yield
 
 
 def _look_up(table: _Offsets, group: str, topic: str, queue_id: int) -> int:

@@ -8,7 +8,7 @@ Source: docs/internals/admin.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.groups.consumers import ConsumerTable
@@ -24,6 +24,7 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
 from rocketlake.net.admin_access import AdminAccess, check_admin_access
+from rocketlake.model.subscription import Subscription
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
@@ -43,6 +44,7 @@ from rocketlake.protocol.bodies.group import (
 )
 from rocketlake.protocol.bodies.group import GroupTable as GroupTableBody
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_group import (
     AllGroupsHeader,
@@ -64,6 +66,8 @@ __all__ = ["AdminGroup"]
 _PAGE_MAX = 2000
 """splitMetadataSize: most groups in one page of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
 _RETRY_QUEUES_MAX = 1024
+_SETTINGS_BYTES_MAX = 64 * 1024
+"""Of one group, as JSON: its line in subscriptionGroup.json is made in one go."""
 
 
 class AdminGroup:
@@ -103,13 +107,13 @@ class AdminGroup:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
         return (yield from self._put(request, GroupConfigList.decode(request.body).groups))
 
-    def delete(self, request: Request) -> Reply | Held:
+    def delete(self, request: Request) -> InTurns:
         """DELETE_SUBSCRIPTIONGROUP; its offsets stay unless their removal is asked for."""
         header = request.header(DeleteGroupHeader)
         self._groups.delete(header.group_name)
         if header.clean_offset:
-            self._offsets.remove_group(header.group_name)
-        self._stats.forget_group(header.group_name)
+            yield from self._offsets.remove_group(header.group_name)
+        yield from self._stats.forget_group(header.group_name)
         return self._answer_when_saved(request, Reply())
 
     def get(self, request: Request) -> Reply:
@@ -133,12 +137,10 @@ class AdminGroup:
             groups={},
             forbidden=self._groups.forbidden_table(),
         )
-        entries = {}
         for group in groups:
-            entries[group.name] = GroupEntry.from_model(group)
+            body.groups[group.name] = GroupEntry.from_model(group)
             yield
-        data = yield from body.encoding("subscriptionGroupTable", entries)
-        return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=data)
+        return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=(yield from encoding(body)))
 
     def forbid(self, request: Request) -> Reply | Held:
         """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic? Changed first, if the request says how."""
@@ -150,52 +152,49 @@ class AdminGroup:
         reply = Reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
         return self._answer_when_saved(request, reply) if changed else reply
 
-    def consumer_connections(self, request: Request) -> Reply:
+    def consumer_connections(self, request: Request) -> InTurns:
         """GET_CONSUMER_CONNECTION_LIST."""
         name = request.header(ConsumerConnectionsHeader).consumer_group
         group = self._consumers.find(name)
         if group is None:
             raise RemoteError(f"the consumer group[{name}] not online", code=ResponseCode.CONSUMER_NOT_ONLINE)
-        connections = [_connection(member) for member in group.members.values()]
-        if is_unequal(group.members.values()):
-            for connection, member in zip(connections, group.members.values(), strict=True):
-                wants = (member.wants or {}).values()
-                connection.subscription_set = [SubscriptionEntry.from_model(wanted) for wanted in wants]
         body = ConsumerConnection(
-            connections=connections,
-            subscriptions={
-                topic: SubscriptionEntry.from_model(subscription) for topic, subscription in group.subscriptions.items()
-            },
-            consume_type=group.consume_type,
-            message_model=group.message_model,
-            consume_from_where=group.from_where,
+            consume_type=group.consume_type, message_model=group.message_model, consume_from_where=group.from_where
         )
-        return Reply(body=body.encode())
+        wanted = list(group.subscriptions.values())
+        members = list(group.members.values())
+        shows_each = is_unequal(members)
+        for member in members:
+            connection = _connection(member)
+            if shows_each:
+                connection.subscription_set = yield from _entries((member.wants or {}).values())
+            body.connections.append(connection)
+            yield
+        entries = yield from _entries(wanted)
+        body.subscriptions = {entry.topic: entry for entry in entries}
+        return Reply(body=(yield from encoding(body)))
 
-    def producer_connections(self, request: Request) -> Reply:
+    def producer_connections(self, request: Request) -> InTurns:
         """GET_PRODUCER_CONNECTION_LIST."""
         name = request.header(ProducerConnectionsHeader).producer_group
         members = self._producers.members(name)
         if not members:
             raise RemoteError(f"the producer group[{name}] not exist", code=ResponseCode.SYSTEM_ERROR)
-        return Reply(body=ProducerConnection(connections=[_connection(member) for member in members]).encode())
+        body = ProducerConnection()
+        for member in members:
+            body.connections.append(_connection(member))
+            yield
+        return Reply(body=(yield from encoding(body)))
 
-    def all_producers(self, _request: Request) -> Reply:
+    def all_producers(self, _request: Request) -> InTurns:
         """GET_ALL_PRODUCER_INFO."""
-        groups = {
-            group: [
-                ProducerEntry(
-                    client_id=member.client_id,
-                    remote_ip=member.link.address,
-                    language=member.language,
-                    version=member.version,
-                    last_update_timestamp=member.heard_ms,
-                )
-                for member in members
-            ]
-            for group, members in self._producers.groups()
-        }
-        return Reply(body=AllProducers(groups=groups).encode())
+        body = AllProducers()
+        for group in self._producers.groups():
+            entries = body.groups[group] = []
+            for member in self._producers.members(group):
+                entries.append(_producer(member))
+                yield
+        return Reply(body=(yield from encoding(body)))
 
     def subscription(self, request: Request) -> Reply:
         """QUERY_SUBSCRIPTION_BY_CONSUMER: what a connected group wants of a topic."""
@@ -248,6 +247,12 @@ class AdminGroup:
             groups.append(entry.to_model())
             _check(groups[-1])
             self._check_losses(request, groups[-1])
+            size = len(entry.encode())
+            if size > _SETTINGS_BYTES_MAX:
+                raise RemoteError(
+                    f"group {entry.group_name} has settings of {size} bytes, at most {_SETTINGS_BYTES_MAX} are kept",
+                    code=ResponseCode.INVALID_PARAMETER,
+                )
             yield
         self._groups.check_room(*[group.name for group in groups])
         for group in groups:
@@ -283,6 +288,24 @@ def _check(group: GroupConfig) -> None:
             f"group {group.name} with {group.retry_queues} retry queues, allowed: 0 to {_RETRY_QUEUES_MAX}",
             code=ResponseCode.INVALID_PARAMETER,
         )
+
+
+def _entries(wanted: Iterable[Subscription]) -> Generator[None, None, list[SubscriptionEntry]]:
+    entries = []
+    for subscription in list(wanted):
+        entries.append(SubscriptionEntry.from_model(subscription))
+        yield
+    return entries
+
+
+def _producer(member: Member) -> ProducerEntry:
+    return ProducerEntry(
+        client_id=member.client_id,
+        remote_ip=member.link.address,
+        language=member.language,
+        version=member.version,
+        last_update_timestamp=member.heard_ms,
+    )
 
 
 def _connection(member: Member) -> ConnectionEntry:

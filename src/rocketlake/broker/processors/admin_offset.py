@@ -9,7 +9,7 @@ Source: docs/internals/admin.md; resets are served on the broker's side as in Ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from rocketlake.base.clock import Clock
@@ -25,6 +25,7 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.offset import ResetOffsets
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.bodies.stats import (
@@ -90,12 +91,16 @@ class AdminOffset:
         """GET_CONSUME_STATS: ends of queues and how far the group is, for its topics or those asked for."""
         header = request.header(ConsumeStatsHeader)
         group = header.consumer_group
-        names = header.topics or sorted(self._offsets.topics_of(group))
-        topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
-        if not header.topic_list:
-            topics = [topic for topic in topics if self._is_consumed(group, topic.name)]
-        stats = yield from self._stats_of(group, topics)
-        return Reply(body=(yield from stats.encoding()))
+        topics = []
+        rate = 0.0
+        for name in header.topics or self._offsets.topics_of(group):
+            topic = self._topics.get(name)
+            if topic is not None and (header.topic_list or self._is_consumed(group, name)):
+                topics.append(topic)
+                rate += self._rate(group, topic)
+            yield
+        rows = (row for topic in topics for row in self._rows(group, topic))
+        return Reply(body=(yield from ConsumeStats.encoding(rows, rate)))
 
     def broker_consume_stats(self, request: Request) -> InTurns:
         """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
@@ -103,16 +108,20 @@ class AdminOffset:
         rows: list[dict[str, list[ConsumeStats]]] = []
         behind = in_flight = 0
         for group in self._groups.all():
-            topics = [self._topics.get(name) for name in sorted(self._offsets.topics_of(group))]
             each = []
-            for topic in topics:
+            for name in self._offsets.topics_of(group):
+                topic = self._topics.get(name)
                 if topic is not None and topic.order == wants_ordered:
-                    each.append((yield from self._stats_of(group, [topic])))
+                    stats = ConsumeStats({}, self._rate(group, topic))
+                    for queue, progress in self._rows(group, topic):
+                        stats.offsets[queue] = progress
+                        behind += progress.broker_offset - progress.consumer_offset
+                        in_flight += progress.pull_offset - progress.consumer_offset
+                        yield
+                    each.append(stats)
+                yield
             if each:
                 rows.append({group: each})
-            for queue in (queue for stats in each for queue in stats.offsets.values()):
-                behind += queue.broker_offset - queue.consumer_offset
-                in_flight += queue.pull_offset - queue.consumer_offset
             yield
         body = yield from ConsumeStatsList(self._identity().address, rows, behind, in_flight).encoding()
         return Reply(body=body)
@@ -120,11 +129,7 @@ class AdminOffset:
     def reset(self, request: Request) -> InTurns:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
         header = request.header(ResetOffsetHeader)
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise RemoteError(f"Topic {header.topic} does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
-        if self._groups.find(header.group) is None:
-            raise RemoteError(f"Group {header.group} does not exist", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        topic = self._check_alive(header.topic, header.group)
         queue_ids = [header.queue_id] if header.queue_id >= 0 else range(topic.read_queues)
         if header.queue_id >= topic.read_queues:
             raise RemoteError(
@@ -140,29 +145,30 @@ class AdminOffset:
                 yield
         if not targets:
             raise RemoteError(f"topic {topic.name} has no queue to reset", code=ResponseCode.SYSTEM_ERROR)
+        reset = ResetOffsets({})
         for queue_id, offset in targets.items():
+            self._check_alive(topic.name, header.group)
             self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
             self._hold.wake(topic.name, queue_id)
-        return Reply(
-            body=ResetOffsets(
-                {self._queue(topic.name, queue_id): offset for queue_id, offset in targets.items()}
-            ).encode()
-        )
+            reset.offsets[self._queue(topic.name, queue_id)] = offset
+            yield
+        return Reply(body=(yield from reset.encoding()))
 
-    def clone(self, request: Request) -> Reply:
+    def clone(self, request: Request) -> InTurns:
         """CLONE_GROUP_OFFSET: one group goes on where another is."""
         header = request.header(CloneGroupOffsetHeader)
-        names = [header.topic] if header.topic else sorted(self._offsets.topics_of(header.src_group))
+        names = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         for name in names:
             if name in self._topics and (header.offline or self._is_consumed(header.src_group, name)):
                 self._offsets.copy_group(header.src_group, header.dest_group, name)
+            yield
         return Reply()
 
-    def topics_of_consumer(self, request: Request) -> Reply:
+    def topics_of_consumer(self, request: Request) -> InTurns:
         """QUERY_TOPICS_BY_CONSUMER: topics in which the group has an offset."""
-        group = request.header(TopicsOfConsumerHeader).group
-        topics = sorted(self._offsets.topics_of(group))
-        return Reply(body=TopicList(topics=topics, broker_addr=self._identity().address).encode())
+        topics = self._offsets.topics_of(request.header(TopicsOfConsumerHeader).group)
+        yield
+        return Reply(body=(yield from encoding(TopicList(topics=topics, broker_addr=self._identity().address))))
 
     def time_span(self, request: Request) -> InTurns:
         """QUERY_CONSUME_TIME_SPAN: how old the group's messages are, queue by queue."""
@@ -174,16 +180,23 @@ class AdminOffset:
         for queue_id in range(topic.read_queues):
             spans.append(self._span(header.group, topic.name, queue_id))
             yield
-        return Reply(body=(yield from ConsumeTimeSpans(spans=spans).encoding_spans()))
+        return Reply(body=(yield from encoding(ConsumeTimeSpans(spans=spans))))
 
-    def _stats_of(self, group: str, topics: list[TopicConfig]) -> Generator[None, None, ConsumeStats]:
-        offsets = {}
-        for topic in topics:
-            for queue_id in range(topic.read_queues):
-                offsets[self._queue(topic.name, queue_id)] = self._progress(group, topic.name, queue_id)
-                yield
-        rates = (self._stats.per_second(GROUP_GET_NUMS, f"{topic.name}@{group}") for topic in topics)
-        return ConsumeStats(offsets, sum(rates))
+    def _check_alive(self, name: str, group: str) -> TopicConfig:
+        """The topic; RemoteError if it or the group is not there, or no more."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RemoteError(f"Topic {name} does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
+        if self._groups.find(group) is None:
+            raise RemoteError(f"Group {group} does not exist", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+        return topic
+
+    def _rows(self, group: str, topic: TopicConfig) -> Iterator[tuple[MessageQueue, GroupOffsets]]:
+        for queue_id in range(topic.read_queues):
+            yield self._queue(topic.name, queue_id), self._progress(group, topic.name, queue_id)
+
+    def _rate(self, group: str, topic: TopicConfig) -> float:
+        return self._stats.per_second(GROUP_GET_NUMS, f"{topic.name}@{group}")
 
     def _progress(self, group: str, name: str, queue_id: int) -> GroupOffsets:
         consumed = max(0, self._offsets.query(group, name, queue_id))

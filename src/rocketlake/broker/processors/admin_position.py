@@ -15,6 +15,7 @@ from rocketlake.broker.groups.member import Member
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.push import Push
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.bodies.body import BodyError
 from rocketlake.protocol.bodies.offset import ConsumerStatus, CorrectionOffsets
@@ -77,21 +78,22 @@ class AdminPosition:
 
     # -- 308 -----------------------------------------------------------------------------------------------------------
 
-    def correction(self, request: Request) -> Reply:
+    def correction(self, request: Request) -> InTurns:
         """QUERY_CORRECTION_OFFSET: the least offset of all groups by queue, set beside those of one group."""
         header = request.header(CorrectionOffsetHeader)
         left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
         least: dict[int, int] = {}
-        for group, topic, queues in self._offsets.all():
-            if topic != header.topic or group in left_out:
-                continue
-            for queue_id, offset in queues.items():
+        topic = header.topic
+        for group in self._offsets.groups_of(topic) - left_out:
+            for queue_id, offset in self._offsets.queues(group, topic).items():
                 if offset >= self._store.min_offset(topic, queue_id):
                     least[queue_id] = min(offset, least.get(queue_id, offset))
+                yield
         for queue_id, offset in self._offsets.queues(header.compare_group, header.topic).items():
             if least.get(queue_id, offset) > offset:
                 least[queue_id] = _BEHIND_ALL
-        return Reply(body=CorrectionOffsets(correction_offsets=least).encode())
+            yield
+        return Reply(body=(yield from CorrectionOffsets(correction_offsets=least).encoding()))
 
 
 def _status_reply(members: list[Member], answers: list[Command | LinkError]) -> Reply:

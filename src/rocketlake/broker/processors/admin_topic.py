@@ -28,6 +28,7 @@ from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
 from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.stats import GroupList, TopicList, TopicOffsets, TopicStats
 from rocketlake.protocol.bodies.topic import TopicConfigList, TopicEntry
 from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
@@ -47,6 +48,7 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["AdminTopic"]
 
 _QUEUES_MAX = 65_536
+_ATTRIBUTES_CHARS_MAX = 16 * 1024
 _PAGE_MAX = 2000
 """splitMetadataSize: most topics in one page of GET_ALL_TOPIC_CONFIG."""
 
@@ -114,35 +116,45 @@ class AdminTopic:
             self._check(topics[-1])
             self._check_losses(request, topics[-1])
             yield
-        changed = [topic for topic in topics if topic != self._topics.get(topic.name)]
+        changed = []
+        for topic in topics:
+            if topic != self._topics.get(topic.name):
+                changed.append(topic)
+            yield
         self._topics.check_room(*changed)
         for topic in changed:
             self._topics.put(topic)
             yield
         return self._answer_when_known(request) if changed else Reply()
 
-    def delete(self, request: Request) -> Reply | Held:
-        """DELETE_TOPIC_IN_BROKER: the topic, the offsets of its groups, what producers wrote to it, its queues."""
+    def delete(self, request: Request) -> InTurns:
+        """DELETE_TOPIC_IN_BROKER: the topic, its queues, the offsets of its groups, what producers wrote to it.
+
+        The store goes first: if it refuses, everything is as before. In the same step all that counts is forgotten, so
+        a topic made anew finds nothing of the old one.
+        """
         name = request.header(DeleteTopicHeader).topic
         if not name.strip():
             raise _invalid("The specified topic is blank.")
         self._refuse_system(name)
-        known = self._topics.get(name)
-        self._topics.delete(name)
-        for queue_id in range(0 if known is None else known.read_queues):
-            self._hold.wake(name, queue_id)
-        self._offsets.remove_topic(name)
-        self._sequences.forget_topic(name)
-        self._stats.forget_topic(name)
+        outcome: list[Exception | None] = []
+        is_forgotten = False
 
         def noted(error: Exception | None) -> None:
-            if error is None:
-                self._answer_when_known(request)
-            else:
-                remark = f"topic {name} is deleted, but a crash may bring its messages back, delete it again: {error}"
-                request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
+            outcome.append(error)
+            if is_forgotten:
+                self._answer_deletion(request, name, error)
 
         self._store.delete_topics([name], noted)
+        self._topics.delete(name)
+        self._sequences.forget_topic(name)
+        offsets = self._offsets.remove_topic(name)
+        self._hold.wake_topic(name)
+        yield from offsets
+        yield from self._stats.forget_topic(name)
+        is_forgotten = True
+        if outcome:
+            self._answer_deletion(request, name, outcome[0])
         return HELD
 
     def get(self, request: Request) -> Reply:
@@ -158,34 +170,46 @@ class AdminTopic:
             first = max(0, header.topic_seq)
             topics = topics[first : first + min(header.max_topic_num or _PAGE_MAX, _PAGE_MAX)]
         body = TopicTableBody.from_model(self._topics.data_version, [])
-        entries = {}
         for topic in topics:
-            entries[topic.name] = TopicEntry.from_model(topic)
+            body.topics[topic.name] = TopicEntry.from_model(topic)
             yield
-        data = yield from body.encoding("topicConfigTable", entries)
-        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=data)
+        return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=(yield from encoding(body)))
 
     def stats(self, request: Request) -> InTurns:
         """GET_TOPIC_STATS_INFO: where each queue begins and ends."""
         topic = self._find(request.header(TopicStatsHeader).topic)
-        offsets = {}
-        for queue_id in range(max(topic.read_queues, topic.write_queues)):
-            queue = MessageQueue(topic.name, self._identity().broker_name, queue_id)
-            offsets[queue] = self._ends(topic.name, queue_id)
-            yield
+        broker_name = self._identity().broker_name
+        ends = (
+            (MessageQueue(topic.name, broker_name, queue_id), self._ends(topic.name, queue_id))
+            for queue_id in range(max(topic.read_queues, topic.write_queues))
+        )
         put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
-        return Reply(body=(yield from TopicStats(offsets, put_tps).encoding()))
+        return Reply(body=(yield from TopicStats.encoding(ends, put_tps)))
 
-    def consumers(self, request: Request) -> Reply:
+    def consumers(self, request: Request) -> InTurns:
         """QUERY_TOPIC_CONSUME_BY_WHO: groups that are connected, and those that once committed an offset."""
         name = request.header(TopicConsumersHeader).topic
-        groups = self._consumers.groups_of_topic(name) | self._offsets.groups_of(name)
-        return Reply(body=GroupList(groups=sorted(groups)).encode())
+        connected = self._consumers.groups_of_topic(name)
+        yield
+        groups = connected | self._offsets.groups_of(name)
+        yield
+        return Reply(body=(yield from encoding(GroupList(groups=sorted(groups)))))
 
-    def system_topics(self, _request: Request) -> Reply:
+    def system_topics(self, _request: Request) -> InTurns:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
-        names = [topic.name for topic in self._topics.all() if self._topics.is_system(topic.name)]
+        names = []
+        for topic in self._topics.all():
+            if self._topics.is_system(topic.name):
+                names.append(topic.name)
+            yield
         return Reply(body=TopicList(topics=names, broker_addr=self._identity().address).encode())
+
+    def _answer_deletion(self, request: Request, name: str, error: Exception | None) -> None:
+        if error is None:
+            self._answer_when_known(request)
+        else:
+            remark = f"topic {name} is deleted, but a crash may bring its messages back, delete it again: {error}"
+            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _ends(self, name: str, queue_id: int) -> TopicOffsets:
         end = self._store.max_offset(name, queue_id)
@@ -210,6 +234,9 @@ class AdminTopic:
         self._refuse_system(topic.name)
         if not Perm.is_valid(topic.perm):
             raise _invalid(f"perm {topic.perm} of topic {topic.name} is not 0 to 7")
+        size = sum(len(name) + len(value) for name, value in topic.attributes.items())
+        if size > _ATTRIBUTES_CHARS_MAX:
+            raise _invalid(f"topic {topic.name} has attributes of {size} characters, at most {_ATTRIBUTES_CHARS_MAX}")
         for count in (topic.read_queues, topic.write_queues):
             if not 0 <= count <= _QUEUES_MAX:
                 raise _invalid(f"topic {topic.name} with {count} queues, allowed: 0 to {_QUEUES_MAX}")

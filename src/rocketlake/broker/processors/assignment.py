@@ -10,16 +10,19 @@ Source: docs/internals/clients.md.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
+from rocketlake.base.slices import in_slices
 from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.assignment import AssignmentEntry, AssignmentReply, AssignmentRequest, RequestModeBody
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.queue_map import QueueEntry
+from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Assignment", "share_in_circle", "share_in_runs"]
@@ -34,7 +37,7 @@ class Assignment(Service):
     def __init__(
         self, consumers: ConsumerTable, find_queues: Callable[[str], Awaitable[Sequence[MessageQueue] | None]]
     ) -> None:
-        """`find_queues`: readable queues of a topic in the whole cluster, None if the topic is unknown."""
+        """`find_queues`: readable queues of a topic in the whole cluster, sorted; None if the topic is unknown."""
         super().__init__("assignment")
         self._consumers = consumers
         self._find_queues = find_queues
@@ -62,13 +65,8 @@ class Assignment(Service):
         except RocketLakeError as error:
             _log.info("no route of %s for %s: %s", wanted.topic, request.address, error)
             queues = None
-        share = None if queues is None else self._share(wanted, sorted(queues))
-        entries = (
-            None
-            if share is None
-            else [AssignmentEntry(message_queue=QueueEntry.from_model(queue), mode=_PULL) for queue in share]
-        )
-        request.answer(Reply(body=AssignmentReply(assignments=entries).encode()))
+        share = None if queues is None else self._share(wanted, queues)
+        request.answer(Reply(body=await in_slices(_encoding(share))))
 
     def _share(self, wanted: AssignmentRequest, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue] | None:
         if wanted.message_model == BROADCASTING:
@@ -78,6 +76,16 @@ class Assignment(Service):
         if strategy is None or wanted.client_id not in client_ids:
             return None
         return strategy(queues, client_ids.index(wanted.client_id), len(client_ids))
+
+
+def _encoding(share: Sequence[MessageQueue] | None) -> Generator[None, None, list[Buffer]]:
+    if share is None:
+        return (yield from encoding(AssignmentReply()))
+    entries = []
+    for queue in share:
+        entries.append(AssignmentEntry(message_queue=QueueEntry.from_model(queue), mode=_PULL))
+        yield
+    return (yield from encoding(AssignmentReply(assignments=entries)))
 
 
 def share_in_runs(queues: Sequence[MessageQueue], index: int, clients: int) -> Sequence[MessageQueue]:

@@ -8,6 +8,8 @@ Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/intern
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -19,6 +21,7 @@ from rocketlake.broker.property_filter import record_test, unserved
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import retry_topic
+from rocketlake.model.subscription import Subscription
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
@@ -63,13 +66,18 @@ class Client:
         sub_changed = heartbeat.fingerprint == 0
         refused: UsageError | None = None
         for consumer in heartbeat.consumers:
+            subscriptions = None if heartbeat.without_sub else (yield from _subscriptions(consumer))
+            if request.link.closed:  # it has been taken out of all groups
+                break
             try:
-                if self._note_consumer(request, heartbeat, consumer):
+                if self._note_consumer(request, heartbeat, consumer, subscriptions):
                     sub_changed = True
             except UsageError as error:
                 refused = refused or error
             yield
         for producer in heartbeat.producers:
+            if request.link.closed:
+                break
             self._producers.register(
                 producer.group_name, request.link, heartbeat.client_id, command.language, command.version
             )
@@ -123,13 +131,14 @@ class Client:
                 raise RemoteError(str(error), code=ResponseCode.SUBSCRIPTION_PARSE_FAILED) from None
         return Reply()
 
-    def _note_consumer(self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry) -> bool:
+    def _note_consumer(
+        self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry, subscriptions: list[Subscription] | None
+    ) -> bool:
         """True if the full subscriptions are wanted: the broker knew others than this heartbeat stands for, or none."""
         group = self._groups.find_or_create(consumer.group_name)
         if group is None:
             return False
         self._make_retry_topic(consumer, group.retry_queues)
-        subscriptions = None if heartbeat.without_sub else [entry.to_model() for entry in consumer.subscriptions]
         self._consumers.register(
             consumer.group_name,
             request.link,
@@ -152,3 +161,11 @@ class Client:
             ordered = any(self._topics.is_ordered(entry.topic) for entry in consumer.subscriptions)
             sys_flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if consumer.unit_mode else 0
             self._auto_create.for_group(name, queues, sys_flag, ordered=ordered)
+
+
+def _subscriptions(consumer: ConsumerEntry) -> Generator[None, None, list[Subscription]]:
+    subscriptions = []
+    for entry in consumer.subscriptions:
+        subscriptions.append(entry.to_model())
+        yield
+    return subscriptions

@@ -8,16 +8,22 @@ Source: docs/internals/clients.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.queue_locks import QueueLocks
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 
 __all__ = ["Lock"]
 
 _QUEUES_MAX = 65_536
 _NAME_MAX = 255
+_PORTION = 100
+"""Queues looked at in one step."""
 
 
 class Lock:
@@ -26,20 +32,28 @@ class Lock:
     def __init__(self, queue_locks: QueueLocks) -> None:
         self._queue_locks = queue_locks
 
-    def lock(self, request: Request) -> Reply:
+    def lock(self, request: Request) -> InTurns:
         """Take or renew queues; the answer names those the client owns now."""
         body = _read(request)
-        queues = [entry.to_model() for entry in body.queues]
-        held = self._queue_locks.lock(body.consumer_group, body.client_id, queues)
-        return Reply(
-            body=LockReply(queues=[QueueEntry.from_model(queue) for queue in queues if queue in held]).encode()
-        )
+        held: list[QueueEntry] = []
+        for some in _in_portions(body.queues):
+            queues = [entry.to_model() for entry in some]
+            owned = self._queue_locks.lock(body.consumer_group, body.client_id, queues)
+            held += [entry for entry, queue in zip(some, queues, strict=True) if queue in owned]
+            yield
+        return Reply(body=(yield from encoding(LockReply(queues=held))))
 
-    def unlock(self, request: Request) -> Reply:
+    def unlock(self, request: Request) -> InTurns:
         """Give queues back."""
         body = _read(request)
-        self._queue_locks.unlock(body.consumer_group, body.client_id, [entry.to_model() for entry in body.queues])
+        for some in _in_portions(body.queues):
+            self._queue_locks.unlock(body.consumer_group, body.client_id, [entry.to_model() for entry in some])
+            yield
         return Reply()
+
+
+def _in_portions(entries: list[QueueEntry]) -> Iterator[list[QueueEntry]]:
+    return (entries[start : start + _PORTION] for start in range(0, len(entries), _PORTION))
 
 
 def _read(request: Request) -> LockBody:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Generator, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
@@ -55,30 +54,10 @@ class Body(Entry, kw_only=True):
         """JSON text, standard form."""
         return json_text.to_text(to_json(self))
 
-    def encoding(self, name: str, table: Mapping[str, Entry]) -> Generator[None, None, bytes]:
-        """`encode` with this table as the member `name`, one entry a step: there may be tens of thousands."""
-        texts = []
-        for key, entry in table.items():
-            texts.append(json_text.to_text(key) + b":" + json_text.to_text(to_json(entry)))
-            yield
-        rest = json_text.to_text({key: value for key, value in to_json(self).items() if key != name})
-        separator = b"," if rest != b"{}" else b""
-        return b"".join((rest[:-1], separator, json_text.to_text(name), b":{", b",".join(texts), b"}}"))
-
     @classmethod
     def decode(cls, data: bytes | memoryview | None) -> Self:
         """Body bytes -> struct. Raises BodyError."""
         return decode_as(cls, data)
-
-
-def at_once(steps: Generator[None, None, T]) -> T:
-    """The outcome of an encoding that can be made in steps."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            outcome: T = end.value
-            return outcome
 
 
 def to_json(value: Any) -> Any:

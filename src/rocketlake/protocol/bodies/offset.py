@@ -6,6 +6,7 @@ Must not know   where offsets are kept.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,13 +16,14 @@ from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, convert, parse_answer
 from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.long_text import at_once, encoding, queue_json
 from rocketlake.protocol.bodies.queue_map import (
     QueueEntry,
     encode_object,
     encode_queue_map,
-    queue_json,
     read_queue_map,
 )
+from rocketlake.protocol.command import Buffer
 
 
 class OffsetTable(Body, kw_only=True):
@@ -54,7 +56,11 @@ class CorrectionOffsets(Body, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""
-        return json_text.to_text_unquoted_keys(_members(self))
+        return b"".join(at_once(self.encoding()))
+
+    def encoding(self) -> Generator[None, None, list[Buffer]]:
+        """The same, one queue a step."""
+        return encoding({"correctionOffsets": self.correction_offsets}, bare_keys=True)
 
 
 class ResetOffsets:
@@ -69,6 +75,10 @@ class ResetOffsets:
             rows = [{**queue_json(queue), "offset": offset} for queue, offset in self.offsets.items()]
             return json_text.to_text({"offsetTable": rows})
         return encode_object({"offsetTable": encode_queue_map(self.offsets)})
+
+    def encoding(self) -> Generator[None, None, list[Buffer]]:
+        """The first form, one queue a step."""
+        return encoding({"offsetTable": self.offsets})
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ResetOffsets:

@@ -8,14 +8,13 @@ Java and the other clients read the object form; Java alone also reads a string 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import BodyError, Entry, at_once, convert, parse
-
-V = TypeVar("V")
+from rocketlake.protocol.bodies.body import BodyError, Entry, convert, parse
+from rocketlake.protocol.bodies.long_text import queue_json
 
 
 class QueueEntry(Entry, kw_only=True):
@@ -35,22 +34,11 @@ class QueueEntry(Entry, kw_only=True):
         return cls(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
-def queue_json(queue: MessageQueue) -> dict[str, Any]:
-    """A message queue as a plain JSON value."""
-    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-
-
 def encode_queue_map(values: Mapping[MessageQueue, Any]) -> bytes:
     """Map -> JSON text with object keys; values are plain JSON values."""
-    return at_once(encoding_queue_map(values, lambda value: value))
-
-
-def encoding_queue_map(values: Mapping[MessageQueue, V], to_plain: Callable[[V], Any]) -> Generator[None, None, bytes]:
-    """The same, one queue a step: a topic may have tens of thousands. `to_plain`: value -> plain JSON value."""
-    members = []
-    for queue, value in values.items():
-        members.append(json_text.to_text(queue_json(queue)) + b":" + json_text.to_text(to_plain(value)))
-        yield
+    members = (
+        json_text.to_text(queue_json(queue)) + b":" + json_text.to_text(value) for queue, value in values.items()
+    )
     return b"{" + b",".join(members) + b"}"
 
 

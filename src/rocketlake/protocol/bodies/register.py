@@ -11,7 +11,6 @@ Compressed: one zlib stream of: int32 length + DataVersion JSON; int32 count; pe
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 from msgspec import field
@@ -31,12 +30,6 @@ class RegisterBrokerBody(Body, kw_only=True):
 
     topics: TopicTable = field(default_factory=TopicTable, name="topicConfigSerializeWrapper")
     filter_servers: list[str] = field(default_factory=list, name="filterServerList")
-
-    def encoding_of(self, topics: Mapping[str, TopicEntry]) -> Generator[None, None, bytes]:
-        """`encode` with these topics, one a step."""
-        table = yield from self.topics.encoding("topicConfigTable", topics)
-        servers = json_text.to_text(self.filter_servers)
-        return b'{"topicConfigSerializeWrapper":' + table + b',"filterServerList":' + servers + b"}"
 
     def encode_compressed(self) -> bytes:
         """The compressed form with the mapping section (for name servers of 5.x)."""

@@ -6,19 +6,15 @@ Must not know   where the numbers come from.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from msgspec import field
 
-from rocketlake.base import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import Body, Entry, at_once, convert, parse_answer, to_json
-from rocketlake.protocol.bodies.queue_map import (
-    QueueEntry,
-    encode_object,
-    encoding_queue_map,
-    read_queue_map,
-)
+from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer
+from rocketlake.protocol.bodies.long_text import at_once, encoding
+from rocketlake.protocol.bodies.queue_map import QueueEntry, read_queue_map
+from rocketlake.protocol.command import Buffer
 
 
 class KVTable(Body, kw_only=True):
@@ -57,12 +53,14 @@ class TopicStats:
 
     def encode(self) -> bytes:
         """JSON text, queues as object keys."""
-        return at_once(self.encoding())
+        return b"".join(at_once(self.encoding(iter(self.offsets.items()), self.put_tps)))
 
-    def encoding(self) -> Generator[None, None, bytes]:
+    @staticmethod
+    def encoding(
+        offsets: Iterator[tuple[MessageQueue, TopicOffsets]], put_tps: float
+    ) -> Generator[None, None, list[Buffer]]:
         """The same, one queue a step."""
-        table = yield from encoding_queue_map(self.offsets, to_json)
-        return encode_object({"offsetTable": table, "topicPutTps": json_text.to_text(self.put_tps)})
+        return encoding({"offsetTable": offsets, "topicPutTps": put_tps})
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> TopicStats:
@@ -91,12 +89,18 @@ class ConsumeStats:
 
     def encode(self) -> bytes:
         """JSON text, queues as object keys."""
-        return at_once(self.encoding())
+        return b"".join(at_once(self.encoding(iter(self.offsets.items()), self.consume_tps)))
 
-    def encoding(self) -> Generator[None, None, bytes]:
+    @staticmethod
+    def encoding(
+        offsets: Iterator[tuple[MessageQueue, GroupOffsets]], consume_tps: float
+    ) -> Generator[None, None, list[Buffer]]:
         """The same, one queue a step."""
-        table = yield from encoding_queue_map(self.offsets, to_json)
-        return encode_object({"consumeTps": json_text.to_text(self.consume_tps), "offsetTable": table})
+        return encoding({"consumeTps": consume_tps, "offsetTable": offsets})
+
+    def members(self) -> dict[str, object]:
+        """What its text is made of, when it is a part of another."""
+        return {"consumeTps": self.consume_tps, "offsetTable": self.offsets}
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumeStats:
@@ -120,26 +124,23 @@ class ConsumeStatsList:
 
     def encode(self) -> bytes:
         """JSON text."""
-        return at_once(self.encoding())
+        return b"".join(at_once(self.encoding()))
 
-    def encoding(self) -> Generator[None, None, bytes]:
+    def encoding(self) -> Generator[None, None, list[Buffer]]:
         """The same, one queue a step."""
         groups = []
-        for group in self.groups:
-            members = {}
-            for name, stats in group.items():
-                texts = []
-                for one in stats:
-                    texts.append((yield from one.encoding()))
-                members[name] = _array(texts)
-            groups.append(encode_object(members))
-        return encode_object(
-            {
-                "brokerAddr": json_text.to_text(self.broker_addr),
-                "consumeStatsList": _array(groups),
-                "totalDiff": json_text.to_text(self.total_diff),
-                "totalInflightDiff": json_text.to_text(self.inflight_diff),
-            }
+        for row in self.groups:
+            groups.append({name: [one.members() for one in stats] for name, stats in row.items()})
+            yield
+        return (
+            yield from encoding(
+                {
+                    "brokerAddr": self.broker_addr,
+                    "consumeStatsList": groups,
+                    "totalDiff": self.total_diff,
+                    "totalInflightDiff": self.inflight_diff,
+                }
+            )
         )
 
 
@@ -176,15 +177,3 @@ class ConsumeTimeSpans(Body, kw_only=True):
     """Answer of QUERY_CONSUME_TIME_SPAN."""
 
     spans: list[ConsumeTimeSpan] = field(default_factory=list, name="consumeTimeSpanSet")
-
-    def encoding_spans(self) -> Generator[None, None, bytes]:
-        """`encode`, one queue a step."""
-        texts = []
-        for span in self.spans:
-            texts.append(json_text.to_text(to_json(span)))
-            yield
-        return encode_object({"consumeTimeSpanSet": _array(texts)})
-
-
-def _array(texts: list[bytes]) -> bytes:
-    return b"[" + b",".join(texts) + b"]"

@@ -27,6 +27,7 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
+from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
@@ -72,7 +73,7 @@ class World:
         self.producers = ProducerTable(clock)
         self.link = ProducerLink()
         self.producers.register("g", self.link, "c")
-        check_back = CheckBack(self.producers, Push(), lambda: "b", clock)
+        check_back = CheckBack(self.producers, Push(Turns(clock, 1.5), clock), lambda: "b", clock)
         self.check = TransactionCheck(
             self.live, self.store, self.topics, self.ledger, self.ops, self.progress, check_back, clock
         )

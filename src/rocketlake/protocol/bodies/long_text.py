@@ -1,0 +1,152 @@
+"""The text of a body that may be long, written in steps and kept in pieces.
+
+Owns        how a struct, a map or a list of tens of thousands becomes JSON without keeping the loop; the longest text.
+Must not know   single bodies.
+
+Whoever makes one lets others in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
+megabytes would be copied and freed in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from rocketlake.base import json_text
+from rocketlake.base.errors import UsageError
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.body import to_json
+from rocketlake.protocol.command import Buffer
+from rocketlake.protocol.limits import FRAME_BYTES_MAX
+
+__all__ = ["at_once", "encoding", "queue_json"]
+
+T = TypeVar("T")
+
+_PIECE_BYTES: Final = 64 * 1024
+_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
+"""What fits a frame beside its header."""
+_SHORT: Final = 32
+"""A struct whose lists and maps have no more members than this is written in one step."""
+
+
+def encoding(value: Any, *, bare_keys: bool = False) -> Generator[None, None, list[Buffer]]:
+    """The JSON text of a body, one member a step; None members are left out. UsageError when no frame could hold it.
+
+    A map may have message queues as keys. An iterator of (key, value) becomes a map, so that none must be built.
+    `bare_keys`: number keys stand without quotes.
+    """
+    text = _LongText(bare_keys)
+    yield from _write(text, value)
+    return text.pieces()
+
+
+def at_once(steps: Generator[None, None, T]) -> T:
+    """The outcome of work that can be done in steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: T = end.value
+            return outcome
+
+
+def queue_json(queue: MessageQueue) -> dict[str, Any]:
+    """A message queue as a plain JSON value."""
+    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
+
+
+class _LongText:
+    """Texts one behind the other."""
+
+    def __init__(self, bare_keys: bool) -> None:
+        self._bare_keys = bare_keys
+        self._pieces: list[Buffer] = []
+        self._texts: list[bytes] = []
+        self._texts_bytes = 0
+        self._bytes = 0
+
+    def add(self, text: bytes) -> None:
+        self._texts.append(text)
+        self._texts_bytes += len(text)
+        if self._texts_bytes >= _PIECE_BYTES:
+            self._close_piece()
+
+    def add_key(self, start: bytes, key: Any) -> None:
+        """The key of a map or an object, behind `start`."""
+        if isinstance(key, int) and self._bare_keys:
+            name = b"%d" % key
+        else:
+            name = json_text.to_text(queue_json(key) if isinstance(key, MessageQueue) else str(key))
+        self.add(start + name + b":")
+
+    def pieces(self) -> list[Buffer]:
+        self._close_piece()
+        return self._pieces
+
+    def _close_piece(self) -> None:
+        self._bytes += self._texts_bytes
+        if self._bytes > _BYTES_MAX:
+            raise UsageError(
+                f"the answer has more than {_BYTES_MAX} bytes, no frame holds it",
+                hint="ask for one topic or one group at a time, or in pages",
+            )
+        self._pieces.append(b"".join(self._texts))
+        self._texts.clear()
+        self._texts_bytes = 0
+
+
+def _write(text: _LongText, value: Any) -> Generator[None, None, None]:
+    if isinstance(value, msgspec.Struct):
+        if _is_long(value):
+            yield from _write_object(
+                text, [(name, getattr(value, attribute)) for name, attribute in _names(type(value))]
+            )
+        else:
+            text.add(json_text.to_text(to_json(value)))
+            yield
+    elif isinstance(value, Mapping):
+        yield from _write_object(text, value.items())
+    elif isinstance(value, Iterator):
+        yield from _write_object(text, value)
+    elif isinstance(value, list | tuple):
+        start = b"["
+        for element in value:
+            if element is not None:
+                text.add(start)
+                yield from _write(text, element)
+                start = b","
+        text.add(b"[]" if start == b"[" else b"]")
+    else:
+        text.add(json_text.to_text(value))
+        yield
+
+
+def _write_object(text: _LongText, members: Iterable[tuple[Any, Any]]) -> Generator[None, None, None]:
+    start = b"{"
+    for key, member in members:
+        if member is not None:
+            text.add_key(start, key)
+            yield from _write(text, member)
+            start = b","
+    text.add(b"{}" if start == b"{" else b"}")
+
+
+def _is_long(value: Any) -> bool:
+    """Is there a long list or map in it?"""
+    if isinstance(value, dict):
+        return len(value) > _SHORT or any(map(_is_long, value.values()))
+    if isinstance(value, list | tuple):
+        return len(value) > _SHORT or any(map(_is_long, value))
+    if isinstance(value, msgspec.Struct):
+        return any(_is_long(getattr(value, attribute)) for _name, attribute in _names(type(value)))
+    return False
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
+    """(name on the wire, attribute) of each member."""
+    return [(field.encode_name, field.name) for field in msgspec.structs.fields(kind)]
