@@ -43,7 +43,7 @@ __all__ = ["Processors", "Row", "Use", "dispatcher_rows", "rows"]
 
 
 _SMALL = 32 * 1024
-"""Bytes of a body whose text costs much: 0.2 us each."""
+"""Bytes of a body that is read in one go, and of which nobody has more."""
 
 
 class Use(Enum):
@@ -114,11 +114,11 @@ def rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.HEART_BEAT,                          client.heartbeat,           Lane.HEARTBEAT, Use.SUBSCRIBE)
     yield Row(Code.UNREGISTER_CLIENT,                   client.unregister,          Lane.QUICK,     Use.SUBSCRIBE)
     yield Row(Code.GET_CONSUMER_LIST_BY_GROUP,          client.members,             Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.CHECK_CLIENT_CONFIG,                 client.check_config,        Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.CHECK_CLIENT_CONFIG,                 client.check_config, Lane.QUICK, Use.SUBSCRIBE, _SMALL)
     yield Row(Code.LOCK_BATCH_MQ,                       serve.lock.lock,            Lane.QUICK,     Use.SUBSCRIBE)
     yield Row(Code.UNLOCK_BATCH_MQ,                     serve.lock.unlock,          Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.QUERY_ASSIGNMENT,                    serve.assignment.query,     Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            serve.assignment.set_mode,  Lane.ADMIN,     Use.SUBSCRIBE)
+    yield Row(Code.QUERY_ASSIGNMENT,                    serve.assignment.query, Lane.QUICK, Use.SUBSCRIBE, _SMALL)
+    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            serve.assignment.set_mode, Lane.ADMIN, Use.SUBSCRIBE, _SMALL)
     # fmt: on
     yield from _admin_rows(serve)
 
@@ -135,7 +135,7 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.QUERY_TOPIC_CONSUME_BY_WHO,          topic.consumers,            Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,   topic.system_topics,        Lane.ADMIN,     Use.READ)
 
-    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create,               Lane.ADMIN,     Use.SUBSCRIBE)
+    yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create, Lane.ADMIN, Use.SUBSCRIBE, 2 * _SMALL)
     yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group.create_list,     Lane.ADMIN,     Use.SUBSCRIBE)
     yield Row(Code.DELETE_SUBSCRIPTIONGROUP,            group.delete,               Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.GET_SUBSCRIPTIONGROUP_CONFIG,        group.get,                  Lane.ADMIN,     Use.READ)

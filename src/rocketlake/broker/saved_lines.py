@@ -16,6 +16,8 @@ __all__ = ["SavedLine", "SavedLines"]
 
 _BLOCK_LINES = 128
 """Making so many lines anew takes one to two milliseconds."""
+_LONG_LINE = 16_384
+"""Characters of a line, of a topic with thousands of queues, that is made in a step of its own."""
 _BETWEEN = ",\n\t\t"
 
 
@@ -28,6 +30,10 @@ class _Block:
 
     def touch(self) -> None:
         self._text = None
+
+    @property
+    def is_stale(self) -> bool:
+        return self._text is None
 
     def text(self) -> str:
         if self._text is None:
@@ -96,6 +102,10 @@ class SavedLines:
         start = "{\n\t\t"
         separator = start
         for block in list(self._blocks):
+            if block.is_stale and block is not self._together:
+                for line in list(block.lines):
+                    if len(line.text()) > _LONG_LINE:
+                        yield ""
             text = block.text()
             if text:
                 yield separator + text

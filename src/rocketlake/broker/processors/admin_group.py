@@ -66,6 +66,7 @@ __all__ = ["AdminGroup"]
 _PAGE_MAX = 2000
 """splitMetadataSize: most groups in one page of GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
 _RETRY_QUEUES_MAX = 1024
+_SETTINGS_MAX = 1000
 _SETTINGS_BYTES_MAX = 64 * 1024
 """Of one group, as JSON: its line in subscriptionGroup.json is made in one go."""
 
@@ -105,7 +106,7 @@ class AdminGroup:
 
     def create_list(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
-        return (yield from self._put(request, GroupConfigList.decode(request.body).groups))
+        return (yield from self._put(request, (yield from GroupConfigList.decoding(request.body))))
 
     def delete(self, request: Request) -> InTurns:
         """DELETE_SUBSCRIPTIONGROUP; its offsets stay unless their removal is asked for."""
@@ -243,16 +244,13 @@ class AdminGroup:
 
     def _put(self, request: Request, entries: list[GroupEntry]) -> InTurns:
         groups: list[GroupConfig] = []
-        for entry in entries:
+        entries.reverse()
+        while entries:  # freed one by one, too
+            entry = entries.pop()
             groups.append(entry.to_model())
             _check(groups[-1])
             self._check_losses(request, groups[-1])
-            size = len(entry.encode())
-            if size > _SETTINGS_BYTES_MAX:
-                raise RemoteError(
-                    f"group {entry.group_name} has settings of {size} bytes, at most {_SETTINGS_BYTES_MAX} are kept",
-                    code=ResponseCode.INVALID_PARAMETER,
-                )
+            _check_size(entry)
             yield
         self._groups.check_room(*[group.name for group in groups])
         for group in groups:
@@ -286,6 +284,18 @@ def _check(group: GroupConfig) -> None:
     if not 0 <= group.retry_queues <= _RETRY_QUEUES_MAX:
         raise RemoteError(
             f"group {group.name} with {group.retry_queues} retry queues, allowed: 0 to {_RETRY_QUEUES_MAX}",
+            code=ResponseCode.INVALID_PARAMETER,
+        )
+
+
+def _check_size(entry: GroupEntry) -> None:
+    """Refuse settings whose line in the file would take long to make."""
+    count = len(entry.attributes) + len(entry.subscription_data_set or ())
+    size = 0 if count > _SETTINGS_MAX else len(entry.encode())
+    if count > _SETTINGS_MAX or size > _SETTINGS_BYTES_MAX:
+        raise RemoteError(
+            f"group {entry.group_name} with {count} attributes and subscriptions of {size} bytes, allowed:"
+            f" {_SETTINGS_MAX} of {_SETTINGS_BYTES_MAX} bytes",
             code=ResponseCode.INVALID_PARAMETER,
         )
 

@@ -34,6 +34,7 @@ from rocketlake.protocol.bodies.stats import (
     ConsumeTimeSpan,
     ConsumeTimeSpans,
     GroupOffsets,
+    GroupTopic,
     TopicList,
 )
 from rocketlake.protocol.command import Buffer
@@ -105,26 +106,20 @@ class AdminOffset:
     def broker_consume_stats(self, request: Request) -> InTurns:
         """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
         wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
-        rows: list[dict[str, list[ConsumeStats]]] = []
-        behind = in_flight = 0
+        groups = self._groups_with_offsets(wants_ordered)
+        return Reply(body=(yield from ConsumeStatsList(self._identity().address).encoding(groups)))
+
+    def _groups_with_offsets(self, ordered: bool) -> Iterator[tuple[str, Iterator[GroupTopic]]]:
+        """Groups that have an offset in an ordered topic, or in one that is not."""
         for group in self._groups.all():
-            each = []
-            for name in self._offsets.topics_of(group):
-                topic = self._topics.get(name)
-                if topic is not None and topic.order == wants_ordered:
-                    stats = ConsumeStats({}, self._rate(group, topic))
-                    for queue, progress in self._rows(group, topic):
-                        stats.offsets[queue] = progress
-                        behind += progress.broker_offset - progress.consumer_offset
-                        in_flight += progress.pull_offset - progress.consumer_offset
-                        yield
-                    each.append(stats)
-                yield
-            if each:
-                rows.append({group: each})
-            yield
-        body = yield from ConsumeStatsList(self._identity().address, rows, behind, in_flight).encoding()
-        return Reply(body=body)
+            names = self._offsets.topics_of(group)
+            topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
+            if wanted := [topic for topic in topics if topic.order == ordered]:
+                yield group, self._topics_of(group, wanted)
+
+    def _topics_of(self, group: str, topics: list[TopicConfig]) -> Iterator[GroupTopic]:
+        for topic in topics:
+            yield self._rate(group, topic), self._rows(group, topic)
 
     def reset(self, request: Request) -> InTurns:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""

@@ -111,17 +111,22 @@ class AdminTopic:
     def create_list(self, request: Request) -> InTurns:
         """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is not good."""
         topics = []
-        for entry in TopicConfigList.decode(request.body).topics:
-            topics.append(entry.to_model())
+        entries = yield from TopicConfigList.decoding(request.body)
+        entries.reverse()
+        while entries:  # freed one by one, too
+            topics.append(entries.pop().to_model())
             self._check(topics[-1])
             self._check_losses(request, topics[-1])
             yield
         changed = []
+        added = more = 0
         for topic in topics:
             if topic != self._topics.get(topic.name):
                 changed.append(topic)
+                growth = self._topics.growth(topic)
+                added, more = added + growth[0], more + growth[1]
             yield
-        self._topics.check_room(*changed)
+        self._topics.check_growth(added, more)
         for topic in changed:
             self._topics.put(topic)
             yield

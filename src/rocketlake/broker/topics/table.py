@@ -82,10 +82,18 @@ class TopicTable(SavedTable):
 
     def check_room(self, *topics: TopicConfig) -> None:
         """Raises UsageError if all these together would be more than the broker holds; called before a `put`."""
-        added = sum(topic.name not in self._topics for topic in topics)
+        growths = [self.growth(topic) for topic in topics]
+        self.check_growth(sum(added for added, _more in growths), sum(more for _added, more in growths))
+
+    def growth(self, topic: TopicConfig) -> tuple[int, int]:
+        """How many topics and queues more there are when this one is put."""
+        known = self._topics.get(topic.name)
+        return int(known is None), _queues(topic) - _queues(known)
+
+    def check_growth(self, added: int, more: int) -> None:
+        """`check_room` for so many topics and queues more."""
         if len(self._topics) + added > self._topics_max and added:
             self._refuse(f"this broker holds {len(self._topics)} topics", "topicsMax", self._topics_max)
-        more = sum(_queues(topic) - _queues(self._topics.get(topic.name)) for topic in topics)
         if self._queues + more > self._queues_max and more > 0:
             self._refuse(f"the topics of this broker have {self._queues} queues", "queuesMax", self._queues_max)
 

@@ -6,9 +6,11 @@ Must not know   how queues are shared.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import field
 
-from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, Entry
 from rocketlake.protocol.bodies.java_enum import MessageModel, MessageRequestMode
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 
@@ -16,6 +18,7 @@ from rocketlake.protocol.bodies.queue_map import QueueEntry
 class AssignmentRequest(Body, kw_only=True):
     """QUERY_ASSIGNMENT; `strategy_name` AVG or AVG_BY_CIRCLE."""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     topic: str
     consumer_group: str
     client_id: str

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Generator
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
@@ -21,8 +22,11 @@ from rocketlake.base import json_text
 from rocketlake.base.errors import UsageError
 from rocketlake.protocol.bodies.java_enum import name_ordinals
 
-DIALECT_BYTES_MAX: Final = 64 * 1024
-"""The reader of the full dialect needs 2 us a byte and would stop the loop: nobody may send us much of it."""
+DIALECT_BYTES_MAX: Final = 16 * 1024
+"""The reader of the full dialect needs 1 us a byte and would stop the loop: nobody may send us much of it."""
+BARE_KEYS_BYTES_MAX: Final = 64 * 1024
+UNTYPED_BYTES_MAX: Final = 256 * 1024
+"""What is standard JSON, but not as the struct wants it, needs 40 ns a byte: requests may hold so much of it."""
 ANSWER_DIALECT_BYTES_MAX: Final = 4 * 1024 * 1024
 """The same for answers with message queues or bare numbers as keys, which grow with a cluster: only clients and tools
 read them."""
@@ -47,8 +51,10 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
 class Body(Entry, kw_only=True):
     """Base of whole bodies."""
 
-    bare_keys_bytes_max: ClassVar[int] = DIALECT_BYTES_MAX
+    bare_keys_bytes_max: ClassVar[int] = BARE_KEYS_BYTES_MAX
     """A larger text with bare numbers as keys is refused: quoting them takes 0.3 us a byte."""
+    untyped_bytes_max: ClassVar[int | None] = None
+    """A larger text that does not fit the struct at once is refused: a number in an enum's place, a null."""
 
     def encode(self) -> bytes:
         """JSON text, standard form."""
@@ -58,6 +64,24 @@ class Body(Entry, kw_only=True):
     def decode(cls, data: bytes | memoryview | None) -> Self:
         """Body bytes -> struct. Raises BodyError."""
         return decode_as(cls, data)
+
+
+def decoding_list(
+    kind: type[Body], member: str, element: type[T], data: bytes | memoryview
+) -> Generator[None, None, list[T]]:
+    """The list that is this member of a body, one element a step. Raises BodyError."""
+    try:
+        parts = msgspec.json.decode(
+            msgspec.json.decode(data, type=dict[str, msgspec.Raw])[member], type=list[msgspec.Raw]
+        )
+        elements = []
+        for part in parts:
+            elements.append(msgspec.json.decode(part, type=element, strict=False))
+            yield
+    except (KeyError, msgspec.MsgspecError, RecursionError, UnicodeError):
+        body = kind.decode(data)
+        return next(getattr(body, each.name) for each in msgspec.structs.fields(kind) if each.encode_name == member)
+    return elements
 
 
 def to_json(value: Any) -> Any:
@@ -71,7 +95,13 @@ def decode_as(kind: type[T], data: bytes | memoryview | None) -> T:
         raise BodyError(f"{_name(kind)}: the body is missing")
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as problem:
+        untyped_max: int | None = getattr(kind, "untyped_bytes_max", None)
+        if untyped_max is not None and len(data) > untyped_max:
+            raise BodyError(
+                f"{_name(kind)}: {problem}, and with {len(data)} bytes it is too large to be read in another way",
+                hint="write enums as names and leave members out that are null, or send less at a time",
+            ) from None
         return convert(kind, parse(data, _name(kind), bare_keys_bytes_max=getattr(kind, "bare_keys_bytes_max", None)))
 
 

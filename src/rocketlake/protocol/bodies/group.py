@@ -6,12 +6,13 @@ Must not know   the group table of a broker.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Generator
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
 from rocketlake.model import group as model
-from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, Entry, decoding_list
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.java_enum import RetryPolicyType
 
@@ -165,7 +166,13 @@ class GroupTable(Body, kw_only=True):
 class GroupConfigList(Body, kw_only=True):
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST."""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     groups: list[GroupEntry] = field(default_factory=list, name="groupConfigList")
+
+    @classmethod
+    def decoding(cls, data: bytes | memoryview) -> Generator[None, None, list[GroupEntry]]:
+        """The elements of a body, one a step. Raises BodyError."""
+        return decoding_list(cls, "groupConfigList", GroupEntry, data)
 
 
 class GroupForbidden(Body, kw_only=True):

@@ -6,10 +6,12 @@ Must not know   the tables of clients.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import field
 
 from rocketlake.model.subscription import Subscription
-from rocketlake.protocol.bodies.body import Body, Entry
+from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, Entry
 from rocketlake.protocol.bodies.java_enum import ConsumeFromWhere, ConsumeType, MessageModel
 
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
@@ -78,6 +80,7 @@ class ConsumerEntry(Entry, kw_only=True):
 class Heartbeat(Body, kw_only=True):
     """HEART_BEAT; `fingerprint` 0 = version 1, always complete; `without_sub` = subscriptions left out, unchanged."""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     client_id: str = field(name="clientID")
     producers: list[ProducerEntry] = field(default_factory=list, name="producerDataSet")
     consumers: list[ConsumerEntry] = field(default_factory=list, name="consumerDataSet")
@@ -88,6 +91,7 @@ class Heartbeat(Body, kw_only=True):
 class ClientConfigCheck(Body, kw_only=True):
     """CHECK_CLIENT_CONFIG: would the broker take this subscription?"""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     client_id: str = ""
     group: str = ""
     namespace: str | None = None

@@ -22,7 +22,7 @@ from rocketlake.protocol.bodies.body import to_json
 from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
 
-__all__ = ["at_once", "encoding", "queue_json"]
+__all__ = ["Each", "at_once", "encoding", "queue_json"]
 
 T = TypeVar("T")
 
@@ -36,12 +36,22 @@ _SHORT: Final = 32
 def encoding(value: Any, *, bare_keys: bool = False) -> Generator[None, None, list[Buffer]]:
     """The JSON text of a body, one member a step; None members are left out. UsageError when no frame could hold it.
 
-    A map may have message queues as keys. An iterator of (key, value) becomes a map, so that none must be built.
+    A map may have message queues as keys. An iterator of (key, value) becomes a map, and Each of an iterator a list, so
+    that none must be built.
     `bare_keys`: number keys stand without quotes.
     """
     text = _LongText(bare_keys)
     yield from _write(text, value)
     return text.pieces()
+
+
+class Each:
+    """What an iterator gives, to be written as a list."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Iterator[Any]) -> None:
+        self.elements = elements
 
 
 def at_once(steps: Generator[None, None, T]) -> T:
@@ -112,9 +122,9 @@ def _write(text: _LongText, value: Any) -> Generator[None, None, None]:
         yield from _write_object(text, value.items())
     elif isinstance(value, Iterator):
         yield from _write_object(text, value)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | Each):
         start = b"["
-        for element in value:
+        for element in value.elements if isinstance(value, Each) else value:
             if element is not None:
                 text.add(start)
                 yield from _write(text, element)

@@ -12,7 +12,7 @@ from msgspec import field
 
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer
-from rocketlake.protocol.bodies.long_text import at_once, encoding
+from rocketlake.protocol.bodies.long_text import Each, at_once, encoding
 from rocketlake.protocol.bodies.queue_map import QueueEntry, read_queue_map
 from rocketlake.protocol.command import Buffer
 
@@ -80,6 +80,11 @@ class GroupOffsets(Entry, kw_only=True):
     pull_offset: int = 0
 
 
+GroupRows = Iterator[tuple[MessageQueue, GroupOffsets]]
+GroupTopic = tuple[float, GroupRows]
+"""Messages a second that a group gets of a topic, and how far it is in each queue."""
+
+
 class ConsumeStats:
     """Answer of GET_CONSUME_STATS."""
 
@@ -92,15 +97,9 @@ class ConsumeStats:
         return b"".join(at_once(self.encoding(iter(self.offsets.items()), self.consume_tps)))
 
     @staticmethod
-    def encoding(
-        offsets: Iterator[tuple[MessageQueue, GroupOffsets]], consume_tps: float
-    ) -> Generator[None, None, list[Buffer]]:
+    def encoding(offsets: GroupRows, consume_tps: float) -> Generator[None, None, list[Buffer]]:
         """The same, one queue a step."""
         return encoding({"consumeTps": consume_tps, "offsetTable": offsets})
-
-    def members(self) -> dict[str, object]:
-        """What its text is made of, when it is a part of another."""
-        return {"consumeTps": self.consume_tps, "offsetTable": self.offsets}
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> ConsumeStats:
@@ -114,34 +113,35 @@ class ConsumeStats:
 class ConsumeStatsList:
     """Answer of GET_BROKER_CONSUME_STATS."""
 
-    def __init__(
-        self, broker_addr: str, groups: list[dict[str, list[ConsumeStats]]], total_diff: int, inflight_diff: int
-    ) -> None:
+    def __init__(self, broker_addr: str) -> None:
         self.broker_addr = broker_addr
-        self.groups = groups
-        self.total_diff = total_diff
-        self.inflight_diff = inflight_diff
+        self.total_diff = 0
+        self.inflight_diff = 0
 
-    def encode(self) -> bytes:
-        """JSON text."""
-        return b"".join(at_once(self.encoding()))
+    def encoding(self, groups: Iterator[tuple[str, Iterator[GroupTopic]]]) -> Generator[None, None, list[Buffer]]:
+        """JSON text, one queue a step; `groups` gives (group, its topics), and each topic its queues."""
 
-    def encoding(self) -> Generator[None, None, list[Buffer]]:
-        """The same, one queue a step."""
-        groups = []
-        for row in self.groups:
-            groups.append({name: [one.members() for one in stats] for name, stats in row.items()})
-            yield
-        return (
-            yield from encoding(
-                {
-                    "brokerAddr": self.broker_addr,
-                    "consumeStatsList": groups,
-                    "totalDiff": self.total_diff,
-                    "totalInflightDiff": self.inflight_diff,
-                }
+        def members() -> Iterator[tuple[str, object]]:
+            yield "brokerAddr", self.broker_addr
+            yield (
+                "consumeStatsList",
+                Each(iter([(group, Each(map(self._counted, topics)))]) for group, topics in groups),
             )
-        )
+            yield "totalDiff", self.total_diff
+            yield "totalInflightDiff", self.inflight_diff
+
+        return encoding(members())
+
+    def _counted(self, topic: GroupTopic) -> dict[str, object]:
+        consume_tps, queues = topic
+
+        def rows() -> GroupRows:
+            for queue, progress in queues:
+                self.total_diff += progress.broker_offset - progress.consumer_offset
+                self.inflight_diff += progress.pull_offset - progress.consumer_offset
+                yield queue, progress
+
+        return {"consumeTps": consume_tps, "offsetTable": rows()}
 
 
 class BrokerStatsItem(Entry, kw_only=True):

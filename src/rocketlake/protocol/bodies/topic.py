@@ -6,12 +6,13 @@ Must not know   the topic table of a broker.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Generator
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
 from rocketlake.model.topic import DataVersion, TopicConfig, TopicFilterType
-from rocketlake.protocol.bodies.body import Body
+from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, decoding_list
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.java_enum import TopicFilterType as TopicFilterTypeName
 
@@ -93,4 +94,10 @@ class TopicTable(Body, kw_only=True):
 class TopicConfigList(Body, kw_only=True):
     """UPDATE_AND_CREATE_TOPIC_LIST."""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     topics: list[TopicEntry] = field(default_factory=list, name="topicConfigList")
+
+    @classmethod
+    def decoding(cls, data: bytes | memoryview) -> Generator[None, None, list[TopicEntry]]:
+        """The elements of a body, one a step. Raises BodyError."""
+        return decoding_list(cls, "topicConfigList", TopicEntry, data)

@@ -26,6 +26,7 @@ from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
 from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, ConsumerEntry, Heartbeat, SubscriptionEntry
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
+from rocketlake.protocol.bodies.long_text import at_once
 from rocketlake.protocol.bodies.offset import ConsumerStatus, CorrectionOffsets, DelayOffsets, OffsetTable, ResetOffsets
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.bodies.route import BrokerMemberGroup, ClusterInfo, MemberGroupEntry, RouteBody
@@ -218,8 +219,10 @@ def test_stats_have_queues_as_object_keys() -> None:
     assert TopicStats.decode(topic.encode()).put_tps == 1.5
     group = ConsumeStats({QUEUE: GroupOffsets(broker_offset=9, consumer_offset=4, last_timestamp=5, pull_offset=6)})
     assert ConsumeStats.decode(group.encode()).offsets == group.offsets
-    whole = ConsumeStatsList("a", [{"g": [group]}], 5, 0).encode()
+    rows = iter([("g", iter([(0.0, iter(group.offsets.items()))]))])
+    whole = b"".join(at_once(ConsumeStatsList("a").encoding(rows)))
     assert whole.startswith(b'{"brokerAddr":"a","consumeStatsList":[{"g":[{"consumeTps":0.0,"offsetTable":{{')
+    assert whole.endswith(b'"totalDiff":5,"totalInflightDiff":2}')
 
 
 def test_running_info_survives() -> None:
