@@ -49,6 +49,8 @@ class Intake:
         self._levels = levels
         self._stats = stats
         self._seconds = stats.seconds
+        self.acks_at_once = store.acks_at_once
+        """True when nobody ever waits for the disk: what `put` returned is final then, `when_durable` is not needed."""
         self.waiting = 0
         """Messages stored whose durability somebody waits for."""
         self.slow_append = SlowAppend(float("-inf"), 0.0)
@@ -76,11 +78,6 @@ class Intake:
         self._count(message.topic, result, began)
         return result
 
-    @property
-    def acks_at_once(self) -> bool:
-        """True when nobody ever waits for the disk: what `put` returned is final then, `when_durable` is not needed."""
-        return self._store.acks_at_once
-
     def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:
         """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
         self.waiting += 1
@@ -102,9 +99,7 @@ class Intake:
         began = self._seconds()
         if not self._store.put_run(run):
             return False
-        seconds = self._appended(began)
-        if self.acks_at_once:
-            self._stats.put_latency.note(seconds, len(run))
+        self._appended(began, len(run))
         for topic, messages, size, requests in counts:
             self._stats.count_put(topic, messages, size, requests)
         return True
@@ -138,18 +133,19 @@ class Intake:
             flags |= sys_flag.STORE_HOST_V6
         message.sys_flag = flags
 
-    def _appended(self, began: float) -> float:
-        """How long an append took that began then."""
+    def _appended(self, began: float, count: int) -> None:
+        """An append that began then has ended; `count` messages are stored."""
         now = self._seconds()
-        if now - began > _SLOW_APPEND_SECONDS:
-            self.slow_append = SlowAppend(now, now - began)
-        return now - began
+        seconds = now - began
+        if seconds > _SLOW_APPEND_SECONDS:
+            self.slow_append = SlowAppend(now, seconds)
+        if count and self.acks_at_once:
+            self._stats.put_latency.note(seconds, count)
 
     def _count(self, topic: str, result: PutResult, began: float) -> None:
-        seconds = self._appended(began)
-        if result.status is PutStatus.OK:
-            if self.acks_at_once:
-                self._stats.put_latency.note(seconds, result.count)
+        is_stored = result.status is PutStatus.OK
+        self._appended(began, result.count if is_stored else 0)
+        if is_stored:
             self._stats.count_put(topic, result.count, result.size)
         else:
             self._stats.count_put_failure()

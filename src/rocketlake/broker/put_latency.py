@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
+from math import inf
 
 __all__ = ["PutLatency"]
 
@@ -21,6 +22,8 @@ _CLASS_NAMES = (
     "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
 _FINE_MS = tuple(0.01 * 1.25**step for step in range(64))
+_LIMITS_MS = tuple(sorted({*_CLASSES_MS, *_FINE_MS}))
+"""Each put is counted once, between two limits of either kind."""
 
 
 class PutLatency:
@@ -29,36 +32,35 @@ class PutLatency:
     def __init__(self) -> None:
         self.max_ms = 0.0
         """The longest since the start."""
-        self._now = _Minute()
-        self._last = _Minute()
+        self._now = [0] * (len(_LIMITS_MS) + 1)
+        self._last = self._now.copy()
 
     def note(self, seconds: float, count: int = 1) -> None:
         """`count` messages were put together and took so long."""
         ms = seconds * 1000
-        self.max_ms = max(self.max_ms, ms)
-        self._now.classes[bisect_left(_CLASSES_MS, ms)] += count
-        self._now.fine[bisect_left(_FINE_MS, ms)] += count
+        if ms > self.max_ms:
+            self.max_ms = ms
+        self._now[bisect_left(_LIMITS_MS, ms)] += count
 
     def roll(self) -> None:
         """A minute is over."""
-        self._last, self._now = self._now, _Minute()
+        self._last, self._now = self._now, [0] * len(self._now)
 
     def percentile_ms(self, share: float) -> float:
         """What a `share` of the puts of the last one to two minutes did not exceed; 0 without puts."""
-        counts = [last + now for last, now in zip(self._last.fine, self._now.fine, strict=True)]
+        counts = self._counts(_FINE_MS)
         total = sum(counts)
         sums = list(accumulate(counts))
         return _FINE_MS[min(bisect_left(sums, total * share), len(_FINE_MS) - 1)] if total else 0.0
 
     def to_text(self) -> str:
         """Counts by class, as Apache writes them: "[<=0ms]:12 [0~10ms]:3 ..."."""
-        counts = (last + now for last, now in zip(self._last.classes, self._now.classes, strict=True))
+        counts = self._counts(_CLASSES_MS)
         return " ".join(f"{name}:{count}" for name, count in zip(_CLASS_NAMES, counts, strict=True))
 
-
-class _Minute:
-    __slots__ = ("classes", "fine")
-
-    def __init__(self) -> None:
-        self.classes = [0] * len(_CLASS_NAMES)
-        self.fine = [0] * (len(_FINE_MS) + 1)
+    def _counts(self, limits_ms: tuple[float, ...]) -> list[int]:
+        """Puts of the last one to two minutes up to each of these limits, and above them all."""
+        counts = [0] * (len(limits_ms) + 1)
+        for limit, last, now in zip((*_LIMITS_MS, inf), self._last, self._now, strict=True):
+            counts[bisect_left(limits_ms, limit)] += last + now
+        return counts

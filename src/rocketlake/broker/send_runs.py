@@ -90,14 +90,17 @@ class SendRuns:
             marked = self._sequenced.next_ones(sends.marked)
         if marked is None:
             return position
-        log_end = self._log_end()
         try:
             if not self._intake.put_run(sends.run, sends.topic_counts()):
                 return position
-            self._sequenced.note(marked)
-            self._answer_run(link, sends)
+            if marked:
+                self._sequenced.note(marked)
+            if self._acks_at_once:
+                link.write_answers([sends.answers()])
+            else:
+                self._answer_when_durable(link, sends)
         except Exception as problem:
-            if self._log_end() == log_end:
+            if not 0 <= sends.run.physical_offset < self._log_end():
                 raise
             # Our bug. The messages are stored: served in the ordinary way they would be stored a second time. The
             # senders learn by the end of their link that no answer comes.
@@ -106,10 +109,7 @@ class SendRuns:
             link.abort("run", f"its sends are stored, but cannot be answered: {problem!r}")
         return sends.end
 
-    def _answer_run(self, link: Link, sends: plain_send.PlainSends) -> None:
-        if self._acks_at_once:
-            link.write_answers([sends.answers()])
-            return
+    def _answer_when_durable(self, link: Link, sends: plain_send.PlainSends) -> None:
         link.held += sends.count
         self._intake.when_run_durable(
             sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
