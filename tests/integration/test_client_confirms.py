@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake import Consumer, Message, Producer, PullConsumer, PushConsumer
+from rocketlake import Consumer, Message, Producer, PullConsumer, PushConsumer, TransactionProducer
 from rocketlake.base.errors import UsageError
 from rocketlake.client import sync
 from rocketlake.model.message import StoredMessage
@@ -179,6 +179,42 @@ async def test_a_stop_and_a_rebalance_leave_a_queue_once(cluster: Standalone) ->
         await asyncio.sleep(0)
         await consumer.stop()
         assert consumer.queues() == []
+
+
+async def test_a_stop_that_is_cancelled_leaves_the_group(cluster: Standalone) -> None:
+    """`wait_for(consumer.stop(), ...)` while a listener runs: heartbeats went on, the queues stayed with nobody."""
+    await send(cluster.namesrv_address, "T", b"0")
+    begun = asyncio.Event()
+
+    async def listen(messages: list[StoredMessage]) -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    consumer = PushConsumer("g", namesrv=cluster.namesrv_address, listener=listen, from_where="first")
+    consumer.subscribe("T")
+    await consumer.start()
+    await begun.wait()
+    assert cluster.broker.consumers.find("g") is not None
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(consumer.stop(), 0.2)
+    assert cluster.broker.consumers.find("g") is None
+    assert not consumer.instance.is_running
+
+
+async def test_a_cancelled_stop_of_a_producer_closes_its_links() -> None:
+    """A name server that takes connections and answers nothing."""
+    held: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    producer = TransactionProducer("p", namesrv=f"127.0.0.1:{port}", check=lambda message: None)
+    await producer.start()
+    producer.send_nowait(Message("T", b"0"))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(producer.stop(), 0.2)
+    assert not producer.is_running and not producer.instance.is_running and not producer._sends
+    server.close()
+    for writer in held:
+        writer.close()
 
 
 @pytest.fixture

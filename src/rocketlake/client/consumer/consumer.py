@@ -128,11 +128,13 @@ class Consumer:
         for waiting in list(self._unsettled):
             if not waiting.done():
                 waiting.set_result(None)
-        await self._push.stop()
-        while not self._handed.empty():
-            self._handed.get_nowait()
-        # Whoever waits for a message in another task learns that none comes.
-        self._handed.put_nowait(None)
+        try:
+            await self._push.stop()
+        finally:
+            while not self._handed.empty():
+                self._handed.get_nowait()
+            # Whoever waits for a message in another task learns that none comes.
+            self._handed.put_nowait(None)
 
     # messages
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service
+from rocketlake.base.service import Service, stop_each
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
@@ -211,15 +212,18 @@ class PullConsumer(Service):
     async def _end(self) -> None:
         self.is_running = False
         self._arrived.ring()
+        await stop_each(
+            self._end_rounds,
+            *(partial(self.leave, queue) for queue in self._fetches),
+            partial(self.instance.remove_consumer, self._membership),
+            super().stop,
+            *([self.instance.stop] if self._own_instance else []),
+        )
+
+    async def _end_rounds(self) -> None:
         for task in self._rounds:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        for queue in list(self._fetches):
-            await self.leave(queue)
-        await self.instance.remove_consumer(self._membership)
-        await super().stop()
-        if self._own_instance:
-            await self.instance.stop()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

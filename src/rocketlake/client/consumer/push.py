@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service
+from rocketlake.base.service import Service, stop_each
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
 from rocketlake.client.consumer.allocate import Allocate, averagely
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
@@ -238,28 +239,40 @@ class PushConsumer(Service):
         await self.instance.heartbeat()
 
     async def stop(self) -> None:
-        """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group."""
+        """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group.
+
+        Whoever cancels this gets all the same a consumer that has left its group, without the rest of the wait.
+        """
         if not self.is_running:
             return
         self.is_running = False
+        await stop_each(
+            self._end_rounds,
+            self._held.stop_pulling,
+            self._drain,
+            self._held.leave_all,
+            partial(self.instance.remove_consumer, self._membership),
+            super().stop,
+            self._call.close,
+            *([self.instance.stop] if self._own_instance else []),
+        )
+
+    async def _end_rounds(self) -> None:
         for task in self._rounds:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await self._held.stop_pulling()
+
+    async def _drain(self) -> None:
         self._runner.stop()
         # A listener that stops its own consumer is not waited for: it could not end before this returns.
         if running := [task for task in self._workers if task is not asyncio.current_task()]:
-            _, late = await asyncio.wait(running, timeout=self.config.drain_ms / 1000)
-            if self._call.ends_when_cancelled:
-                for task in late:
-                    task.cancel()
-                await asyncio.gather(*late, return_exceptions=True)
-        await self._held.leave_all()
-        await self.instance.remove_consumer(self._membership)
-        await super().stop()
-        self._call.close()
-        if self._own_instance:
-            await self.instance.stop()
+            try:
+                await asyncio.wait(running, timeout=self.config.drain_ms / 1000)
+            finally:
+                if self._call.ends_when_cancelled:
+                    for task in running:
+                        task.cancel()
+                    await asyncio.gather(*running, return_exceptions=True)
 
     def suspend(self) -> None:
         """Stop pulling for a while; messages in hand are still consumed."""

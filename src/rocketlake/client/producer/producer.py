@@ -14,6 +14,7 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ import msgspec
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service
+from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus
 from rocketlake.client.config import ClientConfig, ProducerConfig
@@ -126,12 +127,16 @@ class Producer(Service):
         """Wait for sends on their way, tell the brokers, close the links."""
         if not self.is_running:
             return
-        await self.flush()
+        await stop_each(
+            self.flush,
+            self._end,
+            partial(self.instance.remove_producer, self.group),
+            super().stop,
+            *([self.instance.stop] if self._own_instance else []),
+        )
+
+    def _end(self) -> None:
         self.is_running = False
-        await self.instance.remove_producer(self.group)
-        await super().stop()
-        if self._own_instance:
-            await self.instance.stop()
 
     # sending
 

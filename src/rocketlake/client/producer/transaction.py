@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -21,6 +22,7 @@ import msgspec
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import stop_each
 from rocketlake.client.calls.send import SendResult, SendStatus
 from rocketlake.client.calls.transaction import TransactionEnd, end_of_check, end_of_send
 from rocketlake.client.config import ClientConfig, ProducerConfig
@@ -101,10 +103,13 @@ class TransactionProducer(Producer):
 
     async def stop(self) -> None:
         """Wait for sends on their way, and for check functions up to `drain_ms`; tell the brokers, close the links."""
+        await stop_each(
+            self._finish_checks, super().stop, partial(self._pool.shutdown, wait=False, cancel_futures=True)
+        )
+
+    async def _finish_checks(self) -> None:
         if self.is_running and (checks := tuple(self._checks)):
             await asyncio.wait(checks, timeout=self.config.drain_ms / 1000)
-        await super().stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def send_in_transaction(
         self,
