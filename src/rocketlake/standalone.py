@@ -47,7 +47,7 @@ class Standalone:
 
     def __init__(
         self,
-        root: Path,
+        root: Path | str,
         *,
         namesrv_port: int = 0,
         broker_port: int = 0,
@@ -58,7 +58,7 @@ class Standalone:
     ) -> None:
         self._files = files or PosixFiles()
         self._clock = clock or SystemClock()
-        self._root = root.absolute()
+        self._root = Path(root).absolute()
         self._addresses = {"bindAddress": host, "listenPort": broker_port, "fastListenPort": 0}
         self._settings = dict(settings or {})
         self.name_server = NameServer(

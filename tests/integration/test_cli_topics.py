@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rocketlake import Consumer, FirstOffset, Message, Producer
+from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
@@ -28,6 +28,13 @@ def test_create_never_changes_a_topic_that_exists(rocketlake: Typed, cluster: Em
     assert left == "topic kept exists, nothing changed: 4 queues, r on broker-a\n"
     assert "4 queues, r on broker-a" in rocketlake("topic", "show", "kept")
     assert "new: 3 queues on broker-a" in rocketlake("topic", "create", "new", "-q", "3", "--if-not-exists")
+
+
+def test_a_send_to_a_topic_without_write_permission_says_so(rocketlake: Typed) -> None:
+    rocketlake("topic", "create", "closed", "--perm", "r")
+    with pytest.raises(NoRoute, match="'closed' takes no messages: it has no write permission") as refused:
+        rocketlake("send", "closed", "x")
+    assert "topic alter closed --perm rw" in refused.value.hint
 
 
 def test_alter_says_what_it_changes_and_keeps_the_rest(rocketlake: Typed) -> None:

@@ -35,7 +35,7 @@ async def test_messages_outlive_a_stop_and_a_start(tmp_path: Path) -> None:
     for body in (b"1", b"2"):
         async with Standalone(tmp_path) as cluster, Producer("senders", namesrv=cluster.namesrv_address) as producer:
             await producer.send(Message("T", body))
-    async with Standalone(tmp_path) as cluster:
+    async with Standalone(str(tmp_path)) as cluster:
         assert await bodies(cluster.namesrv_address, "T") == [b"1", b"2"]
 
 

@@ -26,16 +26,22 @@ __all__ = [
 
 
 class NoRoute(UsageError):
-    """No broker serves the topic, as far as the name server knows."""
+    """No broker serves the topic, as far as the name server knows; or none takes messages for it (`is_read_only`)."""
 
-    def __init__(self, topic: str, name_servers: Sequence[str], *, purpose: str = "send") -> None:
+    def __init__(
+        self, topic: str, name_servers: Sequence[str], *, purpose: str = "send", is_read_only: bool = False
+    ) -> None:
         self.topic = topic
         where = "name server " + ";".join(name_servers)
-        if purpose == "send":
+        what = f"no route for topic {topic!r}"
+        if is_read_only:
+            what = f"topic {topic!r} takes no messages: it has no write permission"
+            hint = f"give it back with `rocketlake topic alter {topic} --perm rw`, if that is meant"
+        elif purpose == "send":
             hint = f"create it with `rocketlake topic create {topic}` or set autoCreateTopicEnable=true on the broker"
         else:
             hint = f"create it with `rocketlake topic create {topic}`, or send a first message to it"
-        super().__init__(f"no route for topic {topic!r}", where=where, hint=hint)
+        super().__init__(what, where=where, hint=hint)
 
 
 class NotRunning(UsageError):

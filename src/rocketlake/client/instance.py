@@ -153,7 +153,7 @@ class ClientInstance(Service):
                     await self._ask_publish_route(topic)
                     queues = self.routes.to_publish(topic)
         if not queues:
-            raise NoRoute(topic, self.name_servers.addresses)
+            raise NoRoute(topic, self.name_servers.addresses, is_read_only=self.routes.is_read_only(topic))
         self._published.setdefault(topic, (template, new_queues))
         return queues
 

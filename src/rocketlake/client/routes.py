@@ -95,6 +95,11 @@ class RouteCache:
         """Queues to send to; None while the route is unknown."""
         return self._publish.get(topic)
 
+    def is_read_only(self, topic: str) -> bool:
+        """Is it there, and no broker takes messages for it?"""
+        route = self._routes.get(topic)
+        return route is not None and bool(route.queues) and not any(each.perm & Perm.WRITE for each in route.queues)
+
     def to_read(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Queues to read, sorted; None while the route is unknown."""
         return self._subscribe.get(topic)
