@@ -104,7 +104,7 @@ class Brokers(Protocol):
 
     async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
         """Offsets of messages that one broker's index has for a key (`unique`: a message id), and perhaps of some
-        others; None if there are more than it tells."""
+        others; None if there are more than it tells, or one is damaged."""
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset the broker keeps for a group."""

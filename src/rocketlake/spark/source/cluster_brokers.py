@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from rocketlake.base.clock import SystemClock
-from rocketlake.base.errors import LinkError, RemoteError, UsageError
+from rocketlake.base.errors import LinkError, ProtocolError, RemoteError, UsageError
+from rocketlake.base.logs import get_logger
 from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.pull import PreparedPulls, PullStatus, query_messages
 from rocketlake.client.errors import NoRoute
@@ -26,6 +27,7 @@ from rocketlake.spark.source.options import SourceOptions
 
 __all__ = ["ClusterBrokers", "connect"]
 
+log = get_logger(__name__)
 T = TypeVar("T")
 PULL_GROUP = "ROCKETLAKE_SPARK"
 _PULL_BYTES = 4 << 20
@@ -127,13 +129,17 @@ class ClusterBrokers:
     async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
         """From the master's key index, which goes by a hash."""
         timeout = self._options.pull_timeout_ms
-        found = await self._at_master(
-            broker_name,
-            topic,
-            lambda address: query_messages(
-                self._client.net, address, topic, key, max_messages=_HITS_MAX, unique=unique, timeout_ms=timeout
-            ),
-        )
+        try:
+            found = await self._at_master(
+                broker_name,
+                topic,
+                lambda address: query_messages(
+                    self._client.net, address, topic, key, max_messages=_HITS_MAX, unique=unique, timeout_ms=timeout
+                ),
+            )
+        except ProtocolError as error:
+            log.warning("the key index of broker %s is not used for key %s: %s", broker_name, key, error)
+            return None
         if len(found) >= (_UNIQUE_HITS_MAX if unique else _HITS_MAX):
             return None
         offsets: dict[MessageQueue, set[int]] = {}

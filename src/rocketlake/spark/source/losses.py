@@ -23,39 +23,73 @@ from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 
-__all__ = ["DataLoss", "lose"]
+__all__ = ["DamagedMessage", "DataLoss", "lose", "lose_damaged"]
 
 log = get_logger(__name__)
 
 
 class DataLoss(RemoteError):
-    """Messages that Spark planned to read are not at the broker any more."""
+    """Messages that Spark planned to read cannot be read."""
 
-    def __init__(self, wanted: QueueRange, lost_from: int, bounds: Bounds, why: str) -> None:
+
+class MessagesGone(DataLoss):
+    """They are not at the broker any more. `go_on_at`: the first offset to be read after them."""
+
+    def __init__(self, wanted: QueueRange, lost_from: int, bounds: Bounds, why: str, go_on_at: int) -> None:
         super().__init__(
             f"messages are gone: wanted offsets {lost_from} to {wanted.end - 1} of {describe(wanted.queue)} "
             f"(range {wanted.start} to {wanted.end - 1}), available {bounds.low} to {bounds.high - 1}; {why}",
             code=0,
             hint="'failOnDataLoss' = false counts them and reads what is left; `rocketlake spark offsets set CHECKPOINT"
             f" --topic {wanted.queue.topic} --broker {wanted.queue.broker_name} --queue {wanted.queue.queue_id} "
-            f"--offset {bounds.low}` goes on behind them; a new checkpoint starts again by 'startingOffsets'",
+            f"--offset {go_on_at}` goes on behind them; a new checkpoint starts again by 'startingOffsets'",
+        )
+
+
+class DamagedMessage(DataLoss):
+    """It is there, and its bytes are no message."""
+
+    def __init__(self, wanted: QueueRange, offset: int, reason: str) -> None:
+        super().__init__(
+            f"the message at offset {offset} of {describe(wanted.queue)} is damaged (range {wanted.start} to "
+            f"{wanted.end - 1}): {reason}",
+            code=0,
+            hint="'failOnDataLoss' = false counts it and reads all others ('lossTable' keeps which it was); the record "
+            "stays in the broker's log",
         )
 
 
 def lose(
-    options: SourceOptions, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str
+    options: SourceOptions,
+    wanted: QueueRange,
+    lost_from: int,
+    lost_to: int | None,
+    bounds: Bounds,
+    why: str,
+    *,
+    go_on_at: int | None = None,
 ) -> None:
     """Messages [lost_from, lost_to) of a range are gone: DataLoss, or log and count them if the options say so.
 
     `lost_to` None: nobody knows how many.
     """
-    loss = DataLoss(wanted, lost_from, bounds, why)
+    loss = MessagesGone(wanted, lost_from, bounds, why, bounds.low if go_on_at is None else go_on_at)
     if options.fail_on_data_loss:
         raise loss
     count = "an unknown number of" if lost_to is None else lost_to - lost_from
     log.warning("%s messages skipped (failOnDataLoss = false): %s", count, loss.what)
     if options.loss_table:
         _write_row(options.loss_table, wanted, lost_from, lost_to, bounds, why)
+
+
+def lose_damaged(options: SourceOptions, wanted: QueueRange, offset: int, bounds: Bounds, reason: str) -> None:
+    """The message at an offset cannot be read: DamagedMessage, or log and count it if the options say so."""
+    loss = DamagedMessage(wanted, offset, reason)
+    if options.fail_on_data_loss:
+        raise loss
+    log.error("1 message skipped (failOnDataLoss = false): %s", loss.what)
+    if options.loss_table:
+        _write_row(options.loss_table, wanted, offset, offset + 1, bounds, f"damaged: {reason}")
 
 
 def _write_row(table: str, wanted: QueueRange, lost_from: int, lost_to: int | None, bounds: Bounds, why: str) -> None:

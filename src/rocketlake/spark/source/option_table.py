@@ -36,9 +36,9 @@ DESCRIPTIONS: dict[str, str] = {
     "maxBytesPerTrigger": "stream only: about so many bytes per micro-batch, like `64m`; sizes are measured by samples",
     "minOffsetsPerTrigger": "stream only: wait for at least so many messages before a micro-batch",
     "maxTriggerDelay": "stream only: wait no longer than this for `minOffsetsPerTrigger`; default `15m`",
-    "failOnDataLoss": "`true` (default): stop with an error when wanted messages are gone; `false`: count them and "
-    "go on",
-    "lossTable": "folder (seen by driver and workers) that gets one JSON file per lost range",
+    "failOnDataLoss": "`true` (default): stop with an error when wanted messages are gone or damaged; `false`: "
+    "count them and go on",
+    "lossTable": "folder (seen by driver and workers) that gets one JSON file per lost range or damaged message",
     "tags": "tag expression filtered by the broker, `TagA || TagB`; default `*`",
     "filter.sql92": "SQL92 expression on properties, evaluated by the broker (`enablePropertyFilter=true` there)",
     "pushDown": "batch: `true` takes conditions from Spark, for DataFrames used for one query only; default `false`",

@@ -9,20 +9,19 @@ Invariant: without a filter each row's queue offset is the one before plus one, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from rocketlake.base.errors import ProtocolError
 from rocketlake.model import property_names
 from rocketlake.model.subscription import parse_subscription
-from rocketlake.spark.columns import Records, record_batches, record_starts
+from rocketlake.spark.columns import Records, record_batches
 from rocketlake.spark.source.brokers import Brokers
-from rocketlake.spark.source.losses import lose
-from rocketlake.spark.source.offsets import describe
+from rocketlake.spark.source.damage import READ_FAULTS, sound_parts, whole_chunk
+from rocketlake.spark.source.losses import lose, lose_damaged
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 from rocketlake.spark.source.range_walk import Chunk, RangeWalk
@@ -31,6 +30,8 @@ __all__ = ["read_ranges"]
 
 _BEGUN_MAX = 16
 """Ranges of one task that are read at the same time; they are small."""
+
+_GONE = "they expired, the topic was cut or made anew, or the broker passes over what it cannot read"
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -56,40 +57,88 @@ def read_ranges(
 def _batches(
     brokers: Brokers, walk: RangeWalk, coming: Future[Chunk | None], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    wanted = walk.wanted
-    tags = parse_subscription(wanted.queue.topic, options.tags).tags
     while (chunk := coming.result()) is not None:
         coming = brokers.submit(walk.next_chunk())
-        records = _checked(chunk, wanted, options, walk)
-        if tags:
-            records = _with_tags(records, tags)
-        if len(records):
-            yield from record_batches(records, wanted.queue.broker_name, schema)
+        reading = _ChunkRead(brokers, walk, chunk, options, schema)
+        yield from reading.batches()
+        reading.tell_losses()
 
 
-def _checked(chunk: Chunk, wanted: QueueRange, options: SourceOptions, walk: RangeWalk) -> Records:
-    """The records of the chunk, none outside of it; what is missing is lost."""
-    data = chunk.answers[0] if len(chunk.answers) == 1 else b"".join(chunk.answers)
-    records = Records(data, record_starts(data))
-    offsets = records.queue_offsets
-    if len(offsets) and not (chunk.start <= offsets[0] and offsets[-1] < chunk.end):
-        records = records.take((offsets >= chunk.start) & (offsets < chunk.end))
-        offsets = records.queue_offsets
-    steps = np.diff(offsets)
-    if bool((steps < 1).any()):
-        raise ProtocolError(f"a pull answer of {describe(wanted.queue)} is not in queue order: {offsets[:8]}")
-    for low, high in chunk.gone if options.is_filtered else _missing(offsets, steps, chunk):
-        lose(options, wanted, low, high, walk.bounds, "they expired, or the topic was cut or made anew")
-    return records
+class _ChunkRead:
+    """The rows of one chunk, and what is missing of it."""
+
+    def __init__(
+        self, brokers: Brokers, walk: RangeWalk, chunk: Chunk, options: SourceOptions, schema: pa.Schema
+    ) -> None:
+        self._brokers = brokers
+        self._walk = walk
+        self._wanted = walk.wanted
+        self._chunk = chunk
+        self._options = options
+        self._schema = schema
+        self._tags = parse_subscription(walk.wanted.queue.topic, options.tags).tags
+        self._given_to = chunk.start
+        self._offsets = np.empty(0, dtype=np.int64)
+        self._damaged: dict[int, str] = {}
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows of all records that can be read."""
+        with_bodies = "body" in self._schema.names
+        try:
+            yield from self._rows(whole_chunk(self._chunk, with_bodies=with_bodies))
+        except READ_FAULTS:
+            found = sound_parts(self._brokers, self._wanted, self._chunk, self._options, with_bodies=with_bodies)
+            self._damaged = {each.offset: each.reason for each in found[1]}
+            yield from self._rows(found[0])
+
+    def _rows(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Batches of the records behind those that were given before."""
+        self._offsets = records.queue_offsets
+        if self._given_to > self._chunk.start:
+            records = records.take(self._offsets >= self._given_to)
+        if self._tags:
+            records = _with_tags(records, self._tags)
+        if not len(records):
+            return
+        rows = 0
+        for batch in record_batches(records, self._wanted.queue.broker_name, self._schema):
+            yield batch
+            rows += batch.num_rows
+            self._given_to = int(records.queue_offsets[rows - 1]) + 1
+
+    def tell_losses(self) -> None:
+        """What is missing is lost: DataLoss, or counted."""
+        if self._options.is_filtered:
+            lost = sorted([*self._chunk.gone, *((offset, offset + 1) for offset in self._damaged)])
+        else:
+            lost = _missing(self._offsets, self._chunk)
+        for low, high in lost:
+            for begin, end in _cut(low, high, self._damaged):
+                reason = self._damaged.get(begin)
+                if reason is None:
+                    lose(self._options, self._wanted, begin, end, self._walk.bounds, _GONE)
+                else:
+                    lose_damaged(self._options, self._wanted, begin, self._walk.bounds, reason)
 
 
-def _missing(offsets: Ints, steps: Ints, chunk: Chunk) -> list[tuple[int, int]]:
+def _missing(offsets: Ints, chunk: Chunk) -> list[tuple[int, int]]:
     """Offsets of [chunk.start, chunk.end) that no record has, as ranges."""
     if not len(offsets):
         return [(chunk.start, chunk.end)]
-    holes = [(int(offsets[at]) + 1, int(offsets[at + 1])) for at in np.flatnonzero(steps > 1).tolist()]
+    holes = [(int(offsets[at]) + 1, int(offsets[at + 1])) for at in np.flatnonzero(np.diff(offsets) > 1).tolist()]
     ends = [(chunk.start, int(offsets[0])), *holes, (int(offsets[-1]) + 1, chunk.end)]
     return [(low, high) for low, high in ends if low < high]
+
+
+def _cut(low: int, high: int, damaged: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The range in pieces: each damaged record is one of its own."""
+    for offset in sorted(each for each in damaged if low <= each < high):
+        if low < offset:
+            yield low, offset
+        yield offset, offset + 1
+        low = offset + 1
+    if low < high:
+        yield low, high
 
 
 def _with_tags(records: Records, tags: frozenset[str]) -> Records:

@@ -19,7 +19,7 @@ from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 
-__all__ = ["Chunk", "RangeWalk"]
+__all__ = ["Answer", "Chunk", "RangeWalk"]
 
 # Measured (reference spark.md 2.4): larger batches cost more per row than they save.
 _CHUNK_RECORDS = 8192
@@ -32,13 +32,23 @@ _FIRST_STRIDE = 32
 _CHUNKS_BETWEEN_TRIALS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The records of one pull: those of offsets [start, end), and perhaps some up to `next_offset`, where it led."""
+
+    start: int
+    end: int
+    next_offset: int
+    data: bytes
+
+
 @dataclass(slots=True)
 class _Piece:
     """Offsets [start, end) of a chunk; `position` is how far it is done."""
 
     position: int
     end: int
-    answers: list[bytes] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -47,14 +57,14 @@ class Chunk:
 
     start: int
     end: int
-    answers: list[bytes] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     gone: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
 
-    def add(self, data: bytes) -> None:
+    def add(self, answer: Answer) -> None:
         """Put an answer behind the others."""
-        self.answers.append(data)
-        self.size += len(data)
+        self.answers.append(answer)
+        self.size += len(answer.data)
 
 
 class RangeWalk:
@@ -94,8 +104,8 @@ class RangeWalk:
             if problem is not None:
                 raise problem
         for piece in pieces:
-            for data in piece.answers:
-                chunk.add(data)
+            for answer in piece.answers:
+                chunk.add(answer)
             if piece.position < piece.end:
                 chunk.end = piece.position
                 break
@@ -138,11 +148,14 @@ class RangeWalk:
             before = piece.position
             pulled = await self._pull(before, piece.end - before)
             if pulled.outcome is PullOutcome.FOUND:
-                piece.answers.append(pulled.data)
-                self._bytes += len(pulled.data)
                 piece.position = min(max(before, pulled.next_offset), piece.end)
+                piece.answers.append(Answer(before, piece.position, pulled.next_offset, pulled.data))
+                self._bytes += len(pulled.data)
                 self._taken_most = max(self._taken_most, piece.position - before)
                 self._is_short |= piece.position < piece.end
+            elif pulled.outcome is PullOutcome.NOTHING_MATCHED:
+                # Nothing was filtered: the broker passes over records that it cannot read.
+                piece.position = min(max(before, pulled.next_offset), piece.end)
             elif pulled.outcome is PullOutcome.OUT_OF_RANGE:
                 piece.position = min(max(before, pulled.bounds.low), piece.end)
             fruitless = 0 if piece.position > before else fruitless + 1
@@ -157,10 +170,11 @@ class RangeWalk:
         while self._position < self.wanted.end and chunk.size < _CHUNK_BYTES and records < _CHUNK_RECORDS:
             before = self._position
             pulled = await self._pull(before, self._options.pull_batch_size)
-            if pulled.outcome is PullOutcome.FOUND:
-                chunk.add(pulled.data)
             if pulled.outcome in (PullOutcome.FOUND, PullOutcome.NOTHING_MATCHED):
                 self._position = max(before, pulled.next_offset)
+            if pulled.outcome is PullOutcome.FOUND:
+                end = min(self._position, self.wanted.end)
+                chunk.add(Answer(before, end, pulled.next_offset, pulled.data))
             elif pulled.outcome is PullOutcome.OUT_OF_RANGE and pulled.bounds.low > before:
                 self._position = min(pulled.bounds.low, self.wanted.end)
                 chunk.gone.append((before, self._position))

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.columns import Records, record_batch, record_starts
 from rocketlake.spark.source.brokers import Brokers, PullOutcome, of_each
+from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 
@@ -65,5 +66,9 @@ class RecordSizes:
         pulled = await self._brokers.pull(queue, offset, _SAMPLE_RECORDS, filtered=False)
         if pulled.outcome is not PullOutcome.FOUND:
             return 0, 0
-        records = Records(pulled.data, record_starts(pulled.data))
-        return len(records), max(len(pulled.data), record_batch(records, "", _BODY).nbytes)
+        try:
+            records = Records(pulled.data, record_starts(pulled.data))
+            return len(records), max(len(pulled.data), record_batch(records, "", _BODY).nbytes)
+        except READ_FAULTS:
+            # Who reads the queue says what is wrong with it; an estimate will do here.
+            return max(1, pulled.next_offset - offset), len(pulled.data)

@@ -18,6 +18,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.columns import Records, record_starts
 from rocketlake.spark.source.brokers import Bounds, Brokers, PullOutcome, kept_offsets, of_each, with_retries
+from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import Offsets, describe, describe_all
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.positions import Kind, Position, Positions, Side
@@ -27,6 +28,7 @@ __all__ = ["offsets_of_times", "resolve"]
 log = get_logger(__name__)
 
 _BEFORE_ALL = -1
+_AFTER_ALL = 2**63 - 1
 
 
 async def resolve(
@@ -118,14 +120,14 @@ async def _offset_of_time(
         return high
     answer = min(max(await brokers.offset_at(queue, time_ms), low), high)
     before, at = await asyncio.gather(
-        _store_ms(brokers, options, queue, answer - 1) if answer > low else _nothing(_BEFORE_ALL),
-        _store_ms(brokers, options, queue, answer) if answer < high else _nothing(time_ms),
+        _store_ms(brokers, options, queue, answer - 1, high) if answer > low else _nothing(_BEFORE_ALL),
+        _store_ms(brokers, options, queue, answer, high) if answer < high else _nothing(time_ms),
     )
     if before < time_ms <= at:
         return answer
     while low < high:
         middle = (low + high) // 2
-        if await _store_ms(brokers, options, queue, middle) >= time_ms:
+        if await _store_ms(brokers, options, queue, middle, high) >= time_ms:
             high = middle
         else:
             low = middle + 1
@@ -136,14 +138,24 @@ async def _nothing(value: int) -> int:
     return value
 
 
-async def _store_ms(brokers: Brokers, options: SourceOptions, queue: MessageQueue, offset: int) -> int:
-    """Store time of the message at an offset; one that is gone is older than all that are there."""
-    pulled = await with_retries(
-        brokers,
-        options,
-        f"reading {describe(queue)} at offset {offset}",
-        lambda: brokers.pull(queue, offset, 1, filtered=False),
-    )
-    if pulled.outcome is not PullOutcome.FOUND:
-        return _BEFORE_ALL
-    return int(Records(pulled.data, record_starts(pulled.data)).store_ms[0])
+async def _store_ms(brokers: Brokers, options: SourceOptions, queue: MessageQueue, offset: int, high: int) -> int:
+    """Store time of the message at an offset; one that is gone is older than all that are there.
+
+    For a damaged one that of the next that can be read: it is at least as old as that.
+    """
+    for at in range(offset, high):
+        pulled = await with_retries(
+            brokers,
+            options,
+            f"reading {describe(queue)} at offset {at}",
+            lambda at=at: brokers.pull(queue, at, 1, filtered=False),  # type: ignore[misc]
+        )
+        if pulled.outcome is PullOutcome.NOTHING_MATCHED:
+            continue  # the broker passes over what it cannot read
+        if pulled.outcome is not PullOutcome.FOUND:
+            return _BEFORE_ALL
+        try:
+            return int(Records(pulled.data, record_starts(pulled.data)).store_ms[0])
+        except READ_FAULTS as error:
+            log.warning("the message at offset %d of %s cannot be read: %s", at, describe(queue), error)
+    return _AFTER_ALL

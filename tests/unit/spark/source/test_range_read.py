@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.errors import LinkError, ProtocolError, RemoteError
+from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.spark.schema import arrow_schema, full_schema
-from rocketlake.spark.source.losses import DataLoss
+from rocketlake.spark.source.losses import DamagedMessage, DataLoss
 from rocketlake.spark.source.plan import QueueRange
 from rocketlake.spark.source.range_read import read_ranges
 
@@ -127,13 +127,15 @@ def test_a_hole_in_the_queue_is_lost_data_not_a_shorter_result(cluster: Any, mak
     assert offsets(cluster, QueueRange(queue, 0, 10), options) == [0, 1, 2, 5, 6, 8, 9]
 
 
-def test_records_out_of_order_are_refused(cluster: Any, make_options: Options) -> None:
+def test_records_out_of_order_are_damaged(cluster: Any, make_options: Options) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, *[b"x"] * 4)
     log = cluster.logs[queue]
     log[1], log[2] = log[2], log[1]
-    with pytest.raises(ProtocolError, match="queue order"):
-        offsets(cluster, QueueRange(queue, 0, 4), make_options(startingOffsets="earliest", failOnDataLoss="false"))
+    with pytest.raises(DamagedMessage, match="it says it has queue offset 2, not 1"):
+        offsets(cluster, QueueRange(queue, 0, 4), make_options(startingOffsets="earliest"))
+    options = make_options(startingOffsets="earliest", failOnDataLoss="false")
+    assert offsets(cluster, QueueRange(queue, 0, 4), options) == [0, 3]
 
 
 @pytest.mark.parametrize("seed", range(20))

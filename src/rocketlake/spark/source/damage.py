@@ -1,0 +1,115 @@
+"""Chunks with damaged records: the sound ones are read, the others are named.
+
+Owns        what makes a record of an answer readable, finding those that are not, asking for them once more.
+Must not know   what becomes of a damaged record (losses.py), Arrow schemas.
+
+Rule: a damaged record costs itself only. An answer in which something is wrong is asked for again one message at a
+time: so the lengths of a broken record hide no other, and what was damaged on its way only is read after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rocketlake.base.errors import ProtocolError, UsageError
+from rocketlake.codec.record import decode_record
+from rocketlake.codec.record_batch import unwrap_batch
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.spark.columns import BODY_BYTES_MAX, Records, record_starts
+from rocketlake.spark.source.brokers import Brokers
+from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.plan import QueueRange
+from rocketlake.spark.source.range_walk import Answer, Chunk, RangeWalk
+
+__all__ = ["READ_FAULTS", "Damaged", "sound_parts", "whole_chunk"]
+
+READ_FAULTS = (ProtocolError, RecordError, UsageError)
+"""What reading damaged bytes as records raises; UsageError: a record says it is one of a batch queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A record that cannot be read."""
+
+    offset: int
+    reason: str
+
+
+def whole_chunk(chunk: Chunk, *, with_bodies: bool) -> Records:
+    """The records of a chunk; one of READ_FAULTS if any is damaged. Compressed bodies are looked at when unpacked."""
+    data = chunk.answers[0].data if len(chunk.answers) == 1 else b"".join(answer.data for answer in chunk.answers)
+    return _records(data, chunk.start, chunk.end, with_bodies=with_bodies)
+
+
+def _records(data: bytes, start: int, end: int, *, with_bodies: bool) -> Records:
+    records = Records(data, record_starts(data))
+    offsets = records.queue_offsets
+    if len(offsets) and not (start <= offsets[0] and offsets[-1] < end):
+        records = records.take((offsets >= start) & (offsets < end))
+        offsets = records.queue_offsets
+    if bool((np.diff(offsets) < 1).any()):
+        raise ProtocolError(f"not in queue order: {offsets[:8]}")
+    if with_bodies:
+        records.check_bodies()
+    return records
+
+
+def sound_parts(
+    brokers: Brokers, wanted: QueueRange, chunk: Chunk, options: SourceOptions, *, with_bodies: bool
+) -> tuple[Records, list[Damaged]]:
+    """The sound records of a chunk, and the others; what the broker has lost meanwhile is added to `chunk.gone`.
+
+    UsageError when the queue is one of a batch topic.
+    """
+    parts: list[bytes] = []
+    damaged: list[Damaged] = []
+    for answer in chunk.answers:
+        try:
+            parts.append(_sound_part(answer, with_bodies=with_bodies))
+        except READ_FAULTS:
+            for single in _one_by_one(brokers, QueueRange(wanted.queue, answer.start, answer.end), chunk, options):
+                try:
+                    parts.append(_sound_part(single, with_bodies=with_bodies))
+                except READ_FAULTS as error:
+                    _refuse_batch_queue(single, error)
+                    damaged.append(Damaged(single.start, getattr(error, "what", str(error))))
+    data = b"".join(parts)
+    return Records(data, record_starts(data)), damaged
+
+
+def _one_by_one(brokers: Brokers, wanted: QueueRange, chunk: Chunk, options: SourceOptions) -> Iterator[Answer]:
+    walk = RangeWalk(brokers, wanted, replace(options, pull_batch_size=1))
+    while (piece := brokers.run(walk.next_chunk())) is not None:
+        chunk.gone += piece.gone
+        yield from piece.answers
+
+
+def _sound_part(answer: Answer, *, with_bodies: bool) -> bytes:
+    """The bytes of the records that belong to this answer; an answer may lead beyond its end."""
+    records = Records(answer.data, record_starts(answer.data))
+    offsets = records.queue_offsets
+    if bool((offsets < answer.start).any() or (offsets >= max(answer.end, answer.next_offset)).any()):
+        raise ProtocolError(f"it says it has queue offset {offsets[0]}, not {answer.start}")
+    if bool((np.diff(offsets) < 1).any()):
+        raise ProtocolError(f"not in queue order: {offsets[:8]}")
+    records = records.take(offsets < answer.end)
+    if with_bodies:
+        records.check_bodies()
+        for _rows, _bodies in records.unpacked(lenient=False, bytes_max=BODY_BYTES_MAX):
+            pass
+    return answer.data[: int(records.sizes.sum())]
+
+
+def _refuse_batch_queue(answer: Answer, error: Exception) -> None:
+    """Raise the error if this is a sound record of a batch queue."""
+    if not isinstance(error, UsageError):
+        return
+    try:
+        is_batch = len(unwrap_batch(decode_record(answer.data))) > 0
+    except RecordError:
+        is_batch = False
+    if is_batch:
+        raise error
