@@ -3,95 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rocketlake import Consumer, ConsumerConfig, Message, MessageQueue, Producer, PullConsumer, PushConsumer
-from rocketlake.base.clock import SystemClock
+from rocketlake import Consumer, ConsumerConfig, PullConsumer, PushConsumer
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.client.hooks import DamageEvent, Hooks
 from rocketlake.model.message import StoredMessage
-from rocketlake.net.client import NetClient
-from rocketlake.protocol.headers.send import SendReplyHeader
-from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.standalone import Standalone
-from tests.poison import KINDS, Fate, Kind, command, good
+from tests.poison import KINDS, Fate
+from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
 
-TOPIC = "Poisoned"
-QUEUE = 1
-GOOD_BETWEEN = 2
 QUICK = {"messageDelayLevel": " ".join(["1s"] * 18)}
 
 
-class World:
-    """A cluster with one queue that holds all of `KINDS`, each between good messages."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.cluster = Standalone(root, settings=QUICK)
-        self.good: list[bytes] = []
-        self.stored: list[Kind] = []
-        self.refused: list[tuple[Kind, str]] = []
-        self._places: list[tuple[Kind, int]] = []
-
-    @property
-    def namesrv(self) -> str:
-        return self.cluster.namesrv_address
-
-    async def fill(self) -> None:
-        net = NetClient(clock=SystemClock())
-        async with Producer("fillers", namesrv=self.namesrv) as producer:
-            await producer.send(Message(TOPIC, b"first"))
-            queue = next(q for q in await producer.queues(TOPIC) if q.queue_id == QUEUE)
-            for kind in KINDS:
-                await self._send_good(producer, queue)
-                address = await producer.instance.master(queue.broker_name, TOPIC)
-                await self._send_bad(net, address, kind)
-            await self._send_good(producer, queue)
-        await net.close()
-
-    async def _send_good(self, producer: Producer, queue: MessageQueue) -> None:
-        for _ in range(GOOD_BETWEEN):
-            body = good(len(self.good))
-            await producer.send(Message(TOPIC, body), queue=queue)
-            self.good.append(body)
-
-    async def _send_bad(self, net: NetClient, address: str, kind: Kind) -> None:
-        answer = await net.invoke(address, command(TOPIC, QUEUE, kind), 10_000)
-        if answer.code != ResponseCode.SUCCESS:
-            self.refused.append((kind, answer.remark or ""))
-            return
-        self.stored.append(kind)
-        message_id = answer.header(SendReplyHeader).msg_id
-        self._places.append((kind, int(message_id[-16:], 16)))
-
-    def rot(self) -> None:
-        """Change the records of the kinds that rot, in the log itself."""
-        for kind, offset in self._places:
-            if kind.rot is None:
-                continue
-            path = max(p for p in (self.root / "store" / "commitlog").iterdir() if int(p.name) <= offset)
-            with path.open("r+b") as log:
-                log.seek(offset - int(path.name))
-                size = struct.unpack(">i", log.read(4))[0]
-                log.seek(-4, 1)
-                record = bytearray(log.read(size))
-                kind.rot(record)
-                log.seek(-size, 1)
-                log.write(record)
-
-    def of(self, fate: Fate) -> list[Kind]:
-        return [kind for kind in self.stored if kind.fate is fate]
-
-
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path / "cluster")
-    async with world.cluster:
+async def world(tmp_path: Path) -> AsyncIterator[PoisonedQueue]:
+    async with Standalone(tmp_path, settings=QUICK) as cluster:
+        world = PoisonedQueue(cluster.namesrv_address, tmp_path / "store")
         await world.fill()
         world.rot()
         yield world
@@ -103,11 +35,7 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
             await asyncio.sleep(0.02)
 
 
-def only_good(bodies: list[bytes]) -> list[bytes]:
-    return [body for body in bodies if body.startswith(b"good ")]
-
-
-async def test_all_kinds(world: World) -> None:
+async def test_all_kinds(world: PoisonedQueue) -> None:
     """One world for all readers: to fill it costs more than to read it."""
     broker_refuses(world)
     await polled(world)
@@ -116,7 +44,7 @@ async def test_all_kinds(world: World) -> None:
     await pushed(world, orderly=True)
 
 
-def broker_refuses(world: World) -> None:
+def broker_refuses(world: PoisonedQueue) -> None:
     """What the broker can see is refused with a text; nothing else is."""
     assert len(KINDS) >= 40
     assert {kind.name for kind, _ in world.refused} == {kind.name for kind in KINDS if kind.fate is Fate.REFUSED}
@@ -124,7 +52,7 @@ def broker_refuses(world: World) -> None:
         assert remark, kind.name
 
 
-async def polled(world: World) -> None:
+async def polled(world: PoisonedQueue) -> None:
     hooks, events = Hooks(), list[DamageEvent]()
     hooks.on_damage.append(events.append)
     bodies: list[bytes] = []
@@ -138,14 +66,13 @@ async def polled(world: World) -> None:
             bodies += [message.body for message in messages]
         assert only_good(bodies) == world.good
         assert consumer.damaged == len(events) >= len(world.of(Fate.DAMAGED))
-    wanted = [kind.body if kind.seen is None else kind.seen for kind in world.of(Fate.READ)]
     # The message that made the topic may be in this queue, too.
     others = [body for body in bodies if not body.startswith(b"good ") and body != b"first"]
-    assert others == wanted
+    assert others == world.odd_bodies
     assert sum(event.record.message is not None for event in events) >= len(world.of(Fate.DAMAGED))
 
 
-async def looped(world: World) -> None:
+async def looped(world: PoisonedQueue) -> None:
     bodies: list[bytes] = []
     async with Consumer("loops", TOPIC, namesrv=world.namesrv, from_where="first") as consumer:
         async for message in consumer:
@@ -156,7 +83,7 @@ async def looped(world: World) -> None:
         assert consumer.damaged >= len(world.of(Fate.DAMAGED))
 
 
-async def pushed(world: World, *, orderly: bool) -> None:
+async def pushed(world: PoisonedQueue, *, orderly: bool) -> None:
     group = f"pushes-{orderly}"
     bodies: list[bytes] = []
     letters: list[StoredMessage] = []

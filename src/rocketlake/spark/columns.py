@@ -183,8 +183,9 @@ class Records:
         yield len(self), plain
 
     def _unpacked(self, row: int, lenient: bool) -> bytes | None:
+        body = self._form.body(row)
         try:
-            return decompress(self._form.body(row), int(self.sys_flags[row]))
+            return decompress(body, int(self.sys_flags[row])) if body else body
         except RecordError:
             if lenient:
                 return None

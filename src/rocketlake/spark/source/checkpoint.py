@@ -19,7 +19,7 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.files import Files
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.source.incarnations import Mark, marks_in, with_marks
+from rocketlake.spark.source.incarnations import Marks, marks_in, with_marks
 from rocketlake.spark.source.offsets import Offsets, describe, describe_all, from_nested, to_nested
 
 __all__ = ["Checkpoint"]
@@ -40,7 +40,7 @@ class _Entry:
     def offsets(self) -> Offsets:
         return from_nested(json.loads(self.lines[self.line]))
 
-    def marks_without(self, queue: MessageQueue) -> dict[MessageQueue, Mark]:
+    def marks_without(self, queue: MessageQueue) -> dict[MessageQueue, Marks]:
         """The marks of all queues but this one."""
         marks = marks_in(json.loads(self.lines[self.line]))
         return {each: mark for each, mark in marks.items() if each != queue}
@@ -111,7 +111,7 @@ class Checkpoint:
             hint="is this the checkpoint of the right query?",
         )
 
-    def _write(self, entry: _Entry, offsets: Offsets, marks: Mapping[MessageQueue, Mark]) -> None:
+    def _write(self, entry: _Entry, offsets: Offsets, marks: Mapping[MessageQueue, Marks]) -> None:
         files, path = self._files, entry.path
         backup = self._folder / _BACKUP
         files.make_dirs(backup)

@@ -1,29 +1,34 @@
-"""Does a queue still hold what was read of it, or was its topic made anew while the query was stopped?
+"""Does a queue still hold what was read of it? Was its topic made anew, or did its broker lose the end of its log?
 
-Owns        a mark for each queue in the stream's offsets: where one message lay that was read, and when it was stored.
-Must not know   what follows from a queue that was made anew (progress.py).
+Owns        marks for each queue in the stream's offsets: where some messages lie, and when each was stored.
+Must not know   what follows from a queue that changed (progress.py).
 
-One mark does for the life of a checkpoint: a topic made anew begins at offset 0 again, so it has another message at the
-mark's offset, or it is too short to have one, which the offsets tell. A mark is renewed when its message has expired.
+The newest mark is the last message that was read; the others lie before it, two of them where the queue began and in
+its middle when they were made. A topic made anew holds other messages at all marks. A broker that lost the end of its
+log (power cut, ASYNC_FLUSH) and went on holds other messages only from the place where it lost them: there the stream
+goes on, so that nothing is read twice and nothing that came since is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from rocketlake.base.errors import ProtocolError, UsageError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.columns import Records, record_starts
 from rocketlake.spark.source.brokers import Bounds, Brokers, PullOutcome, of_each
+from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import MARKS, Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
+from rocketlake.spark.source.seek import offsets_of_times
 
-__all__ = ["Incarnations", "Mark", "marks_in", "with_marks"]
+__all__ = ["Incarnations", "Mark", "Marks", "marks_in", "with_marks"]
+
+_EARLY_MARKS = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Mark:
     """One message of a queue."""
 
@@ -32,21 +37,26 @@ class Mark:
     store_ms: int
 
 
-def marks_in(nested: Mapping[str, Any]) -> dict[MessageQueue, Mark]:
+Marks = tuple[Mark, ...]
+"""Those of one queue, by offset."""
+_Place = tuple[MessageQueue, int]
+
+
+def marks_in(nested: Mapping[str, Any]) -> dict[MessageQueue, Marks]:
     """The marks of a stream's offsets; offsets of earlier releases have none."""
     return {
-        MessageQueue(topic, broker, int(queue_id)): Mark(*values)
+        MessageQueue(topic, broker, int(queue_id)): tuple(Mark(*values) for values in marks)
         for topic, brokers in nested.get(MARKS, {}).items()
         for broker, queues in brokers.items()
-        for queue_id, values in queues.items()
+        for queue_id, marks in queues.items()
     }
 
 
-def with_marks(nested: Mapping[str, Any], marks: Mapping[MessageQueue, Mark]) -> dict[str, Any]:
+def with_marks(nested: Mapping[str, Any], marks: Mapping[MessageQueue, Marks]) -> dict[str, Any]:
     """Offsets with marks, in canonical order."""
     found: dict[str, Any] = {}
     for queue in sorted(marks):
-        values = list(astuple(marks[queue]))
+        values = [list(astuple(mark)) for mark in marks[queue]]
         found.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = values
     return {**nested, MARKS: found} if found else dict(nested)
 
@@ -58,57 +68,99 @@ class Incarnations:
         self._brokers = brokers
         self._options = options
         self._unchecked: set[MessageQueue] = set()
-        self.marks: dict[MessageQueue, Mark] = {}
+        self.marks: dict[MessageQueue, Marks] = {}
         self.remade: set[MessageQueue] = set()
         """Queues that hold other messages than those that were read."""
+        self.cut: Offsets = {}
+        """Queues that hold other messages from here on, before the end of what was read."""
 
-    def know(self, marks: Mapping[MessageQueue, Mark]) -> None:
+    @property
+    def changed(self) -> set[MessageQueue]:
+        """Queues that do not hold all that was read."""
+        return self.remade | self.cut.keys()
+
+    def know(self, marks: Mapping[MessageQueue, Marks]) -> None:
         """Marks of a checkpoint. Those that this process did not make are still to be checked."""
         new = marks.keys() - self.marks.keys() - self.remade
         self.marks |= {queue: marks[queue] for queue in new}
         self._unchecked |= new
 
     def unchecked(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those whose mark was not compared yet."""
+        """Those whose marks were not compared yet."""
         return self._unchecked & set(queues)
 
-    def check(self, bounds: Mapping[MessageQueue, Bounds]) -> None:
-        """Compare the marks of these queues with what they hold."""
-        due = self.unchecked(bounds.keys())
+    def check(self, bounds: Mapping[MessageQueue, Bounds], suspects: Iterable[MessageQueue] = ()) -> None:
+        """Compare the marks of these queues with what they hold: of those not checked yet, and of the suspects."""
+        due = (self.unchecked(bounds.keys()) | set(suspects)) & self.marks.keys()
         if not due:
             return
-        there = [queue for queue in due if bounds[queue].low <= self.marks[queue].offset < bounds[queue].high]
-        found = self._look({queue: self.marks[queue].offset for queue in there})
-        for queue, mark in found.items():
-            if mark is not None and mark != self.marks[queue]:
-                self.remade.add(queue)
+        asked = {
+            (queue, mark.offset)
+            for queue in due
+            for mark in self.marks[queue]
+            if bounds[queue].low <= mark.offset < bounds[queue].high
+        }
+        found = self._look(asked)
+        for queue in due:
+            self._judge(queue, bounds[queue], found)
         self._unchecked -= due
+
+    def _judge(self, queue: MessageQueue, bounds: Bounds, found: Mapping[_Place, Mark | None]) -> None:
+        # One that cannot be read now tells nothing.
+        there = [mark for mark in self.marks[queue] if found.get((queue, mark.offset)) is not None]
+        same = [mark for mark in there if found[queue, mark.offset] == mark]
+        behind = same[-1].offset if same else -1
+        other = [
+            mark for mark in self.marks[queue] if mark.offset > behind and (mark in there or mark.offset >= bounds.high)
+        ]
+        if same and other:
+            self.cut[queue] = self._first_after(queue, Bounds(behind + 1, min(other[0].offset, bounds.high)), other[0])
+        elif there and not same:
+            self.remade.add(queue)
+
+    def _first_after(self, queue: MessageQueue, between: Bounds, lost: Mark) -> int:
+        """The first message that was stored later than one that is gone: what is left of the same time was read."""
+        times = {queue: lost.store_ms + 1}
+        return self._brokers.run(offsets_of_times(self._brokers, self._options, times, {queue: between}))[queue]
 
     def begin_anew(self, queue: MessageQueue) -> None:
         """What was read of this queue is forgotten."""
         self.remade.discard(queue)
         self.marks.pop(queue, None)
 
-    def note(self, start: Offsets, ends: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> None:
-        """Mark queues that move and have no mark whose message is still there."""
-        wanted = {}
-        for queue, end in ends.items():
-            mark = self.marks.get(queue)
-            is_gone = mark is None or (queue in bounds and mark.offset < bounds[queue].low)
-            if is_gone and end > start.get(queue, end):
-                wanted[queue] = end - 1
-        for queue, mark in self._look(wanted).items():
-            if mark is not None:
-                self.marks[queue] = mark
+    def go_on(self, queue: MessageQueue) -> int:
+        """The offset behind what is left of what was read; only marks before it stay."""
+        offset = self.cut.pop(queue)
+        self.marks[queue] = tuple(mark for mark in self.marks[queue] if mark.offset < offset)
+        return offset
 
-    def _look(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, Mark | None]:
+    def note(self, start: Offsets, ends: Offsets, bounds: Mapping[MessageQueue, Bounds]) -> None:
+        """Mark the last message before the end of each queue that moves, and earlier ones where too few are left."""
+        early: dict[MessageQueue, Marks] = {}
+        wanted: set[_Place] = set()
+        for queue, end in ends.items():
+            if end <= start.get(queue, end):
+                continue
+            low = bounds[queue].low if queue in bounds else 0
+            kept = [mark for mark in self.marks.get(queue, ()) if mark.offset >= low]
+            early[queue] = tuple(kept[:_EARLY_MARKS])
+            wanted.add((queue, end - 1))
+            if len(kept) < _EARLY_MARKS and low < end:
+                wanted |= {(queue, low), (queue, (low + end) // 2)}
+        found = self._look(wanted)
+        for queue, kept_marks in early.items():
+            new = {mark for (each, _offset), mark in found.items() if each == queue and mark is not None}
+            if marks := tuple(sorted({*kept_marks, *new})):
+                self.marks[queue] = marks
+
+    def _look(self, places: Collection[_Place]) -> dict[_Place, Mark | None]:
         return self._brokers.run(
             of_each(
                 self._brokers,
                 self._options,
-                offsets.keys(),
-                lambda queue: f"reading {describe(queue)} at offset {offsets[queue]}",
-                lambda queue: self._mark(queue, offsets[queue]),
+                places,
+                lambda place: f"reading {describe(place[0])} at offset {place[1]}",
+                lambda place: self._mark(*place),
             )
         )
 
@@ -118,8 +170,8 @@ class Incarnations:
             return None
         try:
             records = Records(pulled.data, record_starts(pulled.data))
-        except (ProtocolError, UsageError):
+        except READ_FAULTS:
             return None  # who reads the queue says what is wrong with it
-        if int(records.queue_offsets[0]) != offset:
+        if not len(records) or int(records.queue_offsets[0]) != offset:
             return None
         return Mark(offset, int(records.physical_offsets[0]), int(records.store_ms[0]))

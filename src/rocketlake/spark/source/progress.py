@@ -116,7 +116,9 @@ class Progress:
         self._checkpoint_knows(start)
         self._publish(start)
         bounds = self._target if self._target is not None else self._watch.look(start)
-        self.incarnations.check({queue: each for queue, each in bounds.items() if queue in start})
+        known = {queue: each for queue, each in bounds.items() if queue in start}
+        shorter = [queue for queue, each in known.items() if each.high < start[queue] or queue in self._watch.shrunk]
+        self.incarnations.check(known, shorter)
         ends = {queue: self._end_of(queue, offset, bounds.get(queue)) for queue, offset in start.items()}
         again = {queue for queue, offset in start.items() if ends[queue] < offset}
         new = bounds.keys() - start.keys()
@@ -136,24 +138,29 @@ class Progress:
         if bounds is None:
             return start
         ended_at = self._watch.shrunk.pop(queue, start)
-        is_remade = queue in self.incarnations.remade
-        if is_remade or bounds.high < max(start, ended_at):
+        if queue in self.incarnations.changed or bounds.high < max(start, ended_at):
             self._note_cut(queue, start, ended_at, bounds)
-        if is_remade or bounds.high < start:
+        if queue in self.incarnations.cut:
+            return self.incarnations.go_on(queue)
+        if queue in self.incarnations.remade or bounds.high < start:
             self.incarnations.begin_anew(queue)
             return bounds.low
         return max(start, min(bounds.high, self._watch.caps.get(queue, bounds.high)))
 
     def _note_cut(self, queue: MessageQueue, start: int, ended_at: int, bounds: Bounds) -> None:
-        why = "the topic was made anew, or its broker lost the end of its log"
+        """What was there behind `start` is gone. How much is known only where the queue's end was seen before."""
+        lost_from, go_on_at = start, None
         if queue in self.incarnations.remade:
             why = "the topic was made anew: the messages that were read are not those that lie there now"
-            lost_from = start
+        elif queue in self.incarnations.cut:
+            go_on_at = self.incarnations.cut[queue]
+            why = f"its broker lost the end of its log, and holds other messages from offset {go_on_at} on"
         else:
+            why = "the topic was made anew, or its broker lost the end of its log"
             lost_from = max(start, bounds.high)
-        # Where the queue ended before is known only if it was seen: what was sent and gone meanwhile nobody counted.
         wanted = QueueRange(queue, start, max(ended_at, lost_from + 1))
-        lose(self._options, wanted, lost_from, ended_at if ended_at > lost_from else None, bounds, why)
+        lost_to = ended_at if ended_at > lost_from else None
+        lose(self._options, wanted, lost_from, lost_to, bounds, why, go_on_at=go_on_at)
 
     def _join(self, new: Set[MessageQueue]) -> Offsets:
         """First offsets of queues found now. One whose broker was away since the start may have one kept."""
@@ -190,10 +197,12 @@ class Progress:
             self.incarnations.check(bounds)
             if self._options.fail_on_data_loss:
                 for each in ranges:
-                    if each.queue in self.incarnations.remade:
+                    if each.queue in self.incarnations.changed:
                         self._note_cut(each.queue, each.start, each.end, bounds[each.queue])
-        # A queue made anew is read from its first message by the next micro-batch.
-        return [each for each in ranges if each.queue not in self.incarnations.remade]
+        # Of a queue that changed only what is left is read; the next micro-batch goes on with what came since.
+        cut = self.incarnations.cut
+        left = [replace(each, end=min(each.end, cut.get(each.queue, each.end))) for each in ranges]
+        return [each for each in left if each.size > 0 and each.queue not in self.incarnations.remade]
 
     def _check_first_batch(self, start: Offsets, end: Offsets) -> None:
         """Batch 0, planned again while a broker is away: where it starts there cannot be known, so it must wait."""

@@ -70,17 +70,91 @@ def test_a_batch_that_was_planned_before_does_not_read_the_new_topic(cluster: An
     assert not query.rows
 
 
-def test_a_mark_is_made_once_and_again_when_its_message_expired(cluster: Any, driver: Drivers) -> None:
+def test_the_last_message_is_marked_and_two_earlier_ones_while_they_are_there(cluster: Any, driver: Drivers) -> None:
     queue = cluster.add_queue(0)
     query = driver(startingOffsets="earliest")
-    marks = []
-    for low in (0, 0, 15):
+    marked = []
+    for low in (0, 0, 3, 25):
         cluster.append(queue, *[b"x"] * 10)
         cluster.expire(queue, low)
         query.start()
-        (mark,) = marks_in(json.loads(query.offsets[-1])).values()
-        marks.append(mark.offset)
-    assert marks == [9, 9, 29]
+        (marks,) = marks_in(json.loads(query.offsets[-1])).values()
+        marked.append([mark.offset for mark in marks])
+    assert marked == [[0, 5, 9], [0, 5, 19], [5, 19, 29], [25, 29, 32, 39]]
+
+
+def lose_the_end(cluster: Any, queue: Any, left: int) -> None:
+    """As a power cut does with ASYNC_FLUSH."""
+    for kept in (cluster.logs, cluster.tags, cluster.times):
+        del kept[queue][left:]
+
+
+LATER_MS = 1_600_000_009_999
+
+
+@pytest.mark.parametrize("tags", ["*", "A"])
+@pytest.mark.parametrize("new", [0, 3, 5, 40])
+@pytest.mark.parametrize("left", [19, 17, 12, 8, 3])
+def test_a_broker_that_lost_the_end_of_its_log_is_not_taken_for_a_new_topic(
+    cluster: Any, driver: Drivers, tmp_path: Path, left: int, new: int, tags: str
+) -> None:
+    """Nothing is read twice, and each message that came since is read, whether there are more of them or fewer."""
+    queue = cluster.add_queue(0)
+    query = driver(startingOffsets="earliest", failOnDataLoss="false", lossTable=tmp_path, tags=tags)
+    for number in range(4):
+        cluster.append(queue, *[b"old%d" % (5 * number + n) for n in range(5)], tag="A")
+        query.start()
+    lose_the_end(cluster, queue, left)
+    for number in range(new):
+        cluster.append(queue, b"new%d" % number, tag="A", store_ms=LATER_MS + number)
+    query.start()
+    query.start()
+    wanted = [b"new%d" % number for number in range(new)]
+    assert bodies(query) == [b"old%d" % number for number in range(20)] + wanted
+    (row,) = [json.loads(file.read_text()) for file in tmp_path.iterdir()]
+    assert (row["lostFrom"], row["messages"]) == (20, None)
+    assert f"other messages from offset {left} on" in row["reason"]
+    cluster.append(queue, b"more", tag="A", store_ms=LATER_MS + 1000)
+    query.start()
+    assert bodies(query)[20:] == [*wanted, b"more"]
+
+
+@pytest.mark.parametrize("new", [0, 1, 30])
+def test_a_lost_end_is_an_error_that_says_where_to_go_on(cluster: Any, driver: Drivers, new: int) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"old"] * 20)
+    query = driver(startingOffsets="earliest")
+    query.start()
+    lose_the_end(cluster, queue, 15)
+    cluster.append(queue, *[b"new"] * new, store_ms=LATER_MS)
+    with pytest.raises(DataLoss, match=r"lost the end of its log.*--offset 15"):
+        query.start()
+
+
+def test_of_a_batch_planned_before_the_end_was_lost_only_what_is_left_is_read(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"old%d" % number for number in range(20)])
+    query = driver(startingOffsets="earliest", failOnDataLoss="false")
+    query.start(kill_at="after rows are read")
+    lose_the_end(cluster, queue, 12)
+    cluster.append(queue, *[b"new%d" % number for number in range(30)], store_ms=LATER_MS)
+    query.start()
+    query.start()
+    assert bodies(query) == [b"old%d" % n for n in range(12)] + [b"new%d" % n for n in range(30)]
+
+
+def test_the_end_is_lost_under_a_running_query(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"old"] * 20)
+    query = driver(startingOffsets="earliest", failOnDataLoss="false")
+    query.start()
+    reader, limit, start = query._reader, query._reader.getDefaultReadLimit(), json.loads(query.offsets[-1])
+    lose_the_end(cluster, queue, 12)
+    cluster.append(queue, b"new", store_ms=LATER_MS)
+    cluster.seconds += 10
+    end = reader.latestOffset(start, limit)
+    assert end["T"]["broker-a"]["0"] == 12
+    assert reader.latestOffset(json.loads(json.dumps(end)), limit)["T"]["broker-a"]["0"] == 13
 
 
 def test_offsets_of_an_earlier_release_have_no_marks(cluster: Any, driver: Drivers) -> None:
@@ -93,7 +167,7 @@ def test_offsets_of_an_earlier_release_have_no_marks(cluster: Any, driver: Drive
     cluster.append(queue, b"y")
     query.start()
     assert bodies(query)[10:] == [b"y"]
-    assert marks_in(json.loads(query.offsets[-1]))[queue].offset == 10
+    assert [mark.offset for mark in marks_in(json.loads(query.offsets[-1]))[queue]] == [0, 5, 10]
 
 
 def test_offsets_set_takes_the_queue_as_it_is_now(cluster: Any, driver: Drivers, tmp_path: Path) -> None:
