@@ -84,10 +84,16 @@ def _alone(name: str) -> Iterator[None]:
 
 
 def run_driver(
-    main: str, *arguments: object, peer: str = "server", serialize_type: str = "JSON", timeout: float = 180
+    main: str,
+    *arguments: object,
+    peer: str = "server",
+    serialize_type: str = "JSON",
+    timeout: float = 180,
+    heap: str = "256m",
 ) -> dict[str, int]:
     """Run a driver to its end; its last line `name=number ...` as a dict. A failing driver raises with its output."""
-    command = ["java", "-Xmx256m", f"-Drocketmq.serialize.type={serialize_type}", "-cp", compiled_drivers(peer), main]
+    command = ["java", f"-Xmx{heap}", f"-Drocketmq.serialize.type={serialize_type}"]
+    command += ["-cp", compiled_drivers(peer), main]
     try:
         done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired as error:

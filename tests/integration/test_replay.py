@@ -24,6 +24,7 @@ from rocketlake.base.files import PosixFiles
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app
+from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.replay.copies import FROM
@@ -31,6 +32,8 @@ from rocketlake.spark.replay.request import ReplayRequest, parse_time
 from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
+from tests.poison import Fate
+from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
 
 
 @pytest.fixture
@@ -308,3 +311,31 @@ def test_times() -> None:
 def test_equal_requests_are_one_replay() -> None:
     assert ReplayRequest("a", "b", 5).identity == ReplayRequest("a", "b", 5).identity
     assert ReplayRequest("a", "b", 5).identity != ReplayRequest("a", "b", 6).identity
+
+
+def test_damaged_messages_are_copied_as_they_are_stored_or_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All kinds of tests/poison.py: the replay comes to the end, again without its record, and doubles nothing."""
+    with EmbeddedCluster(tmp_path / "cluster") as poisoned:
+        world = PoisonedQueue(poisoned.namesrv, tmp_path / "cluster" / "store")
+        poisoned.run(world.fill())
+        world.rot()
+        words = ("replay", TOPIC, "--to-topic", "copies", "--namesrv", poisoned.namesrv)
+        done = CliRunner().invoke(app, (*words, "--state", str(tmp_path / "one")), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        again = CliRunner().invoke(app, (*words, "--state", str(tmp_path / "two")), catch_exceptions=False)
+        assert "0 messages replayed into copies" in again.output
+        copies = sorted(everything(poisoned, "copies"), key=lambda copy: int(copy.properties[FROM].rpartition("/")[2]))
+    copies = [copy for copy in copies if copy.properties[FROM].split("/")[1] == str(QUEUE) and copy.body != b"first"]
+    sound = [copy.body for copy in copies if DAMAGE not in copy.properties]
+    assert only_good(sound) == world.good
+    assert [body for body in sound if not body.startswith(b"good ")] == [body for body in world.odd_bodies if body]
+    damaged = [copy for copy in copies if DAMAGE in copy.properties]
+    as_stored = {kind.body for kind in world.of(Fate.DAMAGED) if kind.rot is None}
+    assert as_stored <= {copy.body for copy in damaged}
+    # The one without a body may be stored, and not be sent.
+    lost = len(world.of(Fate.DAMAGED)) + len(world.of(Fate.ROTTEN)) - len(damaged) + world.odd_bodies.count(b"")
+    assert f"{len(damaged)} damaged messages among them" in done.output
+    assert f"{lost} messages cannot be copied" in done.output
+    assert len([text for text in caplog.messages if "cannot be copied" in text]) == lost

@@ -16,7 +16,7 @@ from rocketlake.testing.cluster import EmbeddedCluster
 from tests.poison import Fate
 from tests.poisoned import QUEUE, TOPIC, PoisonedQueue, only_good
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,10 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
     brokers = ", ".join(sorted({queue.broker_name for queue in record.queues}))
     read = f"from {amount(len(record.queues), 'queue')} of {brokers}"
     typer.echo(f"{amount(done.copied, 'message')} replayed into {request.target}{known}, {read}; record {path}")
+    if done.damaged:
+        typer.echo(f"{amount(done.damaged, 'damaged message')} among them: bodies as they are stored, property DAMAGE")
+    if done.lost:
+        typer.echo(f"{amount(done.lost, 'message')} cannot be copied; each is in the log above")
 
 
 async def _make_topic(namesrv: str, request: ReplayRequest) -> None:

@@ -55,12 +55,12 @@ class ClusterReader:
         return await self._ask(queue, lambda address: calls.offset_by_time(self._client.net, address, queue, time_ms))
 
     async def pull(self, queue: MessageQueue, offset: int, subscription: Subscription) -> PullAnswer:
-        """Messages from here on; never waits for new ones."""
+        """Messages from here on, around damaged ones; never waits for new ones."""
         return await self._ask(
             queue,
             lambda address: pull(
                 self._client.net, address, queue, group=_GROUP, offset=offset, subscription=subscription,
-                max_messages=_PULL_MESSAGES, max_bytes=_PULL_BYTES, lite=True,
+                max_messages=_PULL_MESSAGES, max_bytes=_PULL_BYTES, lite=True, around_damage=True,
             ),
         )  # fmt: skip
 

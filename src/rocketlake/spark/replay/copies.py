@@ -44,7 +44,9 @@ async def copies_in(reader: ClusterReader, target: MessageQueue, start: int, ide
     everything = parse_subscription(target.topic, None)
     while position < high:
         answer = await reader.pull(target, position, everything)
-        for message in answer.messages:
+        # A damaged copy counts while its properties can be read; the others are found by the copies behind them.
+        damaged = [each.message for each in answer.damaged if each.message is not None]
+        for message in [*answer.messages, *damaged]:
             if message.properties.get(REPLAY) == identity:
                 broker, queue_id, offset = message.properties[FROM].rsplit("/", 2)
                 queue = MessageQueue(source, broker, int(queue_id))

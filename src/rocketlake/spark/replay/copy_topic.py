@@ -12,11 +12,12 @@ queue, and it shortens the look: every copy noted in it lies before `seen`, ever
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rocketlake.base.crash_point import crash_point
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.errors import BatchFailed
 from rocketlake.client.instance import ClientInstance
@@ -26,12 +27,14 @@ from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.replay.cluster_reader import ClusterReader
 from rocketlake.spark.replay.copies import FROM, REPLAY, copies_in, place_of
+from rocketlake.spark.replay.damage import copyable, why_unsendable
 from rocketlake.spark.replay.plan import QueuesAway, ReplayPlan
 from rocketlake.spark.replay.record import QueueRecord, ReplayRecord
 from rocketlake.spark.replay.request import ReplayRequest
 
 __all__ = ["CopyProgress", "MessagesGone", "TopicCopy", "failed_with"]
 
+log = get_logger(__name__)
 _KEPT = frozenset((names.TAGS, names.KEYS, names.UNIQUE_KEY))
 """Properties of RocketMQ's own that a copy keeps; others say how the original travelled."""
 _SEND_TRIES = 20
@@ -45,9 +48,14 @@ _EMPTY_PAUSE_SECONDS = 0.5
 
 @dataclass
 class CopyProgress:
-    """Numbers of one run; `left` counts source messages still to be looked at."""
+    """Numbers of one run; `left` counts source messages still to be looked at.
+
+    `damaged` were copied with their bodies as they are stored, `lost` are those that cannot be copied.
+    """
 
     copied: int = 0
+    damaged: int = 0
+    lost: int = 0
     found: int = 0
     left: int = 0
 
@@ -127,16 +135,30 @@ class TopicCopy:
     async def _copy_some(self, source: MessageQueue) -> None:
         record = self._record.queues[source]
         answer = await self._pull(source, record)
-        wanted = [message for message in answer.messages if self._is_wanted(message, record)]
-        if wanted:
-            copies = [self._copy(message, source) for message in wanted]
-            results = await self._producer.send_batch(copies, queue=record.target)
+        found = copyable(answer, record.next, record.end, is_filtered=self._request.is_filtered)
+        originals = {message.queue_offset: message for message in found.messages if self._is_wanted(message, record)}
+        copies = {offset: self._copy(message, source) for offset, message in originals.items()}
+        limit = self._producer.config.message_bytes_max
+        refused = {offset: why for offset, copy in copies.items() if (why := why_unsendable(copy, limit))}
+        sent = [copy for offset, copy in copies.items() if offset not in refused]
+        if sent:
+            results = await self._producer.send_batch(sent, queue=record.target)
             crash_point("replay.after_send")
-            self.progress.copied += len(copies)
-            self._record.copied += len(copies)
+            self.progress.copied += len(sent)
+            self._record.copied += len(sent)
             record.seen = max(record.seen, results[-1].queue_offset + 1)
+        self._tell(source, {at: why for at, why in found.damaged.items() if at in copies}, found.lost | refused)
         self._advance(record, answer.next_offset)
         self._save_now_and_then()
+
+    def _tell(self, source: MessageQueue, damaged: Mapping[int, str], lost: Mapping[int, str]) -> None:
+        for offset, reason in damaged.items():
+            if offset not in lost:
+                self.progress.damaged += 1
+                log.error("the message at offset %d of %s is copied as it is stored: %s", offset, source, reason)
+        for offset, reason in sorted(lost.items()):
+            self.progress.lost += 1
+            log.error("the message at offset %d of %s cannot be copied: %s", offset, source, reason)
 
     async def _pull(self, source: MessageQueue, record: QueueRecord) -> PullAnswer:
         """An answer that leads on. MessagesGone if the queue does not hold what was planned."""

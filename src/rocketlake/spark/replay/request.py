@@ -48,6 +48,11 @@ class ReplayRequest:
         return parse_subscription(self.topic, self.sql92 or self.tags or None, kind)
 
     @property
+    def is_filtered(self) -> bool:
+        """Does the broker leave messages out?"""
+        return bool(self.sql92) or bool(self.subscription().tags)
+
+    @property
     def identity(self) -> str:
         """Sixteen letters made of all that was asked for."""
         return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]

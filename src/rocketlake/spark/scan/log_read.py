@@ -106,7 +106,7 @@ class _Walker:
                 return
             if status == END and not taken and len(data) == size and self._is_cut(data, start):
                 size = int.from_bytes(data[:4], "big")
-            elif status == BLANK:
+            elif status == BLANK and self._fills_its_file(data[taken : taken + 4]):
                 yield self._to_next_file()
             elif status != END or not taken:
                 yield from self._pass_damage()
@@ -123,6 +123,12 @@ class _Walker:
         """Does the record at `position` only go on behind the bytes that were read?"""
         size = int.from_bytes(data[:4], "big", signed=True)
         return len(data) >= 8 and len(data) < size <= self._log.file_end(position) - position
+
+    def _fills_its_file(self, size: bytes) -> bool:
+        """Does a blank of this size, at the position, end where its file ends? Others are damaged records."""
+        return (
+            self._position + int.from_bytes(size, "big") == self._log.file_start(self._position) + self._log.file_size
+        )
 
     def _to_next_file(self) -> Stretch:
         start = self._position

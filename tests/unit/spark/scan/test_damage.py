@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import StoreError
+from rocketlake.codec.record_layout import MAGIC_BLANK
 
 Row = dict[str, Any]
 
@@ -183,3 +184,11 @@ def test_damaged_queues_and_index_do_not_lose_what_the_log_has_without_them(
 
     for filters in ((), (Comparison("keys", "=", ("k5",)),), (Comparison("topic", "=", ("T",)),)):
         assert set(scan(store.root, *filters).places) <= set(places)
+
+
+def test_a_record_that_became_a_blank_hides_nothing_behind_it(store: Any, scan: Callable[..., Any]) -> None:
+    places = fill(store, 40)
+    store.stop()
+    overwrite(store.root, places[20] + 4, MAGIC_BLANK.to_bytes(4, "big", signed=True))
+    assert scan(store.root).places == places[:20] + places[21:]
+    assert stretches(scan(store.root, frames="all").rows) == [("damaged", places[20])]

@@ -1,0 +1,73 @@
+"""What a replay can copy: sound messages, and damaged ones as they are stored.
+
+Owns        which messages of an answer are copied, which cannot be read, which no client may send.
+Must not know   where copies go, how answers are pulled.
+
+Rule: a message whose body is damaged is copied with its body as it is stored, not marked as compressed, and with the
+reason as property DAMAGE, as a consumer's dead letter has it. One whose lengths are broken cannot be copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rocketlake.client.calls.pull import PullAnswer
+from rocketlake.client.consumer.damage import DAMAGE
+from rocketlake.client.producer.batch import ENTRY_BYTES
+from rocketlake.client.producer.producer import TAG_SEPARATOR
+from rocketlake.codec import property_text
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
+from rocketlake.model.message import Message, StoredMessage
+
+__all__ = ["Copyable", "copyable", "why_unsendable"]
+
+_REASON_CHARS_MAX = 500
+_PASSED_OVER = "the broker passes over it: its record is damaged, or it has expired"
+
+
+@dataclass(slots=True)
+class Copyable:
+    """`messages` in the order of the queue; of those `damaged` (offset -> reason). `lost` are not among them."""
+
+    messages: list[StoredMessage]
+    damaged: dict[int, str] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+
+
+def copyable(answer: PullAnswer, begin: int, end: int, *, is_filtered: bool) -> Copyable:
+    """What the answer to a pull at `begin` holds before `end`. With a filter nobody knows which offsets are missing."""
+    found = Copyable([message for message in answer.messages if message.queue_offset < end])
+    for each in answer.damaged:
+        if each.offset >= end:
+            continue
+        if each.message is None:
+            found.lost[each.offset] = each.reason
+            continue
+        found.damaged[each.offset] = each.reason
+        found.messages.append(_as_stored(each.message, each.offset, each.reason))
+    found.messages.sort(key=lambda message: message.queue_offset)
+    if not is_filtered:
+        there = {message.queue_offset for message in found.messages} | found.lost.keys()
+        missing = [offset for offset in range(begin, min(answer.next_offset, end)) if offset not in there]
+        found.lost |= dict.fromkeys(missing, _PASSED_OVER)
+    return found
+
+
+def why_unsendable(copy: Message, bytes_max: int) -> str:
+    """Why no client may send this copy, though its original is stored; "" when it may."""
+    properties_bytes = len(property_text.encode(copy.properties))
+    size = ENTRY_BYTES + len(copy.body) + properties_bytes
+    if not copy.body:
+        return "its body is empty, which RocketMQ refuses"
+    if size > bytes_max:
+        return f"unpacked it has {size} bytes, limit {bytes_max}"
+    if properties_bytes > PROPERTIES_BYTES_MAX:
+        return f"with those of a copy its properties have {properties_bytes} bytes, limit {PROPERTIES_BYTES_MAX}"
+    return f"its tag holds {TAG_SEPARATOR}" if TAG_SEPARATOR in (copy.tags or "") else ""
+
+
+def _as_stored(message: StoredMessage, offset: int, reason: str) -> StoredMessage:
+    message.queue_offset = offset
+    # Line ends and the separators of properties cannot stand in a property.
+    message.properties[DAMAGE] = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARS_MAX]
+    return message
