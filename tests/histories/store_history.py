@@ -84,7 +84,7 @@ class History:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.model = Model()
-        self.clock = ManualClock()
+        self.clock = ManualClock(settle_turns=20)
         self.disk = MemoryFiles(clock=self.clock)
         self.bodies = 0
         self.damaged: set[int] = set()

@@ -14,7 +14,6 @@ from typing import Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock"]
 
-_SETTLE_ROUNDS = 100
 
 
 class Clock(Protocol):
@@ -54,8 +53,10 @@ class ManualClock:
     many small sleeps stay exact.
     """
 
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, start_ms: int = 1_700_000_000_000, *, settle_turns: int = 100) -> None:
+        """`settle_turns` of the loop are given to what runs at one time; fewer make long plays quicker."""
         self._start_ms = start_ms
+        self._settle_turns = settle_turns
         self._elapsed_us = 0
         self._jump_ms = 0
         self._order = itertools.count()
@@ -100,9 +101,9 @@ class ManualClock:
     async def settle(self) -> None:
         """Let tasks run until those that do not wait for time, threads or sockets have nothing left to do.
 
-        That is 100 turns of the loop: a longer chain of hand-overs needs a second call.
+        That is `settle_turns` of the loop: a longer chain of hand-overs needs a second call.
         """
-        for _ in range(_SETTLE_ROUNDS):
+        for _ in range(self._settle_turns):
             await asyncio.sleep(0)
 
     def jump_wall(self, ms: int) -> None:

@@ -57,6 +57,8 @@ class Dispatch:
         self.on_arrival: Arrival | None = None
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): does anybody want `on_arrival` for it now?"""
+        self.has_wrong_number: Callable[[DispatchEntry, int], bool] = _never
+        """(record found by a walk, the number expected of it): is the one it says damaged? Asked if they differ."""
         self.position = 0
         """Physical offset up to which everything is dispatched."""
         self.last_store_ms = 0
@@ -194,15 +196,18 @@ class Dispatch:
         for entry in entries:
             if self._is_dead(entry):
                 continue
-            if self._is_passed(entry):
-                self._put_keys(entry)
-            else:
+            if self._is_missing(entry):
                 self._build(entry)
+            else:
+                self._put_keys(entry)
 
-    def _is_passed(self, entry: DispatchEntry) -> bool:
-        """Does its queue hold a record from farther on? Then it has this one, or began anew behind it."""
+    def _is_missing(self, entry: DispatchEntry) -> bool:
+        """Does its queue lack this record? Not if it holds one from farther on, even if it began anew in between."""
         queue = self._table.find(entry.topic, entry.queue_id)
-        return queue is not None and entry.physical_offset + entry.size <= queue.max_physical_offset
+        if queue is not None and entry.physical_offset + entry.size <= queue.max_physical_offset:
+            return False
+        expected = 0 if queue is None else queue.max_offset
+        return entry.queue_offset == expected or not entry.is_queued() or not self.has_wrong_number(entry, expected)
 
     def _put_keys(self, entry: DispatchEntry) -> None:
         if self._index is not None and entry.is_indexed():
@@ -283,3 +288,8 @@ class Dispatch:
 def perhaps(_topic: str, _queue_id: int) -> bool:
     """Is anybody interested? Until somebody knows better."""
     return True
+
+
+def _never(_entry: DispatchEntry, _expected: int) -> bool:
+    """Until somebody can compare."""
+    return False

@@ -32,6 +32,7 @@ from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.known_records import KnownRecords, QueueEnd
 from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.number_check import NumberCheck
 from rocketlake.store.queue_check import QueueCheck
 from rocketlake.store.slow_work import Progress
 
@@ -73,6 +74,7 @@ class Recovery:
         self._distrust = distrust
         self._clock = clock
         self._check = QueueCheck(table, distrust)
+        dispatch.has_wrong_number = NumberCheck(log, deletions).is_wrong
         self._last_store_ms = 0
         self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
         """Queue -> where it ended, and the entries taken out of its end, newest first."""

@@ -6,7 +6,10 @@ import random
 
 import pytest
 
+from rocketlake.base.files import FaultyFiles
+from rocketlake.codec.record import decode_records
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, pack_entry
+from rocketlake.store.message_store import MessageStore
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 QUEUES = ROOT / "consumequeue"
@@ -75,6 +78,11 @@ def copy_another_queue(world: World) -> None:
 
 def lengthen(world: World) -> None:
     overwrite(world, 35, pack_entry(100, 200, 0) * 2)
+
+
+def bodies_at(store: MessageStore, offset: int) -> list[bytes]:
+    answer = store.get("T", 0, offset, 1, 1 << 20)
+    return [message.body for message in decode_records(b"".join(answer.slices))]
 
 
 DAMAGES = [remove_folder, remove_all, zero_all, zero_the_end, make_one_negative, zero_one, copy_another_queue, lengthen]
@@ -151,6 +159,28 @@ async def test_offsets_that_only_lost_messages_had_hide_none_when_the_log_loses_
     store.retention.look_again()
     assert bodies_of(store) == BODIES[:3]  # up to the fillers
     assert world.disk.exists(FIRST)
+
+
+@pytest.mark.parametrize("number", range(10))
+async def test_a_record_with_a_wrong_number_costs_no_other(world: World, number: int) -> None:
+    """One bit of its queue offset is wrong when its queue is built again."""
+    await filled(world, clean=True)
+    whole = world.disk
+    for bit in range(8):
+        world.disk = whole.killed()
+        world.files = FaultyFiles(world.disk)
+        store = await world.started()
+        place = store.queue_entries("T", 0, number, 1)[0][0]
+        await store.stop()
+        file = world.disk.open(ROOT / "commitlog" / f"{place - place % 4096:020d}")
+        file.pwrite((number ^ 1 << bit).to_bytes(8, "big"), place % 4096 + 20)
+        file.sync()
+        remove_folder(world)
+        store = await world.started()
+        found = [body for offset in range(35) for body in bodies_at(store, offset)]
+        assert [body for body in BODIES if body not in found] in ([], [BODIES[number]]), bit
+        assert len(found) in (34, 35)
+        await store.stop()
 
 
 async def test_an_entry_that_seems_to_have_expired_is_found_again(world: World) -> None:
