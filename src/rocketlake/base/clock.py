@@ -15,7 +15,6 @@ from typing import Protocol
 __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
-
 class Clock(Protocol):
     """Time as the rest of the code sees it."""
 
