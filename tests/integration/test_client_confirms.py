@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rocketlake import Consumer, Message, Producer, PullConsumer, PushConsumer, 
 from rocketlake.base.errors import UsageError
 from rocketlake.client import sync
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.standalone import Standalone
 from rocketlake.testing.cluster import EmbeddedCluster
 
@@ -167,18 +168,62 @@ async def test_a_second_reader_is_refused(cluster: Standalone) -> None:
     assert await asyncio.wait_for(first, 10) is None
 
 
-async def test_a_stop_and_a_rebalance_leave_a_queue_once(cluster: Standalone) -> None:
+async def test_a_stop_and_a_rebalance_leave_a_queue_once(cluster: Standalone, monkeypatch: pytest.MonkeyPatch) -> None:
     """structure.md, bug 4: both left it, the second one raised KeyError out of `stop()`."""
     await send(cluster.namesrv_address, "T", b"0")
+    consumer = PullConsumer("g", namesrv=cluster.namesrv_address, from_where="first")
+    consumer.subscribe("T")
+    await consumer.start()
+    await until(lambda: len(consumer.assignment) > 0)
+    gate, persist = asyncio.Event(), consumer._offsets.persist
+
+    async def slow(queues: Collection[MessageQueue]) -> None:
+        await gate.wait()
+        await persist(queues)
+
+    monkeypatch.setattr(consumer._offsets, "persist", slow)
+    leaves = [asyncio.create_task(consumer.leave(queue)) for queue in consumer.assignment]  # as a rebalance does
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(consumer.stop())
     for _ in range(20):
-        consumer = PullConsumer("g", namesrv=cluster.namesrv_address, from_where="first")
-        consumer.subscribe("T")
-        await consumer.start()
-        await until(lambda consumer=consumer: len(consumer.assignment) > 0)
-        consumer.unsubscribe("T")
         await asyncio.sleep(0)
-        await consumer.stop()
-        assert consumer.queues() == []
+    gate.set()
+    await asyncio.wait_for(asyncio.gather(stopping, *leaves), 20)
+    assert consumer.queues() == []
+
+
+async def test_a_queue_that_is_given_away_during_a_seek_is_not_read_again(
+    cluster: Standalone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F13: the seek of a fetch that had ended began it anew, beside the new member's."""
+    await send(cluster.namesrv_address, "T", b"0")
+    async with PullConsumer("g", namesrv=cluster.namesrv_address, from_where="first") as consumer:
+        consumer.subscribe("T")
+        await until(lambda: len(consumer.assignment) > 0)
+        queue = next(iter(consumer.assignment))
+        end_of = consumer._access.end_of
+
+        async def rebalanced(asked: MessageQueue) -> int:
+            await consumer.leave(asked)
+            return await end_of(asked)
+
+        monkeypatch.setattr(consumer._access, "end_of", rebalanced)
+        with pytest.raises(UsageError, match="no longer read"):
+            await consumer.seek(queue, 0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().endswith(f"fetch {queue}")]
+
+
+async def test_a_second_start_leaves_nothing_behind(cluster: Standalone) -> None:
+    """structure.md, bug 15: it is refused, but the workers and the place in the client's list stayed."""
+    consumer = PushConsumer("g", namesrv=cluster.namesrv_address, listener=lambda _messages: None)
+    consumer.subscribe("T")
+    await consumer.start()
+    await consumer.stop()
+    before = asyncio.all_tasks()
+    with pytest.raises(UsageError, match="cannot be started again"):
+        await consumer.start()
+    assert not consumer.is_running
+    await until(lambda: asyncio.all_tasks() <= before)
 
 
 async def test_a_stop_that_is_cancelled_leaves_the_group(cluster: Standalone) -> None:

@@ -414,3 +414,12 @@ class TestFaults:
         files.rename(Path("a"), Path("b"))
         assert files.exists(Path("a"))
         file.close()
+
+
+def test_a_write_that_writes_nothing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """structure.md, bug 18: it was tried again for ever, on the loop."""
+    file = PosixFiles().open(tmp_path / "a", create=True)
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    with pytest.raises(OSError, match="takes no more bytes") as refused:
+        file.pwrite(b"abc", 0)
+    assert refused.value.filename == str(tmp_path / "a")

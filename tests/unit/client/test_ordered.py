@@ -202,3 +202,15 @@ async def test_after_a_reset_the_listener_ends_before_the_queue_goes_on(stage: M
     await it.clock.run_for(200)
     assert log == ["begin 5", "end 5", "begin 0", "end 0"]
     assert it.committed == 1
+
+
+async def test_a_queue_that_stands_still_is_said(stage: MakeStage, caplog: pytest.LogCaptureFixture) -> None:
+    """behaviour.md: 173 repeats without a word."""
+    it = stage()
+    it.answers[0] = [ConsumeResult.LATER] * 17
+    await it.consume(0, 1)
+    await it.clock.run_for(14_000)
+    assert "stands still" not in caplog.text
+    await it.clock.run_for(10_000)
+    assert "the message at offset 0 failed 16 times and comes again before all others" in caplog.text
+    assert caplog.text.count("stands still") == 1

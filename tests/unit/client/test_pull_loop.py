@@ -276,3 +276,15 @@ async def test_a_damaged_record_without_dead_letters_is_asked_for_again(stage: M
     await it.clock.run_for(1000)
     assert [offset for offset, _ in it.pulls] == [0, 2, 4]
     assert it.submitted == [0, 1, 3]
+
+
+async def test_a_queue_that_is_held_back_is_said_with_its_numbers(
+    stage: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = stage(queue_messages_max=3)
+    it.held.add([StoredMessage("T", b"x", queue_offset=offset) for offset in range(7, 12)])
+    await it.run()
+    assert (
+        "flow control: T@b:0 has 5 messages (5 bytes) in hand from offset 7 on; the listener of group g" in caplog.text
+    )
+    assert it.pulls == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.files import Fault
-from rocketlake.base.worker import HandWorker
+from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import MappedFileList
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
 from rocketlake.store.retention import Retention
-from tests.unit.store.store_world import World, bodies_of, message, put_ok
+from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 HOUR = 3_600_000
 GIB = 1 << 30
@@ -270,3 +271,65 @@ async def test_after_the_stop_no_file_is_deleted_any_more(world: World) -> None:
     await retention.stop()
     worker.run_all()
     assert removed == ["a", "b"]
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_file_of_a_topic_made_again_is_not_taken_for_an_expired_one_of_its_name(world: World, end: str) -> None:
+    """hunt.md, H2: expired files were unlinked by path, later, on a worker, when the path was a new file's again."""
+    deleting = HandWorker()
+
+    async def started() -> MessageStore:
+        config = StoreConfig(
+            commit_log_file_bytes=4096,
+            consume_queue_file_bytes=140,
+            index_slots=7,
+            index_entries=400,
+            delete_when=";".join(f"{hour:02d}" for hour in range(24)),
+        )
+        workers = {"store-delete": deleting}
+        store = MessageStore(
+            ROOT,
+            config,
+            files=world.files,
+            clock=world.clock,
+            workers=lambda name: workers.get(name) or InlineWorker(name),
+        )
+        world.opened.append(store)
+        await store.start()
+        return store
+
+    store = await started()
+    deleting.run_all()
+    put_ok(store, *[b"x" * 900] * 60)
+    store.log.list.flush()
+    flushed(store)
+    world.clock.jump_wall(100 * HOUR)
+    store.retention.look()
+    deleting.run_one()  # measured: the oldest files are taken out, none of them is removed yet
+    store.delete_topics(["T"])
+    new = [b"new %d" % number for number in range(5)]
+    put_ok(store, *new)
+    store.log.list.flush()
+    flushed(store)
+    assert world.disk.exists(ROOT / "consumequeue/T/0" / f"{0:020d}"), "the path of an expired file again"
+    deleting.run_all()
+    if end == "kill":
+        await world.killed()
+    else:
+        stopping = asyncio.ensure_future(store.stop())
+        while not stopping.done():
+            deleting.run_all()
+            await asyncio.sleep(0)
+        await stopping
+    deleting = HandWorker()
+    store = await started()
+    deleting.run_all()
+    assert bodies_of(store) == new
+    assert put_ok(store, b"next")[0].queue_offset == 5
+
+
+def flushed(store: MessageStore) -> None:
+    for job in store.queues.to_flush(0):
+        if job is not None:
+            job.run()
+            job.done()
