@@ -198,6 +198,38 @@ async def test_an_ordered_message_that_always_fails_makes_room_after_its_limit(c
     assert buried.body == b"poison"
 
 
+async def test_an_ordered_batch_makes_one_dead_letter_of_each_message(cluster: Standalone) -> None:
+    """The first one has failed more often than the second when both are in one batch."""
+    calls: list[list[bytes]] = []
+
+    async with Producer("senders", namesrv=cluster.namesrv_address) as producer:
+
+        async def failing(messages: list[StoredMessage]) -> ConsumeResult:
+            calls.append([message.body for message in messages])
+            if len(calls) == 1:
+                await producer.send(Message("Doomed", b"second"), key="one queue")
+                await until(lambda: any(held.count == 2 for held in consumer._held.all()))
+            return ConsumeResult.SUCCESS if calls[-1] == [b"good"] else ConsumeResult.LATER
+
+        await producer.send(Message("Doomed", b"first"), key="one queue")
+        consumer = PushConsumer(
+            "victims",
+            namesrv=cluster.namesrv_address,
+            listener=failing,
+            orderly=True,
+            from_where="first",
+            config=ConsumerConfig(reconsume_max=3, suspend_ms=10, batch_size=2),
+        )
+        consumer.subscribe("Doomed")
+        async with consumer:
+            await until(lambda: len(calls) == 5)
+            await producer.send(Message("Doomed", b"good"), key="one queue")
+            await until(lambda: calls[-1] == [b"good"])
+    both = [b"first", b"second"]
+    assert calls == [[b"first"], both, both, both, [b"second"], [b"good"]]
+    assert cluster.broker.store.max_offset("%DLQ%victims", 0) == 2
+
+
 async def test_a_restart_of_the_cluster_in_between_loses_nothing(tmp_path: Path) -> None:
     async with Standalone(tmp_path / "cluster") as cluster:
         namesrv, broker = cluster.namesrv_address, cluster.broker_address

@@ -138,20 +138,23 @@ class OrderedRunner:
 
     async def _consume(self, held: ProcessQueue, batch: list[StoredMessage]) -> float | None:
         held.start(batch, self._clock.monotonic())
-        answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
-        if answer is None:
-            held.put_back(batch)
-            return self._config.suspend_ms / 1000
-        if answer.count_done(len(batch)) < len(batch) and await self._must_wait(batch):
-            held.put_back(batch)
-            return self._suspend_seconds(answer)
+        given_up = held.given_up
+        left = [message for message in batch if message.queue_offset not in given_up] if given_up else batch
+        if left:
+            answer = await consume(self._call, self._group, held.queue, left, self._hooks, self._clock)
+            if answer is None:
+                held.put_back(batch)
+                return self._config.suspend_ms / 1000
+            if answer.count_done(len(left)) < len(left) and await self._must_wait(held, left):
+                held.put_back(batch)
+                return self._suspend_seconds(answer)
         offset = held.commit()
         # Even when the queue is on its way to another member: until the lock is given up this offset is ours to set.
         if offset >= 0 and (self._lock is None or held.locked):
             self._offsets.update(held.queue, offset, increase_only=False)
         return None
 
-    async def _must_wait(self, batch: Sequence[StoredMessage]) -> bool:
+    async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage]) -> bool:
         """Count the failure; true unless every message reached its limit and could be given up."""
         limit = self._config.reconsume_limit(orderly=True)
         waits = False
@@ -160,6 +163,8 @@ class OrderedRunner:
             if give_up is None or not await give_up(message, limit):
                 message.reconsume_times += 1
                 waits = True
+            else:
+                held.given_up.add(message.queue_offset)
         times = max(message.reconsume_times for message in batch)
         if waits and times >= REPEATS_TO_TELL:
             queue = batch[0].message_queue

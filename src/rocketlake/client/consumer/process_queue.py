@@ -25,6 +25,7 @@ class ProcessQueue:
         "_order",
         "_taken",
         "dropped",
+        "given_up",
         "is_busy",
         "last_lock",
         "last_pull",
@@ -42,6 +43,8 @@ class ProcessQueue:
         """Ordered: the broker gave us the lock of this queue, last at `last_lock`."""
         self.is_busy = False
         """Ordered: a worker has this queue, or will have it after a wait in line or a pause."""
+        self.given_up: set[int] = set()
+        """Ordered: offsets of messages in hand that are dead letters already; the listener gets them no more."""
         self.size = 0
         """Bytes of the bodies in hand."""
         self.last_pull = now
@@ -145,6 +148,8 @@ class ProcessQueue:
             return -1
         offset = self._taken[-1].queue_offset + 1
         self.size -= sum(len(message.body) for message in self._taken)
+        if self.given_up:
+            self.given_up.difference_update([message.queue_offset for message in self._taken])
         self._taken.clear()
         return offset
 
@@ -162,6 +167,7 @@ class ProcessQueue:
         self._messages.clear()
         self._order.clear()
         self._taken.clear()
+        self.given_up.clear()
         self.started.clear()
         self.size = 0
 
