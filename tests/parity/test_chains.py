@@ -25,7 +25,9 @@ def test_entries_put_and_slots_that_leave(twin, seed):
     slots, waiting_max = chance.choice([1, 50, 5000, 50_000]), chance.randrange(1, 90)
     data = bytearray(40 + 4 * slots)
     view = memoryview(data).toreadonly()
-    forms = [form.NewEntries(slots, view, waiting_max) for form in forms_of(twin)]
+    pages = 1 + (40 + 4 * slots) // 4096
+    held = bytes([1]) * pages if chance.random() < 0.5 else bytes(pages)  # a file with pages, or with holes only
+    forms = [form.NewEntries(slots, view, bytearray(held), waiting_max) for form in forms_of(twin)]
 
     def same(call):
         expected, got = (call(form) for form in forms)

@@ -23,15 +23,30 @@ from typing import Any, Protocol, TypeVar
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import StoreError
-from rocketlake.base.page_cache import address_of, is_resident, read_now
+from rocketlake.base.page_cache import address_of, is_in_memory, is_resident, read_now
 
-__all__ = ["Closeable", "Fault", "FaultPlan", "FaultyFiles", "File", "Files", "MemoryFiles", "PosixFiles"]
+__all__ = [
+    "Closeable",
+    "Fault",
+    "FaultPlan",
+    "FaultyFiles",
+    "File",
+    "Files",
+    "MemoryFiles",
+    "PosixFiles",
+    "is_no_room",
+]
 
 Bytes = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _SECTOR = 512
 _LOOK_CHUNK = 64 * 1024
+
+
+def is_no_room(error: Exception) -> bool:
+    """Did the disk refuse because it is full, or because no more of it is granted to us?"""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Closeable(Protocol):
@@ -54,6 +69,16 @@ class File(Protocol):
 
     def is_zero_from(self, offset: int) -> bool:
         """True if there are only zeros from `offset` to the end. Holes cost nothing."""
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """The parts (start, end) that the disk holds, in order. Between them are holes: they read as zeros."""
+
+    @property
+    def holes_take_space(self) -> bool:
+        """Would a look at a hole of the view take space? Then it kills the process (SIGBUS) once the disk is full.
+
+        True for files in memory (tmpfs). `pread` of a hole never takes any.
+        """
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         """`size` bytes from `offset`, or None if the disk would have to be waited for (and where the file ends)."""
@@ -152,17 +177,38 @@ class _PosixFile:
                 raise
         return True
 
+    def stretches(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        end = 0
+        try:
+            while end < self.size:
+                start = os.lseek(self._descriptor, end, os.SEEK_DATA)
+                end = min(self.size, os.lseek(self._descriptor, start, os.SEEK_HOLE))
+                found.append((start, end))
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no data behind
+                raise
+        return found
+
+    @property
+    def holes_take_space(self) -> bool:
+        return is_in_memory(self._descriptor)
+
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return read_now(self._descriptor, size, offset)
 
     def pwrite(self, data: Bytes, offset: int) -> None:
         length = data.nbytes if isinstance(data, memoryview) else len(data)
-        written = os.pwrite(self._descriptor, data, offset)
-        while written < length:  # a disk that fills up, or a signal
-            more = os.pwrite(self._descriptor, memoryview(data).cast("B")[written:], offset + written)
-            if not more:
-                raise OSError(errno.EIO, "the disk takes no more bytes and says no reason", str(self.path))
-            written += more
+        try:
+            written = os.pwrite(self._descriptor, data, offset)
+            while written < length:  # a disk that fills up, or a signal
+                more = os.pwrite(self._descriptor, memoryview(data).cast("B")[written:], offset + written)
+                if not more:
+                    raise OSError(errno.EIO, "the disk takes no more bytes and says no reason")
+                written += more
+        except OSError as error:
+            error.filename = str(self.path)  # the system names files of paths only
+            raise
         if offset + length > self.size:
             self.size = offset + length
 
@@ -182,7 +228,11 @@ class _PosixFile:
         return is_resident(self._address + offset, size)
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
         self.size = size
 
     def close(self) -> None:
@@ -300,10 +350,14 @@ class PosixFiles:
 
     def write_bytes(self, path: Path, data: Bytes) -> None:
         """Replace the content and sync it."""
-        with path.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with path.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            error.filename = str(path)
+            raise
 
     def sync_dir(self, path: Path) -> None:
         """fsync of the folder."""
@@ -392,6 +446,13 @@ class _MemoryFile:
 
     def is_zero_from(self, offset: int) -> bool:
         return not self._node.data[offset:].strip(b"\0")
+
+    def stretches(self) -> list[tuple[int, int]]:
+        return [(0, self.size)] if self.size else []
+
+    @property
+    def holes_take_space(self) -> bool:
+        return False
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return self.pread(size, offset)
@@ -627,7 +688,7 @@ class Fault:
     `call` is a method name of File or Files ("pwrite", "sync", "rename", ...). `path_part` must occur in the path.
     `after` calls go well first, then `times` of them fail (-1: all).
     `error` is the errno raised; with None the call does nothing and reports success (a lost sync, a lost write).
-    `keep_bytes`: a pwrite first writes that many bytes (a torn write).
+    `keep_bytes`: a pwrite first writes that many bytes (a torn write), so does a write_bytes without room.
     """
 
     call: str
@@ -699,6 +760,13 @@ class _FaultyFile:
 
     def is_zero_from(self, offset: int) -> bool:
         return self._file.is_zero_from(offset)
+
+    def stretches(self) -> list[tuple[int, int]]:
+        return self._file.stretches()
+
+    @property
+    def holes_take_space(self) -> bool:
+        return self._file.holes_take_space
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         return None if self._plan.take("pread_now", self.path) is not None else self._file.pread_now(size, offset)
@@ -789,8 +857,13 @@ class FaultyFiles:
         return self.inner.read_bytes(path)
 
     def write_bytes(self, path: Path, data: Bytes) -> None:
-        """May fail."""
-        self._do("write_bytes", path, self.inner.write_bytes, path, data)
+        """May fail; a full disk leaves a file with nothing in it."""
+        if (fault := self.plan.take("write_bytes", path)) is not None:
+            if fault.error == errno.ENOSPC:
+                self.inner.write_bytes(path, memoryview(data).cast("B")[: fault.keep_bytes])
+            _raise(fault, path)
+            return
+        self.inner.write_bytes(path, data)
 
     def sync_dir(self, path: Path) -> None:
         """May fail."""

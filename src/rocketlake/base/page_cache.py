@@ -1,6 +1,7 @@
 """What the kernel has in memory of a file, asked without making it read.
 
-Owns        the two system calls that can tell: mincore for what is mapped, a read that must not wait for the rest.
+Owns        the system calls that can tell: mincore for what is mapped, a read that must not wait for the rest, fstatfs
+            for a file system that has nothing but memory.
 Must not know   what the files hold, who reads them later.
 
 A machine that cannot tell says yes: then a read may have to wait, as it would without asking.
@@ -12,8 +13,9 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 
-__all__ = ["address_of", "is_resident", "read_now"]
+__all__ = ["address_of", "is_in_memory", "is_resident", "read_now"]
 
 _PAGE = mmap.PAGESIZE
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
@@ -23,6 +25,13 @@ _libc = ctypes.PyDLL(None)
 _mincore = getattr(_libc, "mincore", None)
 if _mincore is not None:
     _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+
+
+_fstatfs = getattr(_libc, "fstatfs", None) if sys.platform == "linux" else None
+if _fstatfs is not None:
+    _fstatfs.argtypes = (ctypes.c_int, ctypes.c_char_p)
+_STATFS_BYTES = 256  # more than any Linux writes; the first word is the kind of file system
+_TMPFS = 0x01021994
 
 
 class _Buffer(ctypes.Structure):
@@ -79,3 +88,11 @@ def read_now(descriptor: int, size: int, offset: int) -> bytes | bytearray | Non
         if error.errno in _CANNOT_TELL:
             return os.pread(descriptor, size, offset)
         raise
+
+
+def is_in_memory(descriptor: int) -> bool:
+    """Does this file lie on a tmpfs, whose pages are the disk itself?"""
+    answer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _fstatfs is None or _fstatfs(descriptor, answer) != 0:
+        return False
+    return ctypes.c_long.from_buffer(answer).value == _TMPFS

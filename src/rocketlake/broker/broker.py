@@ -373,8 +373,7 @@ class Broker(Service):
             for table in self._tables:
                 table.load()
             self._recover_sequences()
-            if self.store.dispatched_offset >= self.store.max_physical_offset:  # else the ends are not known yet
-                lower_to_ends(self.offsets, self.store.max_offset)
+            self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.max_offset))
             await self.saver.start()
             for service in self._background():
                 await service.start()

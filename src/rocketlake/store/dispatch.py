@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rocketlake.base.errors import StoreError
+from rocketlake.base.files import is_no_room
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
@@ -65,6 +66,11 @@ class Dispatch:
         """Store time of the last record dispatched."""
         self.error = ""
         """Why the record at `position` could not be dispatched; "" while all is well."""
+        self.waits_for_index = False
+        """The index is not loaded: nothing can be dispatched."""
+        self.behind: int | None = None
+        """The first record that a full disk kept out of its queue or the index in the walk of a start."""
+        self._no_room_for: set[str] = set()
         self._log_files = log
         self._table = table
         self._index = index
@@ -108,6 +114,8 @@ class Dispatch:
 
         A disk that refuses is no exception here: `error` says why, and the next run tries again.
         """
+        if self.waits_for_index:
+            return False
         limit = min(limit, self._log_files.max_offset)
         self.error = ""
         try:
@@ -165,6 +173,9 @@ class Dispatch:
         for entry in entries:
             if self._is_dead(entry):
                 self._pass_dead(entry)
+            elif self.behind is not None and not self._is_missing(entry):
+                self._put_keys(entry)
+                self._pass_dead(entry)
             else:
                 self._dispatch(entry)
         if status == END and (taken > 0 or readable < mapped.size):
@@ -173,7 +184,7 @@ class Dispatch:
         return True
 
     def _scan(self, mapped: MappedFile, start: int, end: int) -> tuple[list[DispatchEntry], int, int]:
-        view = mapped.read(start, end - start)
+        view = mapped.read(start, min(end, mapped.readable) - start)
         if view is None:
             return [], 0, END
         return scan(view, mapped.start + start, False, self._delays_ms)
@@ -191,15 +202,38 @@ class Dispatch:
             "damage", "no sound record at %d of the commit log: passed by up to %d", damaged, self.position
         )
 
+    # What follows is for the walk of a start. From the first record on for which a full disk has no room no further one
+    # goes in: queues and index take records in the order of the log. `run` brings them later, from `behind` on.
+
+    def begin_rebuild(self, start: int) -> None:
+        """A walk over the log begins at this physical offset."""
+        self.behind = start if self.waits_for_index else None
+        self._no_room_for = {"index"} if self.waits_for_index else set()
+
     def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
-        """Put records found by a walk over the log into queues and index, quietly. Raises OSError, StoreError."""
+        """Put records found by the walk into queues and index, quietly. Raises OSError, StoreError."""
         for entry in entries:
-            if self._is_dead(entry):
-                continue
-            if self._is_missing(entry):
-                self._build(entry)
-            else:
-                self._put_keys(entry)
+            if not self._is_dead(entry):
+                if "queues" not in self._no_room_for and self._is_missing(entry):
+                    self._with_room("queues", self._enqueue, entry)
+                self.rebuild_keys(entry)
+                self.last_store_ms = entry.store_ms
+
+    def rebuild_keys(self, entry: DispatchEntry) -> None:
+        """Put a record found by the walk into the index only. Raises OSError, StoreError."""
+        self._with_room("index", self._put_keys, entry)
+
+    def _with_room(self, part: str, put: Callable[[DispatchEntry], object], entry: DispatchEntry) -> None:
+        if part in self._no_room_for:
+            return
+        try:
+            put(entry)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            self._no_room_for.add(part)
+            self.behind = entry.physical_offset if self.behind is None else min(self.behind, entry.physical_offset)
+            self.error = str(error)
 
     def _is_missing(self, entry: DispatchEntry) -> bool:
         """Does its queue lack this record? Not if it holds one from farther on, even if it began anew in between."""
@@ -208,11 +242,6 @@ class Dispatch:
             return False
         expected = 0 if queue is None else queue.max_offset
         return entry.queue_offset == expected or not entry.is_queued() or not self.has_wrong_number(entry, expected)
-
-    def _put_keys(self, entry: DispatchEntry) -> None:
-        if self._index is not None and entry.is_indexed():
-            self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
-        self.last_store_ms = entry.store_ms
 
     # A topic may be deleted while records of it wait to be dispatched: then they belong into no queue any more, least
     # of all into those of the same name that are made for the next message.
@@ -271,6 +300,12 @@ class Dispatch:
 
     def _build(self, entry: DispatchEntry) -> bool:
         """Put one record into its queue and the index; False if it belongs into no queue."""
+        is_queued = self._enqueue(entry)
+        self._put_keys(entry)
+        self.last_store_ms = entry.store_ms
+        return is_queued
+
+    def _enqueue(self, entry: DispatchEntry) -> bool:
         is_queued = entry.is_queued()
         if is_queued:
             try:
@@ -279,10 +314,11 @@ class Dispatch:
                 )
             except BadQueueName as error:  # a log from elsewhere; one such record must not stop all that follow
                 self._warnings.warn("name", "the record at %d is in no queue: %s", entry.physical_offset, error)
+        return is_queued
+
+    def _put_keys(self, entry: DispatchEntry) -> None:
         if self._index is not None and entry.is_indexed():
             self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
-        self.last_store_ms = entry.store_ms
-        return is_queued
 
 
 def perhaps(_topic: str, _queue_id: int) -> bool:

@@ -74,7 +74,7 @@ class Fetch:
         sure = None if mapped is None else self._residency.sure_blocks(mapped, offset - mapped.start, size)
         if mapped is None or sure is None:
             return None
-        return mapped.view, mapped.start, mapped.start + mapped.committed, sure
+        return mapped.view, mapped.start, mapped.start + mapped.readable, sure
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -177,12 +177,12 @@ class Fetch:
 
     def _show(self, selection: Selection, mapped: MappedFile, sure: bytearray | None) -> None:
         self._mapped = mapped
-        selection.show(mapped.view, mapped.start, mapped.start + mapped.committed, sure)
+        selection.show(mapped.view, mapped.start, mapped.start + mapped.readable, sure)
 
     def _find(self, offset: int, size: int) -> MappedFile | None:
         """The file of a record, None if it is gone or not there yet."""
         mapped = self._log.list.find(offset)
-        return None if mapped is None or offset + size > mapped.start + mapped.committed else mapped
+        return None if mapped is None or offset + size > mapped.start + mapped.readable else mapped
 
     def _cold_parts(self, entries: Bytes, done: int, match: MatchTag | None) -> list[ColdPart]:
         """All that must be read from disk for the entries from number `done` on that one answer may hold."""

@@ -5,6 +5,8 @@ Must not know   records, queues, which file comes next, when to flush.
 
 Invariant: flushed <= committed <= wrote <= size, always.
 Invariant: bytes behind `wrote` are zero, so a scan of the file ends there.
+Invariant: nobody looks at a hole through the mapping. On a tmpfs that takes a page, and a process that finds the disk
+full by a look is killed. So the view of a file that was closed ends behind its last record.
 
 Why pwrite and not a store into the mapping: docs/decisions/0001-append-by-pwrite.md.
 """
@@ -35,6 +37,7 @@ class MappedFile:
         "_buffer",
         "_filled",
         "_view",
+        "_visible",
         "_zeroed",
         "closed",
         "committed",
@@ -63,6 +66,8 @@ class MappedFile:
         self._buffer: memoryview | None = None
         self._filled = 0
         self._view: memoryview | None = None
+        self._visible = self.size
+        """Where the view ends."""
         self._zeroed = 0
 
     # -- questions -----------------------------------------------------------------------------------------------------
@@ -97,14 +102,22 @@ class MappedFile:
 
     @property
     def view(self) -> memoryview:
-        """The whole file, read-only; sees later appends. Whoever holds a slice keeps the mapping alive."""
+        """The file, read-only; sees later appends. Whoever holds a slice keeps the mapping alive.
+
+        The zeros behind the last record of a full file may be missing.
+        """
         if self._view is None:
-            self._view = self.file.view()
+            self._view = self.file.view()[: self._visible]
         return self._view
 
+    @property
+    def readable(self) -> int:
+        """Where the bytes of `view` that may be looked at end."""
+        return min(self.committed, self._visible)
+
     def read(self, position: int, size: int) -> memoryview | None:
-        """`size` bytes at `position`, None when they are not all readable yet."""
-        if position < 0 or size < 0 or position + size > self.committed:
+        """`size` bytes at `position`, None when they are not all readable."""
+        if position < 0 or size < 0 or position + size > self.committed or position + size > self._visible:
             return None
         return self.view[position : position + size]
 
@@ -130,6 +143,7 @@ class MappedFile:
     def close_with(self, data: Bytes) -> None:
         """Append `data` and give up the rest of the file: it is full afterwards."""
         self.append(data)
+        self._shows(self.wrote)
         self.wrote = self.size
         if self._buffer is None:
             self.committed = self.size
@@ -165,6 +179,31 @@ class MappedFile:
             self.file.pwrite(bytes(end - begin), begin)
             self._zeroed = end
 
+    def count_as_full(self) -> None:
+        """It was just opened: all of it counts as written and safe, until recovery knows better. Raises OSError."""
+        if self.file.holes_take_space:
+            end = 0
+            for start, stop in self.file.stretches():
+                self._fill(end, start)
+                end = stop
+            self._shows(end)
+        self.wrote = self.committed = self.flushed = self.size
+
+    def _fill(self, start: int, end: int) -> None:
+        """Zeros instead of a hole between records: only damage makes one."""
+        for position in range(start, end, _REWRITE_CHUNK):
+            self.file.pwrite(bytes(min(_REWRITE_CHUNK, end - position)), position)
+
+    def _shows(self, end: int) -> None:
+        self._visible = end
+        self._view = None
+
+    def end_at(self, position: int) -> None:
+        """What was written ends there, and only zeros lie behind (recovery)."""
+        self.wrote = self.committed = position
+        self.flushed = min(self.flushed, position)
+        self._shows(self.size)
+
     def erase_tail(self) -> None:
         """Make everything behind `wrote` zero, so that no torn or outdated record can ever be read again.
 
@@ -173,7 +212,7 @@ class MappedFile:
         try:
             self.file.truncate(self.wrote)
             self.file.truncate(self.size)
-            self._view = None
+            self._shows(self.size)
             self._zeroed = 0
         except OSError as error:
             raise StoreError(
@@ -181,18 +220,22 @@ class MappedFile:
             ) from error
 
     def rewrite(self, position: int) -> None:
-        """Write the bytes from `position` on once more, as they are, so that the next sync really writes them."""
+        """Write the bytes from `position` on once more, as they are, so that the next sync really writes them.
+
+        Zeros need not be: lost or not, they are read as zeros.
+        """
         while position < self.wrote:
             data = self.file.pread(min(_REWRITE_CHUNK, self.wrote - position), position)
             if not data:
                 raise StoreError("the file became shorter", path=str(self.path), offset=position)
-            self.file.pwrite(data, position)
+            # A hole reads as zeros, too, and what is written into one takes space that is perhaps not there.
+            if used := len(data.rstrip(b"\0")):
+                self.file.pwrite(data[:used], position)
             position += len(data)
 
     def cut(self, position: int) -> None:
         """Forget what lies behind `position` (recovery)."""
-        self.wrote = self.committed = position
-        self.flushed = min(self.flushed, position)
+        self.end_at(position)
         self.erase_tail()
 
     # -- end -----------------------------------------------------------------------------------------------------------

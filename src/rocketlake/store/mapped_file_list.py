@@ -96,7 +96,7 @@ class MappedFileList:
                     self._disk.remove(self.folder / later)
                 break
             mapped = MappedFile(self._disk, path, open_existing(path), int(name))
-            mapped.wrote = mapped.committed = mapped.flushed = mapped.size
+            mapped.count_as_full()
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
 
@@ -284,8 +284,7 @@ class MappedFileList:
         position = offset - last.start
         if not last.file.is_zero_from(position):
             return False
-        last.wrote = last.committed = position
-        last.flushed = min(last.flushed, last.wrote)
+        last.end_at(position)
         self.flushed_offset = min(self.flushed_offset, offset)
         return True
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Closeable, Files, PosixFiles
+from rocketlake.base.files import Closeable, Files, PosixFiles, is_no_room
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
@@ -43,6 +43,7 @@ from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
 from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.late_steps import LateSteps
 from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
@@ -133,6 +134,7 @@ class MessageStore(Service):
         self.fetch.mend = self._mend
         self._queue_mend = QueueMend(self.log, self.deletions, self._delays_ms)
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=self._clock)
+        self._late = LateSteps()
         self._recovery = Recovery(
             self.log,
             self.queues,
@@ -144,6 +146,7 @@ class MessageStore(Service):
             config,
             self._delays_ms,
             self._distrust,
+            self._late,
             self._clock,
         )
 
@@ -204,6 +207,7 @@ class MessageStore(Service):
         for service in self._services:
             await service.start()
         self.every("dispatch-retry", _RETRY_SECONDS, self._retry_dispatch)
+        self._note_health()
         self.every("health", _HEALTH_SECONDS, self._note_health)
         self._deletion.remove_left_over()
         self.log.make_ahead()
@@ -213,28 +217,51 @@ class MessageStore(Service):
         disk.make_dirs(paths.root)
         disk.make_dirs(paths.commit_log)
         if not disk.exists(paths.lock):
-            disk.write_bytes(paths.lock, b"lock")
+            self._write_mark(paths.lock, b"lock")
         self._lock = disk.lock(paths.lock)
         clean = not disk.exists(paths.abort)
         self.checkpoint.load()
         self.log.list.load()
         torn = self.queues.load(last_exit_ok=clean, before_cut=self._distrust)
         if self.config.index_enabled:
-            self.index.load(last_exit_ok=clean, index_ms=self.checkpoint.index_ms)
+            index_ms = self.checkpoint.index_ms
+            self.dispatch.waits_for_index = True
+            self._late.then("the key index cannot be mended", lambda: self._load_index(clean, index_ms))
         # From here on files change: a crash during the recovery must be recovered from, too.
         self._write_abort()
         gone = self._deletion.load()
         self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)], gone=gone)
-        self._deletion.fit(self.log.min_offset, self.log.list.wrote_offset)
         self.queues.min_physical = self.log.min_offset
         self._sync.flushed.advance(self.log.list.flushed_offset)
+        self._late.then("deleted topics and the ends of the queues cannot be noted", self._write_known)
+        self._closed = ""
+        if self._late.are_open:
+            _log.error("%s; messages can be read, and are taken as soon as there is room", self._late.reason)
+
+    def _load_index(self, clean: bool, index_ms: int) -> bool:
+        self.index.load(last_exit_ok=clean, index_ms=index_ms)
+        if not self._closed:  # it is late, and the end of the log was found without it
+            self.index.truncate_after(self.log.list.wrote_offset)
+        self.dispatch.waits_for_index = False
+        return True
+
+    def _write_known(self) -> bool:
+        self._deletion.fit(self.log.min_offset, self.log.list.wrote_offset)
         self.checkpoint.write(self.checkpoint.encode())
         self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=False)
-        self._closed = ""
+        return True
 
     def _write_abort(self) -> None:
-        self._disk.write_bytes(self._paths.abort, str(os.getpid()).encode())
+        self._write_mark(self._paths.abort, str(os.getpid()).encode())
         self._disk.sync_dir(self._paths.root)
+
+    def _write_mark(self, path: Path, content: bytes) -> None:
+        """A file of which only matters that it is there; a full disk may keep it empty."""
+        try:
+            self._disk.write_bytes(path, content)
+        except OSError as error:
+            if not (is_no_room(error) and self._disk.exists(path)):
+                raise
 
     def _distrust(self) -> None:
         """Queues or index are about to lose something that only the log has: a crash from now on walks all of it."""
@@ -271,6 +298,9 @@ class MessageStore(Service):
         self.log.list.flush()
         self._sync.flushed.advance(self.log.list.flushed_offset)
         self.dispatch.run_all(self._readable_end)
+        self._late.retry()
+        if self._late.are_open:
+            raise StoreError(self._late.reason, path=str(self._paths.root))
         self._deletion.save()
         await self._flush_queues()
         self.index.flush()
@@ -325,6 +355,7 @@ class MessageStore(Service):
             self._closed
             or self._sync.failure
             or self.log.broken
+            or self._late.reason
             or self.retention.disk_full
             or self._commit_failure
             or self.dispatch.error
@@ -334,6 +365,15 @@ class MessageStore(Service):
     def writable(self) -> bool:
         """True while messages are taken."""
         return not self.not_writable_reason
+
+    @property
+    def is_complete(self) -> bool:
+        """Are all messages of the log in their queues that were there at the start? A full disk may delay that."""
+        return not self._late.are_open
+
+    def when_complete(self, done: Callable[[], object]) -> None:
+        """Call `done` when the store `is_complete`, perhaps now."""
+        self._late.when_done(done)
 
     @property
     def disk_ratio(self) -> float:
@@ -443,7 +483,8 @@ class MessageStore(Service):
     def _refuse(self, message: PutMessage) -> PutResult | None:
         reason = self.not_writable_reason
         if reason:
-            status = PutStatus.DISK_FULL if reason is self.retention.disk_full else PutStatus.SERVICE_NOT_AVAILABLE
+            is_full = reason is self.retention.disk_full or reason is self._late.reason
+            status = PutStatus.DISK_FULL if is_full else PutStatus.SERVICE_NOT_AVAILABLE
             return PutResult(status, reason=reason)
         return refuse(message, self.config.body_bytes_max)
 
@@ -513,7 +554,11 @@ class MessageStore(Service):
             self._dispatch_soon.ask()
 
     def _retry_dispatch(self) -> None:
-        if self.dispatch.error:
+        if self._late.are_open:
+            self._late.retry()
+            if not self._late.are_open:
+                _log.warning("there is room on the disk again: all that the start left undone is done")
+        if self.dispatch.error or self._late.are_open:
             self._dispatch_readable()
         self._deletion.retry()
 
@@ -551,7 +596,7 @@ class MessageStore(Service):
         for job in chain(self.queues.to_flush(), self.index.to_flush()):
             has_changed = has_changed or job is not None
             yield job
-        if has_changed or self._ends.is_behind:
+        if (has_changed or self._ends.is_behind) and self.is_complete:
             yield from self._ends.job(self._index_summary)
         self._ends.is_behind = has_changed
 
@@ -587,6 +632,9 @@ class MessageStore(Service):
         `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
         """
         queue = self.queues.find(topic, queue_id)
+        if self._late.are_open and offset > (end := 0 if queue is None else queue.max_offset):
+            # The queue's end is not known yet: a consumer that is sent back would read the last messages twice.
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, next_offset=offset, max_offset=end)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
@@ -661,7 +709,7 @@ class MessageStore(Service):
         """(physical offset, readable bytes) of the log from `offset` on, file by file."""
         for mapped in self.log.list.files:
             start = max(offset, mapped.start)
-            view = mapped.read(start - mapped.start, mapped.start + mapped.committed - start)
+            view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
             if view is not None and view:
                 yield start, view
 
@@ -706,7 +754,7 @@ def _failed(error: AppendFailed | RecordError) -> PutResult:
 
 def _not_opened(error: OSError, root: Path) -> StoreError:
     hint = ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_no_room(error):
         hint = f"free some space on the disk of {root} and start again; nothing is lost"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "start as the user who owns these files, or give them to yours: chown -R"

@@ -93,10 +93,14 @@ class OffsetFiles:
         return b"" if file is None else file.pread(size, offset - self.file_start(offset))
 
     def view(self, offset: int, size: int) -> memoryview:
-        """As `read`, without copying; stays valid as long as it is held."""
+        """As `read`, mostly without copying; stays valid as long as it is held."""
         file = self._file_at(offset)
+        if file is None:
+            return memoryview(b"")
         position = offset - self.file_start(offset)
-        return memoryview(b"") if file is None else file.view()[position : position + size]
+        if file.holes_take_space:
+            return memoryview(file.pread(size, position))
+        return file.view()[position : position + size]
 
     def is_zero_from(self, offset: int) -> bool:
         """Is the rest of this file zero? Holes are seen without reading them."""

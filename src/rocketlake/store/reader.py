@@ -201,12 +201,11 @@ class StoreReader:
                 return
 
     def _torn_text(self, position: int) -> str:
-        rest = self.log.view(position, self.log.file_size)
-        for at in range(0, len(rest), _CHUNK_BYTES):
-            chunk = bytes(rest[at : at + _CHUNK_BYTES])
+        while not self.log.is_zero_from(position) and (chunk := self.log.read(position, _CHUNK_BYTES)):
             if used := chunk.lstrip(b"\0"):
-                first = position + at + len(chunk) - len(used)
+                first = position + len(chunk) - len(used)
                 return f"bytes that are no sound record lie behind it, the first at {first}"
+            position += len(chunk)
         return ""
 
 

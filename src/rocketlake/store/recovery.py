@@ -30,6 +30,7 @@ from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.known_records import KnownRecords, QueueEnd
+from rocketlake.store.late_steps import LateSteps
 from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.number_check import NumberCheck
@@ -59,9 +60,13 @@ class Recovery:
         config: StoreConfig,
         delays_ms: Sequence[int],
         distrust: Callable[[], object],
+        late: LateSteps,
         clock: Clock,
     ) -> None:
-        """`distrust`: a crash from now on must not leave behind that queues and index lack nothing."""
+        """`distrust`: a crash from now on must not leave behind that queues and index lack nothing.
+
+        `late` takes what a full disk has no room for.
+        """
         self._log = log
         self._table = table
         self._index = index
@@ -72,6 +77,7 @@ class Recovery:
         self._config = config
         self._delays_ms = delays_ms
         self._distrust = distrust
+        self._late = late
         self._clock = clock
         self._check = QueueCheck(table, distrust)
         dispatch.has_wrong_number = NumberCheck(log, deletions).is_wrong
@@ -107,7 +113,7 @@ class Recovery:
         if known is not None:
             known.forget_deleted(self._deletions.topics)
             self._check.compare(known, is_clean=clean)
-        all_keys = self._config.index_enabled and self._lacks_keys(known, clean=clean)
+        all_keys = self._has_index and self._lacks_keys(known, clean=clean)
         usual = self._start_index(clean, dispatched)
         self._from = dispatched if clean else self._log.list.files[usual].start
         start = 0 if all_keys else min(usual, self._index_of(self._check.start))
@@ -118,11 +124,31 @@ class Recovery:
         self._table.truncate_after(end)
         self._index.truncate_after(end)
         self._log.list.truncate(end)
+        behind = self._dispatch.behind
+        self._dispatch.position = end if behind is None else min(behind, end)
+        lacking = f"the queues or the key index lack messages from {behind} of the log on"
+        self._late.then(lacking, lambda: self._has_all(end))
+        self._late.then("the offsets that were given out are not noted", lambda: self._keep_offsets(end))
+        self._secure(clean, first_walked)
+        self._note_safe(end, first_walked, clean=clean)
+
+    @property
+    def _has_index(self) -> bool:
+        """False too if it could not be loaded yet."""
+        return self._config.index_enabled and not self._dispatch.waits_for_index
+
+    def _has_all(self, end: int) -> bool:
+        """Is everything dispatched that the start found in the log?"""
+        if self._dispatch.waits_for_index or self._dispatch.position < end:
+            return False
+        self._dispatch.behind = None
+        return True
+
+    def _keep_offsets(self, end: int) -> bool:
+        """Only when the queues have all that is in the log: what they are filled up with is never overwritten."""
         self._check.finish()
         self._keep_offsets_of_damaged(end)
-        self._secure(clean, first_walked)
-        self._dispatch.position = end
-        self._note_safe(end, first_walked, clean=clean)
+        return True
 
     def _sound_end_of_queues(self) -> int:
         """Where the last record ends that is in the log and in a queue; -1 without one."""
@@ -252,6 +278,7 @@ class Recovery:
             first = files[start].start
             below = self._from if all_known and not self._check.wanted else -1
             known = self._known_records(below, safe_end)
+            self._dispatch.begin_rebuild(first)
             progress = _WalkProgress(self._clock, first, files[-1].end)
             check_crc = self._config.check_crc_on_recover
             walk = LogWalk(self._log, first, safe_end, check_crc, self._delays_ms, known, progress.note)
@@ -268,7 +295,7 @@ class Recovery:
 
     def _known_records(self, below: int, safe_end: int) -> KnownRecords:
         """What queues and index have at the begin of a walk."""
-        index_below = self._index.last_physical_offset if self._config.index_enabled else _NO_LIMIT
+        index_below = self._index.last_physical_offset if self._has_index else _NO_LIMIT
         known = KnownRecords(below, index_below, safe_end)
         known.dead = {topic.encode("utf-8", "surrogatepass"): end for topic, end in self._deletions.topics.items()}
         for queue in self._table:
@@ -301,7 +328,7 @@ class Recovery:
             if entry.physical_offset >= self._from or (entry.topic, entry.queue_id) in wanted:
                 missing.append(entry)
             elif self._config.index_enabled and entry.is_indexed():
-                self._index.put(entry.index_keys(), entry.physical_offset, entry.store_ms)
+                self._dispatch.rebuild_keys(entry)
         return missing
 
     def _before_gap(self, entry: DispatchEntry, known: KnownRecords, seen: set[tuple[str, int]]) -> ConsumeQueue | None:
@@ -340,8 +367,12 @@ class Recovery:
             offset = min(offset, max(known, log.min_offset) if known else first_walked)
         log.secure(offset)
         if clean:
-            self._table.flush()
-            self._index.flush()
+            self._late.then("queues and key index cannot be written", self._flush)
+
+    def _flush(self) -> bool:
+        self._table.flush()
+        self._index.flush()
+        return True
 
     def _note_safe(self, end: int, first_walked: int, *, clean: bool) -> None:
         """The checkpoint now says: the log is safe. Queues and index follow with the first thorough round.
@@ -349,6 +380,7 @@ class Recovery:
         What was walked over may have been put into queues just now; and a position behind the end is none.
         """
         checkpoint = self._checkpoint
+        clean = clean and not self._late.are_open
         checkpoint.confirm_offset = end
         checkpoint.derived_offset = end if clean else min(first_walked, end)
         if self._last_store_ms > 0:

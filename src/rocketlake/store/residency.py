@@ -95,7 +95,7 @@ class Residency(Service):
         """The blocks that hold these bytes, to be read from disk."""
         start = position >> BLOCK_BITS << BLOCK_BITS
         end = (position + size - 1 >> BLOCK_BITS) + 1 << BLOCK_BITS
-        return mapped.path, start, min(end, mapped.committed) - start
+        return mapped.path, start, min(end, mapped.readable) - start
 
     def load(self, parts: Sequence[ColdPart], done: Done) -> None:
         """Read these parts on the worker, so that they are in memory; `done` runs on the loop.

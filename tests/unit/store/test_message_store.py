@@ -400,8 +400,8 @@ async def test_a_store_that_starts_again_has_its_next_log_file_made_ahead(world:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (errno.ENOSPC, r"No space.*/store/abort.*free some space"),
-        (errno.EACCES, r"Permission denied.*/store/abort.*the user who owns these files"),
+        (errno.ENOSPC, r"No space.*/store/commitlog.*free some space"),
+        (errno.EACCES, r"Permission denied.*/store/commitlog.*the user who owns these files"),
     ],
 )
 async def test_a_start_that_cannot_write_names_the_file_and_the_cure(code: int, said: str) -> None:
@@ -409,7 +409,7 @@ async def test_a_start_that_cannot_write_names_the_file_and_the_cure(code: int, 
     store = await world.started()
     store.put(message(b"kept"))
     await store.stop()
-    world.files.plan.faults.append(Fault("write_bytes", "abort", error=code))
+    world.files.plan.faults.append(Fault("make_dirs", "commitlog", error=code))
     with pytest.raises(StoreError, match="cannot be opened.*" + said):
         await world.started()
     world.files.plan.faults.clear()

@@ -109,6 +109,8 @@ class DelaySchedule(Service):
 
     def deliver_due(self, level: int) -> _Pause:
         """Deliver up to a batch of messages that are due; how long to rest then."""
+        if not self._store.is_complete:
+            return _Pause(_RETRY_MS)  # where the queue ends is not known yet
         offset = self._first_offset(level)
         entries = self._store.queue_entries(DELAY_TOPIC, level - 1, offset, _BATCH)
         if not entries:

@@ -99,6 +99,15 @@ class QueueFile:
         """True if nothing but zeros lies from `offset` on."""
         return self._pool.open(self).is_zero_from(offset)
 
+    def stretches(self) -> list[tuple[int, int]]:
+        """The parts that the disk holds."""
+        return self._pool.open(self).stretches()
+
+    @property
+    def holes_take_space(self) -> bool:
+        """False: entries are read by `pread`, nobody looks at a view of them."""
+        return False
+
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         """The same, or None if the disk would have to be waited for."""
         return self._pool.open(self).pread_now(size, offset)

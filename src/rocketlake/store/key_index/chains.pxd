@@ -11,6 +11,7 @@ cdef class NewEntries:
     cdef public long long waiting
     cdef long long _slots
     cdef const unsigned char[::1] _view
+    cdef unsigned char[::1] _held
     cdef long long _waiting_max
     cdef object _row
     cdef unsigned int[::1] _words
@@ -48,7 +49,10 @@ cdef class NewEntries:
     cpdef bytes row(self)
     cpdef row_written(self)
 
-    @cython.locals(first=cython.longlong, begin=cython.longlong, end=cython.longlong)
+    @cython.locals(
+        first=cython.longlong, begin=cython.longlong, end=cython.longlong, page=cython.longlong, start=cython.longlong,
+        stop=cython.longlong,
+    )
     cpdef tuple piece(self)
 
     @cython.locals(
@@ -57,7 +61,7 @@ cdef class NewEntries:
     )
     cdef _patch(self, unsigned char[::1] target, long long begin, long long first)
 
-    @cython.locals(first=cython.longlong)
+    @cython.locals(first=cython.longlong, page=cython.longlong)
     cpdef piece_written(self)
 
     @cython.locals(page=cython.longlong)

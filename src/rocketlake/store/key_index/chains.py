@@ -35,14 +35,19 @@ _SWAPS = sys.byteorder == "little"  # the file is big-endian
 class NewEntries:
     """Entries put into one file that are not written out. Numbers of entries are the caller's."""
 
-    def __init__(self, slots: int, view: memoryview, waiting_max: int) -> None:
-        """`view` shows the file; `waiting_max` slots may gather before they begin to leave."""
+    def __init__(self, slots: int, view: memoryview, held: bytearray, waiting_max: int) -> None:
+        """`view` shows the file; `waiting_max` slots may gather before they begin to leave.
+
+        `held`: 1 for each page of the file up to the last slot that the disk holds. Nobody looks at another one: it is
+        zero, and on a tmpfs a look would take space (mapped_file.py).
+        """
         self.row_count = 0
         """Entries in the row."""
         self.waiting = 0
         """Slots that gather."""
         self._slots = slots
         self._view = view
+        self._held = held
         self._waiting_max = max(1, min(waiting_max, slots))
         self._row = array("I", bytes(4 * _ENTRY_WORDS * _ROW_MAX))
         self._words = self._row  # the same; the compiled form looks at it without Python objects
@@ -126,6 +131,8 @@ class NewEntries:
             number = self._leaving[_probe(self._leaving, self._mask, slot) + 1]
             if number > 0:
                 return number
+        if self._held[_page_of(slot)] == 0:
+            return 0
         position = _HEADER_SIZE + 4 * slot
         view = self._view
         number = view[position] << 24 | view[position + 1] << 16 | view[position + 2] << 8 | view[position + 3]
@@ -178,7 +185,11 @@ class NewEntries:
         first = self._skipped()
         begin = max(first * _PAGE, _HEADER_SIZE)
         end = min(self._behind(first) * _PAGE, _HEADER_SIZE + 4 * self._slots)
-        changed = bytearray(self._view[begin:end])
+        changed = bytearray(end - begin)
+        for page in range(first, self._behind(first)):
+            if self._held[page] != 0:
+                start, stop = max(page * _PAGE, begin), min((page + 1) * _PAGE, end)
+                changed[start - begin : stop - begin] = self._view[start:stop]
         self._patch(changed, begin, first)
         return begin, changed
 
@@ -200,6 +211,8 @@ class NewEntries:
         """The piece is in the file; go on behind it."""
         first = self._skipped()
         self._page = self._behind(first)
+        for page in range(first, self._page):
+            self._held[page] = 1
         self._leaving_left -= self._page - first
         if self._leaving_left == 0:  # memory need not be held
             self._leaving = self._cells

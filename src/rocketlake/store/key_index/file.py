@@ -22,6 +22,8 @@ from rocketlake.store.key_index.chains import NewEntries, link_entries
 from rocketlake.store.key_index.layout import (
     ENTRY_SIZE,
     HEADER_SIZE,
+    PAGE,
+    SLOT_SIZE,
     entry_position,
     file_size,
     pack_header,
@@ -61,7 +63,6 @@ class KeyIndexFile:
         self._disk = files
         size = file_size(slots, entries_max)
         self.file: File = files.open(path, size=size, create=not read_only, read_only=read_only)
-        self._view: memoryview | None = None
         self._slots_waiting_max = slots_waiting_max
         self._new: NewEntries | None = None
         self._first_new = 1  # number of the first entry in the row
@@ -112,7 +113,7 @@ class KeyIndexFile:
         Returns where it stopped. Raises OSError: then those up to `end_physical` are in.
         """
         if self._new is None:
-            self._new = NewEntries(self.slots, self._mapping(), self._slots_waiting_max)
+            self._new = NewEntries(self.slots, self.file.view(), self._held_pages(), self._slots_waiting_max)
         new = self._new
         end = min(len(pairs), begin + 2 * (self.entries_max - self.count))
         while begin < end:
@@ -134,13 +135,23 @@ class KeyIndexFile:
         """Number of the newest entry of a slot, 0 if it has none."""
         if self._new is not None:
             return self._new.head(slot, self.count)
-        number = unpack_slot(self._mapping(), slot_position(slot))
+        number = unpack_slot(self.file.pread(SLOT_SIZE, slot_position(slot)), 0)
         return number if 0 < number < self.count else 0
 
-    def _mapping(self) -> memoryview:
-        if self._view is None:
-            self._view = self.file.view()
-        return self._view
+    def _held_pages(self) -> bytearray:
+        """1 for each page of header and slots that may be looked at through a view."""
+        pages = slot_position(self.slots) // PAGE + 1
+        if not self.file.holes_take_space:
+            return bytearray(b"\1") * pages
+        held = bytearray(pages)
+        for start, end in self.file.stretches():
+            first, behind = start // PAGE, min(-(-end // PAGE), pages)
+            held[first:behind] = b"\1" * max(0, behind - first)
+        return held
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        """(hash, physical offset, seconds, previous) of an entry that was written out. Raises OSError."""
+        return unpack_entry(self.file.pread(ENTRY_SIZE, entry_position(self.slots, number)), 0)
 
     # -- writing out ---------------------------------------------------------------------------------------------------
 
@@ -194,11 +205,10 @@ class KeyIndexFile:
         `known` is the record found last in a newer file: the keys of one record may lie in two files.
         """
         self.write_row()
-        view = self._mapping()
         found: list[int] = []
         number = self.head(hash_code % self.slots)
         while number > 0 and len(found) < max_count:
-            entry_hash, physical, seconds, previous = unpack_entry(view, entry_position(self.slots, number))
+            entry_hash, physical, seconds, previous = self._entry(number)
             stored_ms = self.begin_ms + seconds * 1000
             if seconds < 0:
                 break
@@ -214,10 +224,9 @@ class KeyIndexFile:
     def last_hashes(self) -> set[int]:
         """The hashes of the newest record's entries. Raises OSError."""
         self.write_row()
-        view = self._mapping()
         hashes: set[int] = set()
         for number in range(self.count - 1, 0, -1):
-            hash_code, physical, _seconds, _previous = unpack_entry(view, entry_position(self.slots, number))
+            hash_code, physical, _seconds, _previous = self._entry(number)
             if physical != self.end_physical:
                 break
             hashes.add(hash_code)
@@ -226,8 +235,7 @@ class KeyIndexFile:
     def entries(self) -> list[tuple[int, int, int, int]]:
         """All entries: (hash, physical offset, seconds, previous), for the audit."""
         self.write_row()
-        view = self._mapping()
-        return [unpack_entry(view, entry_position(self.slots, number)) for number in range(1, self.count)]
+        return [self._entry(number) for number in range(1, self.count)]
 
     # -- mending -------------------------------------------------------------------------------------------------------
 
@@ -279,7 +287,6 @@ class KeyIndexFile:
         """Close; what was put but not written out is lost."""
         self.closed = True
         self._new = None
-        self._view = None
         self.file.close()
 
     def remove(self) -> None:

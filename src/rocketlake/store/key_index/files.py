@@ -88,11 +88,24 @@ class KeyIndex:
 
         Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
         """
+        self.safe_ms = index_ms
+        try:
+            self._load(last_exit_ok, index_ms)
+        except OSError:
+            self._forget()  # a full disk; it may be tried again
+            raise
+
+    def _forget(self) -> None:
+        self._not_synced.clear()
+        while self.files:
+            self.files.pop().close()
+
+    def _load(self, last_exit_ok: bool, index_ms: int) -> None:
         names = index_names(self.folder, self._disk)
         if not last_exit_ok:
             names = self._without_unfinished(names, index_ms)
-        self.files = [self._open(name) for name in names]
-        self.safe_ms = index_ms
+        for name in names:
+            self.files.append(self._open(name))
         if not last_exit_ok:
             if self.files:
                 self._sync_names()  # whoever was killed may not have come to that

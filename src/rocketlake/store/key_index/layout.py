@@ -15,6 +15,7 @@ from rocketlake.base.java_compat import string_hash
 __all__ = [
     "ENTRY_SIZE",
     "HEADER_SIZE",
+    "PAGE",
     "SLOT_SIZE",
     "entry_position",
     "file_size",
@@ -32,6 +33,7 @@ __all__ = [
 HEADER_SIZE = 40
 SLOT_SIZE = 4
 ENTRY_SIZE = 20
+PAGE = 4096
 
 _HEADER = struct.Struct(">qqqqii")
 _SLOT = struct.Struct(">i")

@@ -17,7 +17,8 @@ from rocketlake.store.key_index.layout import (
 
 def new_entries(slots: int, waiting_max: int, data: bytearray | None = None) -> NewEntries:
     content = bytearray(file_size(slots, 10)) if data is None else data
-    return NewEntries(slots, memoryview(content).toreadonly(), waiting_max)
+    held = bytearray(b"\1") * (1 + len(content) // 4096)
+    return NewEntries(slots, memoryview(content).toreadonly(), held, waiting_max)
 
 
 def put(new: NewEntries, hash_code: int, number: int) -> int:

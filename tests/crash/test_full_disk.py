@@ -1,0 +1,131 @@
+"""A broker on a disk without a free byte: it starts, is read, says why it takes nothing, goes on when there is room.
+
+The disk is a small tmpfs, where a look at a hole of a mapped file takes a page too: a process that does it when there
+is none left is killed. Who may not mount one skips these; tests/unit/store/test_full_disk.py needs no mount.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.clock import SystemClock
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.audit import audit_store
+from tests.crash.broker_process import BrokerProcess, Ledger, Load, Reader
+
+SLOTS, ENTRIES = 400_000, 200_000  # many pages of a key index file are holes
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+
+
+class SmallDisk:
+    """A tmpfs, and the rest of it taken by a stranger's file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Leave not one page."""
+        with self._ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
+    def free(self) -> None:
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "rocketlake-test", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def broker_on(small_disk: SmallDisk, tmp_path: Path, **settings: object) -> BrokerProcess:
+    return BrokerProcess(
+        tmp_path / "broker",
+        storePathRootDir=small_disk.folder / "store",
+        mappedFileSizeCommitLog=1 << 20,
+        maxHashSlotNum=SLOTS,
+        maxIndexNum=ENTRIES,
+        cleanResourceInterval=200,
+        **settings,
+    )
+
+
+async def loaded(ledger: Ledger, count: int) -> None:
+    for _ in range(6000):
+        if len(ledger.acked) >= count:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"{len(ledger.acked)} of {count} messages were taken in a minute")
+
+
+async def load_until_refused(broker: BrokerProcess, ledger: Ledger, name: str) -> None:
+    ledger.refused.clear()
+    await asyncio.wait_for(Load(broker.address, ledger).run(8, name), 60)
+
+
+async def wait_until_taken(broker: BrokerProcess, ledger: Ledger, name: str) -> None:
+    """Send one message again and again until it is taken."""
+    net = NetClient(clock=SystemClock())
+    load = Load(broker.address, ledger)
+    try:
+        for number in range(600):
+            answer = await net.invoke(broker.address, load._command(f"{name}-{number}", 0), 8000)
+            ledger.tried.add(f"{name}-{number}")
+            if answer.code == ResponseCode.SUCCESS:
+                return
+            await asyncio.sleep(0.05)
+        pytest.fail(f"still refused: {answer.remark}")
+    finally:
+        await net.close()
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_a_broker_starts_on_a_full_disk_and_goes_on_when_there_is_room(
+    flush: str, small_disk: SmallDisk, tmp_path: Path
+) -> None:
+    # Files go neither for their age nor for the disk's sake: all that was acknowledged must be there in the end.
+    broker = broker_on(small_disk, tmp_path, flushDiskType=flush, cleanFileForciblyEnable="false")
+    ledger = Ledger()
+    broker.start()
+    load = asyncio.create_task(Load(broker.address, ledger).run(8, "before"))
+    await loaded(ledger, 1000)
+    small_disk.fill()
+    await asyncio.wait_for(load, 60)  # the senders were refused
+    assert set(ledger.refused) == {ResponseCode.SERVICE_NOT_AVAILABLE}
+    for number in range(2):
+        broker.kill()
+        small_disk.fill()  # what a start gives back is taken by others
+        broker.start()
+        reader = Reader(broker.address, ledger)
+        await reader.read_new()
+        assert len(reader.found) > len(ledger.acked) // 2, "old messages can be read"
+        await load_until_refused(broker, ledger, f"full-{number}")
+        assert set(ledger.refused) == {ResponseCode.SERVICE_NOT_AVAILABLE}
+        assert "disk full" in ledger.refused[ResponseCode.SERVICE_NOT_AVAILABLE]
+    log = (tmp_path / "broker" / "broker.log").read_text()
+    assert "health is red: store/writes: disk full" in log, log
+    small_disk.free()
+    await wait_until_taken(broker, ledger, "after")
+    reader = Reader(broker.address, ledger)
+    await reader.read_new()
+    assert reader.lost() == []
+    assert broker.stop() == 0
+    assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
