@@ -209,6 +209,7 @@ class Dispatch:
         """A walk over the log begins at this physical offset."""
         self.behind = start if self.waits_for_index else None
         self._no_room_for = {"index"} if self.waits_for_index else set()
+        self.error = ""
 
     def rebuild(self, entries: Sequence[DispatchEntry]) -> None:
         """Put records found by the walk into queues and index, quietly. Raises OSError, StoreError."""
