@@ -10,6 +10,7 @@ SEEDS = 300
 EACH = 25
 FOUND_SOMETHING = (1739, 2168, 3302, 3406, 3656, 3859, 4180, 4415, 4460, 4957, 7954)
 """Of histories with the first 13 kinds of steps, beyond the first 300."""
+FOUND_LATER = (5277,)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, EACH))
@@ -21,3 +22,8 @@ def test_nothing_is_lost_doubled_or_invented(first: int) -> None:
 @pytest.mark.parametrize("seed", FOUND_SOMETHING)
 def test_seeds_that_found_something(seed: int) -> None:
     History(seed, kinds=13).run()
+
+
+@pytest.mark.parametrize("seed", FOUND_LATER)
+def test_seeds_that_found_something_later(seed: int) -> None:
+    History(seed).run()

@@ -313,6 +313,15 @@ class MappedFileList:
         dropped, self.files = self.files[:count], self.files[count:]
         return dropped
 
+    def begin_on_disk(self) -> int:
+        """Where the files on disk begin; no power cut brings back older ones. Blocking; may run on a worker.
+
+        Raises OSError.
+        """
+        begin = min((int(name) for name in self._disk.list_dir(self.folder) if name.isdigit()), default=0)
+        self._disk.sync_dir(self.folder)
+        return begin
+
     def drop_before(self, offset: int) -> list[MappedFile]:
         """Take out the files that lie wholly below `offset`, as `drop_first` does."""
         return self.drop_first(sum(1 for mapped in self.files if mapped.end <= offset))

@@ -168,6 +168,7 @@ class MessageStore(Service):
             worker=workers["delete"],
             drop_below=self._drop_below,
         )
+        self.retention.after_drop = lambda: self._deletion.log_was_cut(self.log.list.begin_on_disk)
         self._services: list[Service] = [
             QueueFlush(
                 self._queue_jobs,
@@ -601,7 +602,6 @@ class MessageStore(Service):
         self._ends.is_behind = has_changed
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:
-        self._deletion.log_begins(min_physical)
         yield from self.index.delete_before(min_physical)
         yield from self._deletion.out_of_the_way(self.queues.delete_before(min_physical))
 

@@ -78,6 +78,8 @@ class Retention(Service):
         self.disk_percent = 0.0
         self.before_drop: Callable[[int], object] = _nobody_minds
         """Called before log files go, with the physical offset at which the log will begin."""
+        self.after_drop: Callable[[], object] = _nothing_follows
+        """Called when all that a round took out has been deleted."""
         self._log = log
         self._folders = folders
         self._config = config
@@ -87,6 +89,8 @@ class Retention(Service):
         self._ages = FileAges(clock, ())
         self._under_way = False
         self._stopped = False
+        self._left: list[Removable] = []
+        """What could not be deleted; it comes first in the next round."""
         self._rounds_asked = 0
         self._followed = log.min_offset
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -147,7 +151,7 @@ class Retention(Service):
 
     def _measured(self, disk: DiskView | None, error: Exception | None) -> None:
         """Every file that is taken out goes to `_remove`, whatever raises: nobody else would ever delete it."""
-        dropped: list[Removable] = []
+        dropped, self._left = self._left, []
         try:
             if disk is None:
                 raise error or StoreError("the worker came back without a view of the disk")
@@ -165,7 +169,7 @@ class Retention(Service):
             self._warnings.error("round", problem, "old files are not all taken out, the next round tries: %r", problem)
             self.health.set("retention/round", f"old files are not all taken out: {problem!r}")
         finally:
-            self._remove(dropped)
+            self._remove(dropped, call_after=bool(dropped))
 
     def _follow(self, dropped: list[Removable]) -> None:
         """Queue and index files below the log's begin; after an error they are looked at again."""
@@ -203,7 +207,7 @@ class Retention(Service):
             count += 1
         return count
 
-    def _remove(self, dropped: list[Removable]) -> None:
+    def _remove(self, dropped: list[Removable], *, call_after: bool) -> None:
         """One file per call of the worker, so that a sync of the same disk can come in between.
 
         None once the store stops, for the folder may have another owner then: what is left comes back with the next
@@ -211,18 +215,35 @@ class Retention(Service):
         """
         if not dropped or self._stopped:
             self._under_way = False
+            if call_after and not self._stopped:
+                call(self.after_drop)
             return
         mapped, rest = dropped[0], dropped[1:]
 
         def removed(_result: None, error: Exception | None) -> None:
-            if error is not None:
-                _log.warning("cannot delete %s, it comes back with the next start: %s", mapped.path, error)
-            else:
+            if error is None or isinstance(error, FileNotFoundError):
                 _log.info("deleted %s", mapped.path)
-            self._remove(rest)
+                self._remove(rest, call_after=True)
+            else:
+                _log.warning("cannot delete %s, it is tried again: %s", mapped.path, error)
+                self._remove(self._leave(mapped, rest), call_after=True)
 
         self._worker.submit(mapped.remove, removed)
+
+    def _leave(self, mapped: Removable, rest: list[Removable]) -> list[Removable]:
+        """Keep one that cannot be deleted for the next round; what of the rest may go before it.
+
+        Of the log's files no later one may: with a gap the next start would not open it.
+        """
+        is_log = mapped.path.parent == self._log.folder
+        kept = [each for each in rest if is_log and each.path.parent == mapped.path.parent]
+        self._left += [mapped, *kept]
+        return [each for each in rest if each not in kept]
 
 
 def _nobody_minds(_log_begin: int) -> None:
     """Until the broker is there."""
+
+
+def _nothing_follows() -> None:
+    """Until the store is there."""

@@ -106,9 +106,20 @@ class TopicDeletion:
         except OSError as error:
             _log.warning("what was deleted before the last start cannot be looked at, it stays: %s", error)
 
-    def log_begins(self, min_physical: int) -> None:
-        """The log lost its begin: notes that speak of nothing any more go."""
-        self._deletions.forget_below(min_physical)
+    def log_was_cut(self, log_begin: Callable[[], int]) -> None:
+        """The log lost its begin: notes that speak of nothing any more go.
+
+        `log_begin` says where it begins on disk, for good; it is called on a worker. While a crash may bring old files
+        back, their notes stay.
+        """
+        if self._deletions.until:
+            self._notes.submit(log_begin, self._forget)
+
+    def _forget(self, log_begin: int | None, error: Exception | None) -> None:
+        if log_begin is None:
+            _log.warning("old notes of deleted topics stay until the next start: %s", error)
+            return
+        self._deletions.forget_below(log_begin)
         if self._deletions.changed:
             self._write(unasked)
 

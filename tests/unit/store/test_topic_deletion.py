@@ -181,6 +181,22 @@ async def test_without_notes_the_newer_topic_wins_and_what_goes_is_counted(
     assert [result.queue_offset for result in put_ok(store, b"next")] == [3]
 
 
+async def test_notes_stay_while_a_crash_may_bring_the_log_back_that_they_speak_of(world: World) -> None:
+    hours = ";".join(f"{hour:02d}" for hour in range(24))
+    store = await world.started(delete_when=hours)
+    put_ok(store, *OLD)
+    store.delete_topics(["T"])
+    put_ok(store, *[b"x" * 900 for _ in range(20)], topic="other")
+    store.log.list.flush()
+    store.retention.look()
+    world.clock.advance(100 * 3_600_000)
+    world.files.plan.add(Fault("remove", "commitlog"))
+    store.retention.look()
+    assert store.min_physical_offset > 0
+    store = await restarted(world, store, "kill", "ASYNC_FLUSH")
+    assert (store.min_physical_offset, bodies_of(store)) == (0, [])
+
+
 async def made_again_unnoted(world: World) -> MessageStore:
     """A topic is deleted and made again, and the process dies before the deletion could be noted."""
     store = await world.started()
