@@ -207,7 +207,7 @@ class Retention(Service):
             count += 1
         return count
 
-    def _remove(self, dropped: list[Removable], *, call_after: bool) -> None:
+    def _remove(self, dropped: list[Removable], *, call_after: bool = True) -> None:
         """One file per call of the worker, so that a sync of the same disk can come in between.
 
         None once the store stops, for the folder may have another owner then: what is left comes back with the next
@@ -223,10 +223,10 @@ class Retention(Service):
         def removed(_result: None, error: Exception | None) -> None:
             if error is None or isinstance(error, FileNotFoundError):
                 _log.info("deleted %s", mapped.path)
-                self._remove(rest, call_after=True)
+                self._remove(rest)
             else:
                 _log.warning("cannot delete %s, it is tried again: %s", mapped.path, error)
-                self._remove(self._leave(mapped, rest), call_after=True)
+                self._remove(self._leave(mapped, rest))
 
         self._worker.submit(mapped.remove, removed)
 
