@@ -84,6 +84,8 @@ class PullConsumer(Service):
         self._paused: set[MessageQueue] = set()
         self._starts: dict[MessageQueue, int] = {}
         """Where queues begin in which the group never committed; to be committed by the next poll."""
+        self._saving = asyncio.Lock()
+        """One commit at a time: a first position under way must not arrive behind a reset."""
         self._rounds: list[asyncio.Task[None]] = []
         self._damage = Damage(group, hooks or Hooks(), None)
         self._rebalance = Rebalance(
@@ -330,20 +332,25 @@ class PullConsumer(Service):
         if offsets is None:
             offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
         for queue, offset in offsets.items():
-            await self._access.commit(queue, offset)
+            async with self._saving:
+                await self._access.commit(queue, offset)
             self._offsets.update(queue, offset, increase_only=False)
             self._starts.pop(queue, None)
 
     async def _commit_starts(self) -> None:
         for queue, offset in list(self._starts.items()):
-            if self._starts.get(queue) != offset:
-                continue  # left, reset or committed while another broker was waited for: that counts
-            try:
-                await self._access.commit(queue, offset)
-            except RocketLakeError as error:
-                log.warning("the first position %d of %s was not saved, next try: %s", offset, queue, error)
-            else:
-                self._starts.pop(queue, None)
+            async with self._saving:
+                try:
+                    # A reset, or another member's commit, may have been faster than this poll: that counts.
+                    is_first = await self._access.committed(queue) < 0
+                    if self._starts.get(queue) != offset:
+                        continue  # left, reset or committed while a broker was waited for: that counts, too
+                    if is_first:
+                        await self._access.commit(queue, offset)
+                except RocketLakeError as error:
+                    log.warning("the first position %d of %s was not saved, next try: %s", offset, queue, error)
+                else:
+                    self._starts.pop(queue, None)
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset at the broker; -1 when it never committed."""
@@ -437,5 +444,6 @@ class PullConsumer(Service):
             if queue in self._fetches and queue.topic == topic:
                 self._fetches[queue].seek(offset)
                 self._starts.pop(queue, None)
-                await self._access.commit(queue, offset)
+                async with self._saving:
+                    await self._access.commit(queue, offset)
                 self._offsets.update(queue, offset, increase_only=False)
