@@ -116,6 +116,7 @@ def _keep_up(cluster: ClusterProcess) -> None:
     console.print(f"  {command}/rocketlake tail flights -b -c 3 -n {address}", markup=False)
     console.print(f'  {command}/python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"', markup=False)
     signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    console.print(f"\nThe cluster is stopped; its files stay in {os.path.relpath(cluster.store)}", markup=False)
 
 
 async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted: int | None) -> int:
@@ -185,7 +186,7 @@ def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, c
     from demo.lake import read_table, table_facts
 
     findings = compare(answers, log, table_facts(read_table(spark, folder)), count.by_carrier)
-    table = Table(title=f"\nCheck against {answers.flights:,} flights", title_justify="left", box=None)
+    table = Table(title=f"\nCheck against {answers.flights:,} flights", title_justify="left", box=None, show_header=False)
     for each in findings:
         table.add_row(each.what, each.value, "[green]agrees[/]" if each.agrees else "[bold red]DIFFERS[/]")
     console.print(table)

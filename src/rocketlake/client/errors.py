@@ -32,6 +32,7 @@ class NoRoute(UsageError):
         self, topic: str, name_servers: Sequence[str], *, purpose: str = "send", is_read_only: bool = False
     ) -> None:
         self.topic = topic
+        self.is_read_only = is_read_only
         where = "name server " + ";".join(name_servers)
         what = f"no route for topic {topic!r}"
         if is_read_only:

@@ -45,9 +45,10 @@ class StoreReader:
         self.paths = StorePaths(root, commit_log)
         self._disk: Files = files or PosixFiles()
         if not self._disk.is_dir(self.paths.commit_log):
-            raise StoreError(
-                "no commit log here", path=str(self.paths.commit_log), hint="give the broker's storePathRootDir"
-            )
+            hint = "give the broker's storePathRootDir"
+            if self._disk.is_dir(StorePaths(root / "store").commit_log):
+                hint = f"give {root / 'store'}: what `rocketlake up --dir` names holds the store as a part"
+            raise StoreError("no commit log here", path=str(self.paths.commit_log), hint=hint)
         self.log = OffsetFiles(self.paths.commit_log, self._disk, with_gaps=with_gaps)
         self._queues: dict[tuple[str, int], OffsetFiles] = {}
         self.refresh()

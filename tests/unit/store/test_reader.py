@@ -55,6 +55,14 @@ async def test_all_queues_of_a_stopped_store_are_read() -> None:
     assert reader.log_end().torn == ""
 
 
+async def test_a_folder_above_the_store_is_answered_with_the_store() -> None:
+    disk = MemoryFiles()
+    await (await started(disk, Path("/data/store"))).stop()
+    with pytest.raises(StoreError, match="no commit log here") as missing:
+        StoreReader(Path("/data"), files=disk)
+    assert missing.value.hint.startswith("give /data/store")
+
+
 async def test_a_range_gives_these_offsets_and_no_others() -> None:
     disk = MemoryFiles()
     store = await started(disk)

@@ -40,7 +40,10 @@ def described(path_text: str) -> TableDescription:
     """The description of the table in this folder. UsageError if there is none."""
     description = Descriptions(table_folder(path_text)).latest()
     if description is None:
-        raise UsageError(f"there is no lake table at {path_text}", hint="was anything written to it yet?")
+        raise UsageError(
+            f"there is no lake table at {path_text}",
+            hint="give the folder that the stream writes to; it is a table from its first commit on",
+        )
     return description
 
 

@@ -49,7 +49,8 @@ async def _find(cluster: SinkCluster, options: SinkOptions, topic: str) -> tuple
             return await cluster.queues(topic, must_exist=options.effectively_once)
         except NoRoute as missing:
             error: RocketLakeError = missing
-            missing.hint = _cure(topic, options)
+            if not missing.is_read_only:
+                missing.hint = _cure(topic, options)
             deadline = start + min(patience, _RESTART_SECONDS)
         except (LinkError, RemoteError) as broken:
             error, deadline = broken, start + patience

@@ -134,5 +134,7 @@ def _check_type(name: str, kind: DataType) -> None:
     if not good:
         raise UsageError(
             f"column '{name}' is {kind.simpleString()}, not {COLUMNS[name][0]}",
-            hint="cast it" + ("; or to_json(...) as body" if name == "body" else ""),
+            hint="write to_json(...) as body, or cast(... as string) as body"
+            if name == "body"
+            else f"write cast(... as {COLUMNS[name][0]}) as {name}",
         )

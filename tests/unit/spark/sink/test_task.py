@@ -251,6 +251,13 @@ def test_the_cure_of_a_missing_topic_is_one_that_helps(guarantee: str, helps: bo
     assert "rocketlake topic create Missing" in hint and "its broker is away" in hint
 
 
+def test_the_cure_of_a_topic_without_write_permission_is_its_own() -> None:
+    cluster = FakeCluster({}, away=[NoRoute("T", ["a:1"], is_read_only=True)] * 1000)
+    with pytest.raises(NoRoute, match="it has no write permission") as closed:
+        Sink(cluster).write(batch(body=[b"1"]))
+    assert "topic alter T --perm rw" in closed.value.hint
+
+
 # -- effectively once --------------------------------------------------------------------------------------------------
 
 
