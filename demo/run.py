@@ -186,7 +186,8 @@ def _check(spark: SparkSession, folder: Path, answers: Answers, log: LogFacts, c
     from demo.lake import read_table, table_facts
 
     findings = compare(answers, log, table_facts(read_table(spark, folder)), count.by_carrier)
-    table = Table(title=f"\nCheck against {answers.flights:,} flights", title_justify="left", box=None, show_header=False)
+    title = f"\nCheck against {answers.flights:,} flights"
+    table = Table(title=title, title_justify="left", box=None, show_header=False)
     for each in findings:
         table.add_row(each.what, each.value, "[green]agrees[/]" if each.agrees else "[bold red]DIFFERS[/]")
     console.print(table)
