@@ -211,3 +211,18 @@ def test_fields_and_rows_that_do_not_exist_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(IndexError):
             call()
+
+
+def test_what_would_read_outside_the_records_is_refused() -> None:
+    """structure.md, bug 16: no caller does so today."""
+    data = run(random.Random(1), 0, 3)
+    with pytest.raises(ValueError, match="not below 0"):
+        record_columns.find_record(data, 0, -1)
+    with pytest.raises(ValueError, match="not below 0"):
+        record_columns.find_record(data, -5, 0)
+    form = KernelForm(data, starts_of(data))
+    for at in (-4, 48):
+        with pytest.raises(IndexError, match=f"at {at} behind 0 hosts"):
+            form.int32s(at, 0)
+    with pytest.raises(TypeError):
+        form.bodies({0: "text"})

@@ -171,6 +171,8 @@ def find_record(data, int64_t begin, int64_t base):
     cdef const uint8_t* at
     cdef const uint8_t* hit
     cdef int64_t position = begin, found = -1, taken = 0
+    if begin < 0 or base < 0:
+        raise ValueError("a record is looked for by its place, which is not below 0")
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         at = <const uint8_t*>view.buf
@@ -311,7 +313,7 @@ cdef class RecordColumns:
         cdef _Target target = _Target(self._make, 4 * self._count)
         cdef int32_t* out = <int32_t*>target.at
         cdef Py_ssize_t number
-        self._check_field(at + 4, hosts)
+        self._check_field(at, 4, hosts)
         for number in range(self._count):
             out[number] = <int32_t>load32(self._data + self._rows[number].at + at + self._rows[number].hosts[hosts])
         return target.owner
@@ -322,15 +324,15 @@ cdef class RecordColumns:
         cdef uint64_t* out = <uint64_t*>target.at
         cdef Py_ssize_t number
         cdef uint64_t by = <uint64_t>factor
-        self._check_field(at + 8, hosts)
+        self._check_field(at, 8, hosts)
         for number in range(self._count):
             out[number] = by * load64(self._data + self._rows[number].at + at + self._rows[number].hosts[hosts])
         return target.owner
 
-    cdef int _check_field(self, int end, int hosts) except -1:
+    cdef int _check_field(self, int at, int size, int hosts) except -1:
         # 72 bytes of fixed fields beside the hosts; the first host begins at 48.
-        if not 0 <= hosts <= 2 or end > (48, 56, 72)[hosts]:
-            raise IndexError(f"no field ends at {end} behind {hosts} hosts")
+        if at < 0 or not 0 <= hosts <= 2 or at + size > (48, 56, 72)[hosts]:
+            raise IndexError(f"no field of {size} bytes lies at {at} behind {hosts} hosts")
         return 0
 
     # -- bodies --------------------------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ cdef class RecordColumns:
         cdef Py_ssize_t number, begin = 0
         cdef int64_t total = 0
         cdef list others = sorted(instead)
-        cdef object given
+        cdef bytes given
         for number in range(self._count):
             total += self._rows[number].body_size
         for number in others:

@@ -58,6 +58,7 @@ class KVConfig:
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Set one value and save. UsageError when there are too many: anybody may set values."""
+        self.load()  # another name server of this machine may use the same file
         if sum(map(len, self._namespaces.values())) >= VALUES_MAX and self.get(namespace, key) is None:
             raise UsageError(f"there are {VALUES_MAX} KV settings already", hint="delete some that nobody needs")
         if len(value) > VALUE_CHARS_MAX or len(key) + len(namespace) > VALUE_CHARS_MAX:
@@ -67,6 +68,7 @@ class KVConfig:
 
     def delete(self, namespace: str, key: str) -> None:
         """Remove one value and save; nothing happens if it is not there."""
+        self.load()
         values = self._namespaces.get(namespace)
         if values is not None and values.pop(key, None) is not None:
             self._save()

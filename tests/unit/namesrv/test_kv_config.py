@@ -25,6 +25,21 @@ def test_values_are_saved_at_each_change() -> None:
     assert again.get("ns", "k") == "v"
 
 
+def test_two_name_servers_with_one_file_lose_nothing_of_each_other() -> None:
+    """attacks.md, S8: both use the same file by default, and the second to save wrote the first one's values away."""
+    files = MemoryFiles()
+    one, other = KVConfig(PATH, files), KVConfig(PATH, files)
+    one.load()
+    other.load()
+    one.put("ns", "a", "1")
+    other.put("ns", "b", "2")
+    other.put("ns", "a", "3")
+    one.delete("ns", "b")
+    again = KVConfig(PATH, files)
+    again.load()
+    assert again.namespace("ns") == {"a": "3"}
+
+
 def test_the_number_and_the_size_of_values_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_config, "VALUES_MAX", 2)
     values = KVConfig(PATH, MemoryFiles())
