@@ -22,9 +22,7 @@ from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC, OP_TOPIC, DataVersio
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
-from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.memory_net import MemoryNet
-from rocketlake.net.request import Reply
 from rocketlake.protocol.bodies.group import GroupConfigList, GroupEntry
 from rocketlake.protocol.bodies.register import RegisterBrokerBody
 from rocketlake.protocol.bodies.topic import TopicConfigList, TopicEntry, TopicTable
@@ -37,7 +35,6 @@ from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.results import PutMessage
-from tests.requests import send_header
 
 BROKER, NAMESRV, STRANGER, HERE = "10.0.0.1", "10.0.0.2", "10.6.6.6", "127.0.0.1"
 
@@ -231,24 +228,3 @@ async def test_the_place_of_a_broker_that_is_gone_is_free(world: World) -> None:
     assert world.namesrv.routes.brokers()["b"].addresses == {0: f"{STRANGER}:10911"}
     world.broker = world.new_broker()  # for the end of the test
     await world.broker.start()
-
-
-# -- a gate of a developer to come -------------------------------------------------------------------------------------
-
-
-async def test_a_gate_sees_plain_sends_wherever_it_was_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    """structure.md, bug 6: one that was put up before the runs were set up was passed by them."""
-
-    class Gated(Dispatcher):
-        def __init__(self, *args: object) -> None:
-            super().__init__(*args)  # type: ignore[arg-type]
-            self.before.append(lambda _request: Reply(ResponseCode.NO_PERMISSION, remark="gate"))
-
-    monkeypatch.setattr("rocketlake.broker.broker.Dispatcher", Gated)
-    world = World()
-    await world.broker.start()
-    world.broker.topics.put(TopicConfig("T", 4, 4))
-    answer = await world.ask(Command.request(Code.SEND_MESSAGE_V2, send_header("T"), b"body"))
-    assert (answer.code, world.broker.store.max_offset("T", 0)) == (ResponseCode.NO_PERMISSION, 0)
-    await world.clients[STRANGER].close()
-    await world.broker.stop()
