@@ -180,6 +180,35 @@ def test_a_broker_that_is_away_is_named_and_its_messages_come_later(
         assert "done before" in replay("away", "--to-topic", "away-again")
 
 
+def test_copies_at_a_broker_that_is_away_count_though_the_record_is_lost(
+    cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
+) -> None:
+    def join(broker: Broker) -> None:
+        async def make() -> None:
+            make_topic([cluster.standalone.broker], "hidden", 2)
+            for each in (cluster.standalone.broker, broker):
+                make_topic([each], "hidden-again", 1)
+                await each.registration.register()
+
+        cluster.run(make())
+
+    with second_broker(cluster, tmp_path / "b") as broker:
+        join(broker)
+        send(cluster, "hidden", 100)
+        replay("hidden", "--to-topic", "hidden-again")
+    here = len(everything(cluster, "hidden-again"))
+    assert 0 < here < 100
+    for file in (tmp_path / "state").iterdir():
+        file.unlink()
+    with pytest.raises(RocketLakeError, match=r"not done.*hidden-again at broker-b, queue 0"):
+        replay("hidden", "--to-topic", "hidden-again")
+    assert len(everything(cluster, "hidden-again")) == here
+    with second_broker(cluster, tmp_path / "b") as broker:
+        join(broker)
+        assert "0 messages replayed" in replay("hidden", "--to-topic", "hidden-again")
+        assert bodies(everything(cluster, "hidden-again")) == [*range(100)]
+
+
 def test_queues_that_are_found_later_are_copied_as_far_as_the_first_run_goes(
     cluster: EmbeddedCluster, replay: Typed
 ) -> None:

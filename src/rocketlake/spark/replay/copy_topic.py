@@ -28,6 +28,7 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.replay.cluster_reader import ClusterReader
 from rocketlake.spark.replay.copies import FROM, REPLAY, copies_in, place_of
 from rocketlake.spark.replay.damage import copyable, why_unsendable
+from rocketlake.spark.replay.kept_targets import KeptTargets
 from rocketlake.spark.replay.plan import QueuesAway, ReplayPlan
 from rocketlake.spark.replay.record import QueueRecord, ReplayRecord
 from rocketlake.spark.replay.request import ReplayRequest
@@ -83,7 +84,7 @@ class TopicCopy:
 
     async def run(self) -> CopyProgress:
         """Copy what can be reached. A replay that is done copies nothing. QueuesAway if it cannot be done now."""
-        plan = ReplayPlan(self._request, self._record, self._reader)
+        plan = ReplayPlan(self._request, self._record, self._reader, KeptTargets(self._client, self._request))
         await plan.make(self._client.clock.now_ms())
         self.progress.left = sum(each.left for each in self._record.queues.values())
         async with asyncio.TaskGroup() as tasks:
@@ -101,7 +102,7 @@ class TopicCopy:
         await self._look_for_copies(source)
         if not plan.is_sendable(record.target):
             # What is there was found just now, so the rest may go elsewhere.
-            record.target, record.seen = plan.target_of(source), 0
+            record.target, record.seen = await plan.move(source), 0
             self._record.save()
             await self._look_for_copies(source)
         failures = 0

@@ -16,6 +16,7 @@ from rocketlake.base.errors import LinkError
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.replay.cluster_reader import ClusterReader
 from rocketlake.spark.replay.copies import Copies, copies_in
+from rocketlake.spark.replay.kept_targets import KeptTargets
 from rocketlake.spark.replay.record import RANGE_UNKNOWN, QueueRecord, ReplayRecord
 from rocketlake.spark.replay.request import ReplayRequest
 
@@ -42,10 +43,11 @@ class QueuesAway(LinkError):
 class ReplayPlan:
     """`await plan.make()` completes the record; then `reachable` are the queues to copy, `away` the others."""
 
-    def __init__(self, request: ReplayRequest, record: ReplayRecord, reader: ClusterReader) -> None:
+    def __init__(self, request: ReplayRequest, record: ReplayRecord, reader: ClusterReader, kept: KeptTargets) -> None:
         self._request = request
         self._record = record
         self._reader = reader
+        self._kept = kept
         self._sendable: Sequence[MessageQueue] = ()
         self._numbers: dict[MessageQueue, int] = {}
         self.reachable: list[MessageQueue] = []
@@ -62,12 +64,17 @@ class ReplayPlan:
         readable = await self._reader.queues(self._request.target)
         self._sendable = await self._reader.queues_to_send(self._request.target)
         until_ms = self._request.until_ms
+        await self._kept.load()
         if not record.queues:
+            # A first run, or one whose record is lost: then copies may lie where nobody can look for them now.
+            if hidden := sorted(self._kept.queues.difference(readable)):
+                raise QueuesAway(hidden, f"topic {self._request.target}")
             record.begun_ms = now_ms
         elif until_ms < 0:
             until_ms = record.begun_ms
         if new:
             await self._add(new, readable, until_ms)
+        await self._kept.add({each.target for each in record.queues.values()})
         for source, each in record.queues.items():
             if source not in self._numbers:
                 self.away.append(source)
@@ -108,6 +115,12 @@ class ReplayPlan:
         if until_ms >= 0:
             end = min(high, await self._reader.near(queue, until_ms) + 2)
         return min(first, high), max(end, first)
+
+    async def move(self, source: MessageQueue) -> MessageQueue:
+        """Another queue of the target for a source queue whose own takes no messages now."""
+        target = self.target_of(source)
+        await self._kept.add([target])
+        return target
 
     def is_sendable(self, target: MessageQueue) -> bool:
         """Does the target take messages in this queue?"""
