@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.store.audit import audit_store
+from rocketlake.store.reader import StoreReader
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader, kill_under_load
 
 # 100 kills in all, as the foundation's issue asks; more for a longer night: ROCKETLAKE_KILLS=1000.
@@ -34,4 +35,35 @@ async def test_no_acknowledged_message_is_lost_when_the_broker_is_killed(flush: 
     assert broker.stop() == 0
     assert reader.lost() == []
     assert len(ledger.acked) > KILLS, "the load must really have run"
+    assert audit_store(broker.store, index_slots=1000, index_entries=4000) == []
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+async def test_with_the_write_pool_a_kill_costs_the_newest_messages_only(tmp_path: Path) -> None:
+    """What is lost was acknowledged last and lay in a buffer: nothing before it is, nothing is half or there twice."""
+    moments = random.Random(os.environ.get("ROCKETLAKE_SEED", "20261122"))
+    pool = {"transientStorePoolEnable": "true", "transientStorePoolSize": 2, "mappedFileSizeCommitLog": 1 << 19}
+    broker = BrokerProcess(tmp_path, **pool)
+    kept: list[Ledger] = []
+    for number in range(6):
+        ledger = Ledger()
+        broker.start()
+        await kill_under_load(broker, ledger, moments.uniform(0.3, 0.8), f"k{number}")
+        kept.append(ledger)
+        log_end = StoreReader(broker.store).log_end()
+        lost = {name for name, offset in ledger.acked_physical.items() if offset >= log_end.physical_offset}
+        for name in lost:
+            del ledger.acked[name]
+        assert ledger.acked, "only what was acknowledged last is lost"
+    broker.start()
+    assert "those of the last 400 ms are lost" in (tmp_path / "broker.log").read_text()
+    everything = Ledger()
+    for ledger in kept:
+        everything.tried |= ledger.tried
+        everything.acked.update(ledger.acked)
+    reader = Reader(broker.address, everything)
+    await reader.read_new()
+    assert reader.lost() == []
+    assert broker.stop() == 0
     assert audit_store(broker.store, index_slots=1000, index_entries=4000) == []

@@ -156,11 +156,11 @@ class World:
         return await sent
 
 
-@pytest.fixture(params=["async", "sync and pool"])
+@pytest.fixture(params=["async and pool", "sync"])
 async def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(services, "Duty", FailingDuty)
-    sync = replace(STORE, flush_disk_type="SYNC_FLUSH", write_pool_enabled=True, write_pool_buffers=1)
-    world = World(STORE if request.param == "async" else sync)
+    with_pool = replace(STORE, write_pool_enabled=True, write_pool_buffers=2)
+    world = World(replace(STORE, flush_disk_type="SYNC_FLUSH") if request.param == "sync" else with_pool)
     await world.start()
     yield world
     await world.stop()

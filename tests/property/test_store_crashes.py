@@ -170,7 +170,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.disk.process_died()
         self.open()
         # Only what still lay in a write buffer is gone.
-        self.trim(lambda message: message.promised and not self.config.write_pool_enabled)
+        self.trim(lambda message: message.promised and not self.config.uses_write_pool)
 
     @rule(some_pages_survive=st.booleans())
     def power_cut(self, some_pages_survive: bool) -> None:
@@ -228,7 +228,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_was_promised_can_be_read(self) -> None:
-        if self.store.dispatch.error or (self.config.write_pool_enabled and not self.config.sync_flush):
+        if self.store.dispatch.error or self.config.uses_write_pool:
             return
         for queue, messages in self.model.queues.items():
             promised = [number for number, message in enumerate(messages) if message.promised]

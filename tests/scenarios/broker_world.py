@@ -66,10 +66,12 @@ Outcome = Coroutine[Any, Any, list[str]]
 class BrokerWorld:
     """One broker "b" and its clients. Used from a test that is not async: it runs a loop of its own."""
 
-    def __init__(self, flush_disk_type: str = "ASYNC_FLUSH", **settings: Any) -> None:
+    def __init__(self, flush_disk_type: str = "ASYNC_FLUSH", *, write_pool: bool = False, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._settings = settings
-        self._store_config = replace(_STORE, flush_disk_type=flush_disk_type)
+        self._store_config = replace(
+            _STORE, flush_disk_type=flush_disk_type, write_pool_enabled=write_pool, write_pool_buffers=2
+        )
         self._clock = ManualClock()
         self._files = MemoryFiles(clock=self._clock)
         self._net = MemoryNet(clock=self._clock)

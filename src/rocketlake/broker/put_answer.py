@@ -20,6 +20,7 @@ CODE_OF = {
     PutStatus.PROPERTIES_TOO_LONG: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.DISK_FULL: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.POOL_BUSY: ResponseCode.SYSTEM_BUSY,
 }
 
 

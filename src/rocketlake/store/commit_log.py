@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ RECORD_HEAD_BYTES = _HEAD.size
 _STORE_MS = struct.Struct(">q")
 _SYS_FLAG = struct.Struct(">i")
 _V6_EXTRA = 12
+_COMMITTED_AT_ONCE = 16 * 1024 * 1024  # of the write pool: some milliseconds
 _SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -62,7 +63,9 @@ class CommitLog:
 
     def __init__(self, folder: Path, config: StoreConfig, files: Files, worker: Worker) -> None:
         self.file_size = config.commit_log_file_bytes
-        self.pool = WritePool(config.write_pool_buffers, self.file_size) if config.write_pool_enabled else None
+        self.pool = WritePool(config.write_pool_buffers, self.file_size) if config.uses_write_pool else None
+        self.on_pool_busy: Callable[[], object] = _nobody_commits
+        """Called when a put is refused because all write buffers are full: have them committed soon."""
         self.allocate = Allocate(files, self.file_size, worker)
         self.list = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
@@ -209,7 +212,19 @@ class CommitLog:
             self.allocate.prepare(self.list.folder / offset_file_name(self.list.last.end))
 
     def _free_buffers(self) -> None:
-        """Have a buffer for the next file: all files so far are full, so a commit sets theirs free."""
+        """Have a buffer for the next file: all files so far are full, so a commit sets theirs free.
+
+        A commit of much is not for a sender to wait for, and all others behind it.
+        """
+        waiting = self.list.wrote_offset - self.list.max_offset
+        if waiting > _COMMITTED_AT_ONCE:
+            self.on_pool_busy()
+            raise AppendFailed(
+                PutStatus.POOL_BUSY,
+                f"all {self.pool.count if self.pool else 0} write buffers are full, {waiting} bytes wait for the disk",
+                path=str(self.list.folder),
+                hint="send again; raise transientStorePoolSize or lower commitIntervalCommitLog if it goes on",
+            )
         try:
             self.commit()
         except OSError as error:
@@ -282,6 +297,10 @@ class CommitLog:
         position = STORE_MS_AT + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
         stored = self.list.view(offset + position, _STORE_MS.size)
         return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
+
+
+def _nobody_commits() -> None:
+    """Until the store is there."""
 
 
 def is_record(data: memoryview, offset: int) -> bool:

@@ -120,7 +120,10 @@ class StoreConfig:
         10_000, java="flushCommitLogThoroughInterval", low=0, why="flush everything at least this often"
     )
     write_pool_enabled: bool = setting(
-        False, java="transientStorePoolEnable", why="append to buffers first, commit them to the file by the interval"
+        False,
+        java="transientStorePoolEnable",
+        why="append to buffers first, commit them to the file by the interval; kill -9 loses what was acknowledged"
+        " since; no effect with SYNC_FLUSH",
     )
     write_pool_buffers: int = setting(
         5, java="transientStorePoolSize", low=1, why="write buffers, each one commit log file long"
@@ -178,6 +181,11 @@ class StoreConfig:
     def sync_flush(self) -> bool:
         """True when a send is answered only after its sync."""
         return self.flush_disk_type == "SYNC_FLUSH"
+
+    @property
+    def uses_write_pool(self) -> bool:
+        """True when appends go to the write pool: as with Apache never with SYNC_FLUSH, which waits for the file."""
+        return self.write_pool_enabled and not self.sync_flush
 
     @property
     def delete_hours(self) -> frozenset[int]:

@@ -44,8 +44,6 @@ class LogSync:
         """Why nothing is synced any more; "" while all is well."""
         self.safe_store_ms = 0
         """Every record stored at or before this time is safe (for the checkpoint)."""
-        self.commit_first: Callable[[], object] = _nothing
-        """Called before each sync; carries the write pool into the files when senders wait. May raise OSError."""
         self.zero_step = 0
         """So many zeros at a time are written ahead while syncs are small; 0: none."""
         self.on_flushed: Callable[[], object] = _nothing
@@ -67,11 +65,6 @@ class LogSync:
         """Have what is written synced as soon as the disk is free, if it is worth it; nothing after a failure."""
         last = self._given[-1] if self._given else None
         if self.failure or self._ended or (last is not None and least_pages > 0):
-            return
-        try:
-            self.commit_first()
-        except OSError:
-            self.flushed.fail_all()
             return
         job = self._log.to_flush(least_pages)
         if job is None or (last is not None and last.due[0].end == job.end):
@@ -233,6 +226,10 @@ class PoolCommit(Service):
         """Do not wait for the interval; without effect when `wakeCommitWhenPutMessage` is off."""
         if self._config.commit_wakes_on_put:
             self._soon.ask()
+
+    def look_soon(self) -> None:
+        """The pool is exhausted: look now, whatever the settings say."""
+        self._soon.ask()
 
     def _round(self) -> None:
         try:

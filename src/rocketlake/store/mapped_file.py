@@ -121,6 +121,12 @@ class MappedFile:
             return None
         return self.view[position : position + size]
 
+    def appended(self, position: int) -> memoryview:
+        """What was appended from `position` on, whether it can be read yet or not."""
+        if self._buffer is not None:
+            return self._buffer[position : self._filled].toreadonly()
+        return self.view[position : self.readable]
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, data: Bytes) -> None:

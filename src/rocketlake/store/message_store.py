@@ -184,8 +184,7 @@ class MessageStore(Service):
         self._services.append(self._group if config.sync_flush else self._timed)
         if self.log.pool is not None:
             self._services.append(self._pool_commit)
-            if config.sync_flush:
-                self._sync.commit_first = self._commit_pool
+            self.log.on_pool_busy = self._pool_commit.look_soon
         self.adopt(*self._services, self.residency)
         self._waits_for_sync = config.sync_flush and not config.read_uncommitted
         self._dispatch_soon = Soon(self._dispatch_readable)
@@ -208,10 +207,22 @@ class MessageStore(Service):
         for service in self._services:
             await service.start()
         self.every("dispatch-retry", _RETRY_SECONDS, self._retry_dispatch)
+        self._say_pool()
         self._note_health()
         self.every("health", _HEALTH_SECONDS, self._note_health)
         self._deletion.remove_left_over()
         self.log.make_ahead()
+
+    def _say_pool(self) -> None:
+        config = self.config
+        if self.log.pool is not None:
+            _log.warning(
+                "transientStorePoolEnable: messages are acknowledged before they are in a file; if this process is"
+                " killed, those of the last %d ms are lost (commitIntervalCommitLog, commitCommitLogThoroughInterval)",
+                config.commit_interval_ms + config.commit_thorough_interval_ms,
+            )
+        elif config.write_pool_enabled:
+            _log.warning("transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH")
 
     def _open(self) -> None:
         disk, paths = self._disk, self._paths
@@ -514,7 +525,7 @@ class MessageStore(Service):
         def ended(reached: bool) -> None:
             if reached:
                 done(PutStatus.OK)
-            elif self._sync.failure or self._commit_failure or self._closed:
+            elif self._sync.failure or self._closed:
                 result.reason = self.not_writable_reason
                 done(PutStatus.SERVICE_NOT_AVAILABLE)
             else:
@@ -711,6 +722,13 @@ class MessageStore(Service):
             start = max(offset, mapped.start)
             view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
             if view is not None and view:
+                yield start, view
+
+    def appended_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+        """The same of all that was appended, also of what waits in write buffers and cannot be read yet."""
+        for mapped in self.log.list.files:
+            start = max(offset, mapped.start)
+            if view := mapped.appended(start - mapped.start):
                 yield start, view
 
     def query(

@@ -24,6 +24,7 @@ class PutStatus(Enum):
     FLUSH_SLAVE_TIMEOUT = "flush slave timeout"
     SERVICE_NOT_AVAILABLE = "service not available"
     DISK_FULL = "disk full"
+    POOL_BUSY = "write pool busy"
     CREATE_FILE_FAILED = "create file failed"
     MESSAGE_ILLEGAL = "message illegal"
     PROPERTIES_TOO_LONG = "properties too long"

@@ -22,7 +22,7 @@ def test_java_names_and_values_are_taken() -> None:
     )
     assert config.sync_flush
     assert config.commit_log_file_bytes == 65536
-    assert config.write_pool_enabled
+    assert config.write_pool_enabled and not config.uses_write_pool
     assert config.delete_hours == {4, 16}
     assert config.file_reserved_ms == 48 * 3_600_000
 

@@ -9,6 +9,7 @@ from rocketlake.base.files import Fault
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
+from rocketlake.store import commit_log
 from rocketlake.store.results import GetStatus, PutStatus
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
@@ -307,15 +308,36 @@ async def test_a_write_pool_that_cannot_be_committed_refuses_puts_until_it_can(w
     assert bodies_of(store) == [b"buffered", b"more"]
 
 
-async def test_sync_flush_with_the_write_pool_commits_before_it_syncs(world: World) -> None:
+async def test_sync_flush_does_without_the_write_pool(world: World, caplog: pytest.LogCaptureFixture) -> None:
     told: list[PutStatus] = []
     store = await world.started(flush_disk_type="SYNC_FLUSH", write_pool_enabled=True, write_pool_buffers=2)
+    assert store.log.pool is None
+    assert "transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH" in caplog.text
     store.when_durable(store.put(message(b"safe")), wait=True, done=told.append)
     await world.clock.settle()
     assert told == [PutStatus.OK]
     await world.power_cut()
     store = await world.started()
     assert bodies_of(store) == [b"safe"]
+
+
+async def test_the_start_says_what_the_write_pool_costs(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    await world.started(write_pool_enabled=True, commit_interval_ms=300, commit_thorough_interval_ms=500)
+    assert "if this process is killed, those of the last 800 ms are lost" in caplog.text
+
+
+async def test_an_exhausted_write_pool_is_busy_and_is_committed_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_log, "_COMMITTED_AT_ONCE", 5000)
+    store = await world.started(write_pool_enabled=True, write_pool_buffers=2, commit_wakes_on_put=False)
+    results = [store.put(message(bytes(3000))) for _ in range(3)]  # one to a file
+    assert [result.status for result in results] == [PutStatus.OK, PutStatus.OK, PutStatus.POOL_BUSY]
+    assert "all 2 write buffers are full" in results[2].reason
+    await world.clock.settle()  # no time passes
+    put_ok(store, b"taken")
+    await world.clock.run_for(1000)
+    assert [len(body) for body in bodies_of(store)] == [3000, 3000, 5]
 
 
 # -- start and stop ----------------------------------------------------------------------------------------------------

@@ -152,10 +152,11 @@ class Transaction:
         try:
             result = self._intake.put(message, properties)
         except BaseException:
-            # Whatever went wrong: a message that is in the log was committed, and any other is asked about again.
+            # Whatever went wrong: a message that was appended is committed, and any other is asked about again. With
+            # a write pool it cannot be read yet.
             if any(
                 record.prepared_transaction_offset == half.physical_offset
-                for record in committed_records(self._store, log_end)
+                for record in committed_records(self._store.appended_views(log_end))
             ):
                 self._ops.end(half, Standing.COMMITTED)
             raise

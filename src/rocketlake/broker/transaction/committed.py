@@ -7,14 +7,13 @@ Must not know   why they are looked for.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, SYS_FLAG_AT, RecordError
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketlake.store.message_store import MessageStore
 
 __all__ = ["committed_records"]
 
@@ -23,9 +22,9 @@ _log = get_logger(__name__)
 _HEAD = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_BYTES}xi")  # size, magic, system flag
 
 
-def committed_records(store: MessageStore, offset: int) -> Iterator[StoredMessage]:
-    """The committed messages from this place of the log on, as far as it can be read."""
-    for start, view in store.log_views(offset):
+def committed_records(views: Iterable[tuple[int, memoryview]]) -> Iterator[StoredMessage]:
+    """The committed messages in parts of the log: (physical offset where a record begins, bytes)."""
+    for start, view in views:
         position = 0
         while position + RECORD_BYTES_MIN <= len(view):
             size, magic, flags = _HEAD.unpack_from(view, position)

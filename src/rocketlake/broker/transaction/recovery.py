@@ -105,7 +105,7 @@ class _Recovery:
         if start < 0:
             entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, half_offset, 1)
             start = entries[0][0] if entries else 0
-        for message in committed_records(self._store, start):
+        for message in committed_records(self._store.log_views(start)):
             end = message.physical_offset, Standing.COMMITTED
             self._ends_by_twin[_twin(message)] = end
             if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:

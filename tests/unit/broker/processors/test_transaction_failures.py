@@ -9,12 +9,14 @@ import pytest
 from tests.scenarios.broker_world import BrokerWorld
 
 
-@pytest.fixture(params=["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.fixture(params=["ASYNC_FLUSH", "SYNC_FLUSH", "write pool"])
 def world(request: pytest.FixtureRequest) -> Iterator[BrokerWorld]:
-    world = BrokerWorld(request.param)
+    is_pool = request.param == "write pool"
+    world = BrokerWorld("ASYNC_FLUSH" if is_pool else request.param, write_pool=is_pool)
     world.do("topic", ["T"], {})
     world.do("producer", ["p"], {})
     world.do("half", ["T", "h"], {})
+    world.do("tick", ["1000"], {})  # the half message can be read: with the write pool that takes a moment
     yield world
     world.close()
 
@@ -40,5 +42,6 @@ def test_an_unexpected_error_of_a_commit(world: BrokerWorld, monkeypatch: pytest
     assert world.do("tick", ["31000"], {}) == asked
     assert world.do("end", ["commit", "h"], {"check": "yes"}) == ["ended"]
     assert world.do("end", ["commit", "h"], {"check": "yes"}) == ["ended"]
+    world.do("tick", ["1000"], {})
     assert read(world) == ["answer p1 FOUND next=1 bodies=[h]"]
     assert world.do("tick", ["61000"], {}) == []
