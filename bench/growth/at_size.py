@@ -21,6 +21,7 @@ from bench.plan import Values, say
 from bench.window import Window, wait_for_sends
 
 HEART_BEAT = 34
+IS_ONEWAY = 2
 GROUPS_EACH = 50
 SEND_SECONDS = IDLE_SECONDS = 10.0
 RECORD_BYTES = 1130
@@ -56,6 +57,8 @@ def groups(side: RocketLake, links: contextlib.ExitStack, first: int, last: int)
         numbers = range(start, min(last, start + GROUPS_EACH))
         link.sendall(wire.frame(HEART_BEAT, {}, _heartbeat(f"client{start}", [f"group{number}" for number in numbers])))
         header, _body = wire.receive_frame(link)
+        while header["flag"] & IS_ONEWAY:  # the broker tells members of each other meanwhile
+            header, _body = wire.receive_frame(link)
         if header["code"]:
             raise RuntimeError(f"the heartbeat was refused: {header}")
 
