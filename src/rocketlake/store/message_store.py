@@ -260,7 +260,7 @@ class MessageStore(Service):
     def _write_known(self) -> bool:
         self._deletion.fit(self.log.min_offset, self.log.list.wrote_offset)
         self.checkpoint.write(self.checkpoint.encode())
-        self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=False)
+        self._ends.write(list(self._ends.lines()), self._index_summary(self.index.safe_physical), is_exact=False)
         return True
 
     def _write_abort(self) -> None:
@@ -281,9 +281,12 @@ class MessageStore(Service):
         self.checkpoint.derived_offset = 0
         self.checkpoint.write(self.checkpoint.encode())
 
-    @property
-    def _index_summary(self) -> tuple[int, int, int]:
-        return self.index.summary if self.config.index_enabled else NO_INDEX
+    def _index_summary(self, safe_physical: int) -> tuple[int, int, int]:
+        """What is written down of the key index: a start that finds less builds it again from the whole log."""
+        if not self.config.index_enabled:
+            return NO_INDEX
+        files, entries, end_physical = self.index.summary
+        return files, entries, min(end_physical, safe_physical)
 
     async def stop(self) -> None:
         """Flush everything, write the checkpoint, remove the abort file; after a disk error it stays, and says so."""
@@ -325,7 +328,7 @@ class MessageStore(Service):
         self.log.allocate.remove_unused()
         if self.dispatch.position < self.log.list.wrote_offset:
             raise StoreError("not all messages are dispatched", offset=self.dispatch.position)
-        self._ends.write(list(self._ends.lines()), self._index_summary, is_exact=True)
+        self._ends.write(list(self._ends.lines()), self._index_summary(self.index.last_physical_offset), is_exact=True)
         self._disk.remove(self._paths.abort)
         self._disk.sync_dir(self._paths.root)
 
@@ -605,11 +608,13 @@ class MessageStore(Service):
             yield from self.queues.to_flush(least_pages)
             return
         has_changed = False
-        for job in chain(self.queues.to_flush(), self.index.to_flush()):
+        index = self.index.to_flush()
+        safe_physical = index[0].end_physical if index else self.index.safe_physical
+        for job in chain(self.queues.to_flush(), index):
             has_changed = has_changed or job is not None
             yield job
         if (has_changed or self._ends.is_behind) and self.is_complete:
-            yield from self._ends.job(self._index_summary)
+            yield from self._ends.job(self._index_summary(safe_physical))
         self._ends.is_behind = has_changed
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:

@@ -257,6 +257,7 @@ class Recovery:
         elif summary[2] < known.index[2]:
             reason = f"it ends at {summary[2]}, it was {known.index[2]}"
         else:
+            self._index.safe_physical = max(self._index.safe_physical, known.index[2])  # it was, and it is there
             return False
         _log.error("the key index is built again from the whole log: %s", reason)
         self._checkpoint.index_ms = 0  # else a new file that a power cut leaves short would count as one once safe

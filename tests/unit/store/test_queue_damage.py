@@ -234,6 +234,58 @@ async def test_a_lost_index_is_built_again(world: World, clean: bool, caplog: py
     assert [len(store.query("T", f"k{number}", 32, 0, 1 << 60).slices) for number in range(60)] == [1] * 60
 
 
+def put_keyed(store: MessageStore, first: int, count: int, queues: int = 1) -> None:
+    for number in range(first, first + count):
+        properties = b"KEYS\x01k%d\x02" % number
+        assert store.put(message(b"." * 20, queue_id=number % queues, properties=properties)).status.is_stored
+
+
+async def test_a_kill_behind_a_thorough_round_leaves_the_index_as_it_is(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was put while the round was under way is not on disk yet."""
+    settings = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
+    store = await world.started(**settings)
+    put_keyed(store, 0, 10, queues=5)
+    count = 10
+    for job in store._queue_jobs(0):
+        put_keyed(store, count, 1)
+        count += 1
+        if job is not None:
+            job.run()
+            job.done()
+    await world.killed()
+    store = await world.started(**settings)
+    assert "key index is built again" not in caplog.text
+    assert [len(store.query("T", f"k{number}", 32, 0, 1 << 60).slices) for number in range(count)] == [1] * count
+
+
+async def test_a_kill_behind_a_start_leaves_the_index_as_it_is(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
+    for start in range(3):
+        store = await world.started(**settings)
+        put_keyed(store, start, 1)
+        await world.killed()
+    store = await world.started(**settings)
+    assert "key index is built again" not in caplog.text
+    assert [len(store.query("T", f"k{number}", 32, 0, 1 << 60).slices) for number in range(3)] == [1] * 3
+
+
+async def test_an_index_lost_behind_two_kills_is_built_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """What was safe before the first is remembered by the start behind it."""
+    settings = {"queue_flush_thorough_interval_ms": 1000}
+    put_keyed(await world.started(**settings), 0, 60)
+    await world.clock.run_for(3000)
+    await world.killed()
+    await world.started(**settings)
+    await world.killed()
+    for name in world.disk.list_dir(ROOT / "index"):
+        world.disk.remove(ROOT / "index" / name)
+    store = await world.started(**settings)
+    assert "key index is built again" in caplog.text
+    assert [len(store.query("T", f"k{number}", 32, 0, 1 << 60).slices) for number in range(60)] == [1] * 60
+
+
 async def test_an_index_that_was_switched_off_for_a_while_gets_what_it_missed(world: World) -> None:
     for enabled in (True, False):
         store = await world.started(index_enabled=enabled)

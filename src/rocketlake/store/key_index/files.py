@@ -37,6 +37,8 @@ class KeyIndexFlush:
         self._owner = owner
         self._files = [(file, file.count) for file in files]
         self._end_ms = owner.last_ms
+        self.end_physical = owner.last_physical_offset
+        """Physical offset of the newest entry that is safe when this is done."""
 
     def run(self) -> None:
         """Sync. Raises OSError."""
@@ -49,7 +51,7 @@ class KeyIndexFlush:
 
     def done(self) -> None:
         """What had been put when the job was made is safe."""
-        self._owner.synced(self._files, self._end_ms)
+        self._owner.synced(self._files, self._end_ms, self.end_physical)
 
     def failed(self, error: Exception) -> None:
         """Nothing more is promised about the index until the next start."""
@@ -73,6 +75,8 @@ class KeyIndex:
         self.files: list[KeyIndexFile] = []
         self.safe_ms = 0
         """Store time of the last entry that is safe on disk; goes into the checkpoint."""
+        self.safe_physical = -1
+        """Physical offset of the newest entry known to be safe on disk: whatever comes, the next start finds it."""
         self.sync_error = ""
         self._disk = files
         self._clock = clock
@@ -106,7 +110,9 @@ class KeyIndex:
             names = self._without_unfinished(names, index_ms)
         for name in names:
             self.files.append(self._open(name))
-        if not last_exit_ok:
+        if last_exit_ok:
+            self.safe_physical = self.last_physical_offset
+        else:
             if self.files:
                 self._sync_names()  # whoever was killed may not have come to that
             # The last one always: its header may be older than its slots.
@@ -301,11 +307,12 @@ class KeyIndex:
         self._disk.sync_dir(self.folder)
         self._disk.sync_dir(self.folder.parent)
 
-    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int) -> None:
+    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int, end_physical: int) -> None:
         """A job is done: entries stored up to `end_ms` are safe. A file that grew meanwhile still counts as changed."""
         unchanged = [file for file, count in counts if file.count == count]
         self._not_synced = [file for file in self._not_synced if file not in unchanged]
         self.safe_ms = max(self.safe_ms, end_ms)
+        self.safe_physical = max(self.safe_physical, end_physical)
 
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
@@ -326,6 +333,7 @@ class KeyIndex:
     def truncate_after(self, physical_offset: int) -> None:
         """Forget entries of records at or behind `physical_offset` (the log was cut there). Raises OSError."""
         self._mend([file for file in self.files if file.end_physical >= physical_offset], physical_offset)
+        self.safe_physical = min(self.safe_physical, self.last_physical_offset)
 
     def delete_before(self, min_physical: int) -> list[KeyIndexFile]:
         """Take out the files that end below `min_physical`, never the newest; the caller removes them."""
@@ -342,6 +350,7 @@ class KeyIndex:
         """Remove every file, for good; nothing is safe then. Raises OSError."""
         self._not_synced.clear()
         self.safe_ms = 0
+        self.safe_physical = -1
         if self.files:
             while self.files:
                 self.files.pop().remove()
