@@ -125,7 +125,9 @@ class ClientInstance(Service):
             )
             for _, _, address in self.routes.addresses(masters_only=False)
         )
-        await self._try_all("unregister", calls)
+        # Not beside a heartbeat that names the group: a broker serves a large one in turns, and would take it in again.
+        async with self._heartbeat_lock:
+            await self._try_all("unregister", calls)
 
     async def members(self, group: str, topic: str) -> list[str]:
         """Client ids of the group, as a broker of the topic knows them."""

@@ -20,7 +20,8 @@ from rocketlake.codec.record_batch import decode_batch
 from rocketlake.model import sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.net.request import HELD, Reply
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 
@@ -394,3 +395,32 @@ async def test_a_tag_that_no_subscription_can_name_is_refused(brokers: Any, star
     producer = await start()
     with pytest.raises(UsageError, match="one tag"):
         await producer.send(message)
+
+
+async def test_a_group_is_left_when_the_heartbeat_that_names_it_is_through(peers: Any, make_broker: Any) -> None:
+    """A broker that serves it in turns took the group in again behind the farewell, for two minutes."""
+    waiting: list[Request] = []
+    came = asyncio.Event()
+
+    def hold(request: Request) -> Held:
+        waiting.append(request)
+        came.set()
+        return HELD
+
+    broker = await make_broker("a", {RequestCode.HEART_BEAT: hold})
+    peers.route("T", broker)
+    instance = peers.client()
+    await instance.start()
+    producer = Producer("g", instance=instance)
+    await producer.start()
+    await producer.send(Message("T", b"x"))
+    instance.heartbeat_soon()
+    await came.wait()
+    stop = asyncio.create_task(producer.stop())
+    while producer.is_running:
+        await asyncio.sleep(0)
+    await instance.refresh_route("T")
+    assert broker.left == [], "the heartbeat is not answered yet"
+    waiting[0].answer(Reply())
+    await stop
+    assert broker.left == [instance.client_id]
