@@ -417,7 +417,7 @@ async def test_a_group_is_left_when_the_heartbeat_that_names_it_is_through(peers
     instance.heartbeat_soon()
     await came.wait()
     stop = asyncio.create_task(producer.stop())
-    while producer.is_running:
+    while producer.is_running:  # noqa: ASYNC110  (the stop goes on until it waits)
         await asyncio.sleep(0)
     await instance.refresh_route("T")
     assert broker.left == [], "the heartbeat is not answered yet"
