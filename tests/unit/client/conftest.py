@@ -33,8 +33,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    service = Service("test")
+async def service(clock: ManualClock) -> AsyncIterator[Service]:
+    service = Service("test", clock)
     await service.start()
     yield service
     await service.stop()

@@ -26,6 +26,7 @@ class Stage(RunnerStage):
         self.seen: list[list[int]] = []
         self.sent_back: list[tuple[int, int]] = []
         self.send_back_works = True
+        self.send_back_fails = False
         self.answers: dict[int, Answer | BaseException | asyncio.Event] = {}
         self.runner = ConcurrentRunner(
             ListenerCall(self.listen, threads=1),
@@ -36,7 +37,7 @@ class Stage(RunnerStage):
             hooks=self.hooks,
             clock=clock,
         )
-        self.workers = self.runner.start(service.spawn, lambda: [self.held])
+        self.workers = self.runner.start(service, lambda: [self.held])
 
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.seen.append([message.queue_offset for message in batch])
@@ -49,6 +50,8 @@ class Stage(RunnerStage):
         return answer
 
     async def send_back(self, message: StoredMessage, level: int) -> bool:
+        if self.send_back_fails:
+            raise ValueError("a bug")
         if self.send_back_works:
             self.sent_back.append((message.queue_offset, level))
         return self.send_back_works
@@ -117,6 +120,31 @@ async def test_a_message_that_cannot_be_sent_back_comes_again_here(stage: MakeSt
     await it.clock.run_for(5000)
     assert it.seen.count([0]) == 2
     assert it.committed == 2
+
+
+async def test_whatever_a_send_back_raises_ends_no_worker(stage: MakeStage) -> None:
+    it = stage()
+    it.send_back_fails = True
+    it.answers |= {0: ConsumeResult.LATER, 1: ConsumeResult.LATER, 2: ConsumeResult.LATER}
+    await it.consume(0, 1, 2, 3)
+    assert it.seen == [[0], [1], [2], [3]] and not any(worker.done() for worker in it.workers)
+    it.answers.clear()
+    await it.clock.run_for(5000)
+    assert it.committed == 4
+
+
+async def test_a_hanging_listener_is_sent_back_at_the_next_try_too(stage: MakeStage) -> None:
+    it = stage(consume_timeout_ms=60_000)
+    hanging = it.answers[0] = asyncio.Event()
+    it.send_back_fails = True
+    await it.consume(0, 1)
+    await it.clock.run_for(121_000)
+    assert it.committed == 0
+    it.send_back_fails = False
+    await it.clock.run_for(60_000)
+    assert (it.sent_back, it.committed) == ([(0, 3)], 2)
+    hanging.set()
+    await it.clock.settle()
 
 
 async def test_broadcasting_drops_failed_messages(stage: MakeStage) -> None:

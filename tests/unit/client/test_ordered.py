@@ -29,6 +29,7 @@ class Stage(RunnerStage):
         self.given_up: list[int] = []
         self.lock_granted = True
         self.lock_requests = 0
+        self.bug: Exception | None = None
         self.answers: dict[int, list[ConsumeResult | BaseException | None]] = {}
         self.held.locked = True
         self.runner = OrderedRunner(
@@ -41,7 +42,7 @@ class Stage(RunnerStage):
             hooks=self.hooks,
             clock=clock,
         )
-        self.workers = self.runner.start(service.spawn, lambda: [self.held])
+        self.workers = self.runner.start(service, lambda: [self.held])
 
     async def listen(self, batch: list[StoredMessage]) -> Answer:
         self.running += 1
@@ -58,9 +59,13 @@ class Stage(RunnerStage):
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         self.lock_requests += 1
+        if self.bug is not None:
+            raise self.bug
         return set(queues) if self.lock_granted else set()
 
     async def resend(self, message: StoredMessage, limit: int) -> bool:
+        if self.bug is not None:
+            raise self.bug
         self.given_up.append(message.queue_offset)
         return True
 
@@ -146,6 +151,26 @@ async def test_locks_are_renewed_and_a_lost_one_stops_the_queue(stage: MakeStage
     assert not it.held.locked
     await it.consume(0)
     assert it.seen == []
+
+
+async def test_locks_are_renewed_and_messages_come_after_an_unexpected_error(stage: MakeStage) -> None:
+    """Of the lock in the background, of the lock a worker asks for, and of giving up a message."""
+    it = stage(reconsume_max=0)
+    it.bug = ValueError("a bug")
+    await it.clock.run_for(40_000)
+    await it.consume(0, 1)
+    await it.clock.run_for(3000)
+    it.bug = None
+    await it.clock.run_for(20_000)
+    assert it.seen == [0, 1] and it.runner.is_locked(it.held)
+    it.bug = ValueError("a bug")
+    it.answers[2] = [ConsumeResult.LATER] * 2
+    await it.consume(2, 3)
+    assert (it.given_up, it.committed) == ([], 2)
+    it.bug = None
+    await it.clock.run_for(2000)
+    assert (it.given_up, it.committed, it.seen) == ([2], 4, [0, 1, 2, 2, 3])
+    assert not any(worker.done() for worker in it.workers)
 
 
 async def test_an_offset_is_still_ours_to_set_while_the_lock_is(stage: MakeStage) -> None:

@@ -27,14 +27,14 @@ from rocketlake.base.service import Service
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.stored_message import copy_message
-from rocketlake.codec import property_text
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
+from rocketlake.codec.record_parts import properties_block
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
-from rocketlake.store.results import PutMessage, PutStatus
+from rocketlake.store.results import PutStatus
 
 __all__ = ["DelaySchedule"]
 
@@ -139,9 +139,10 @@ class DelaySchedule(Service):
 
     def _deliver(self, physical_offset: int, queue_offset: int) -> int | None:
         """Store the copy; the log offset behind it, 0 if there is nothing to deliver, None if to be tried again."""
-        parked = self._read(physical_offset, queue_offset)
-        if parked is None:
+        found = self._read(physical_offset, queue_offset)
+        if found is None:
             return 0
+        parked, properties = found
         target = real_target(parked.properties)
         if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
@@ -149,7 +150,9 @@ class DelaySchedule(Service):
         topic, queue_id = target
         if self._store.deletions.is_dead(topic, physical_offset):
             return 0  # its topic was deleted while it waited, and all its messages with it
-        result = self._store.put(_copy(parked, topic, self._readable(topic, queue_id)))
+        message = copy_message(parked, topic, self._readable(topic, queue_id))
+        message.properties = properties
+        result = self._store.put(message)
         if result.status in _HOPELESS:
             _log.error(
                 "delayed message at %d can never be delivered, it is skipped: %s", physical_offset, result.reason
@@ -163,8 +166,9 @@ class DelaySchedule(Service):
         self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset
 
-    def _read(self, physical_offset: int, queue_offset: int) -> StoredMessage | None:
-        """The parked message; None if it is gone, cannot be read, or the entry only fills a gap a recovery left."""
+    def _read(self, physical_offset: int, queue_offset: int) -> tuple[StoredMessage, bytes] | None:
+        """The parked message and its properties as they are stored: Apache's broker may have taken some that ours
+        would not write. None if it is gone, cannot be read, or the entry only fills a gap a recovery left."""
         record = self._store.read_record(physical_offset)
         if record is None:
             return None
@@ -173,13 +177,9 @@ class DelaySchedule(Service):
         except RecordError as error:
             _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
             return None
-        return parked if parked.topic == DELAY_TOPIC and parked.queue_offset == queue_offset else None
-
-
-def _copy(parked: StoredMessage, topic: str, queue_id: int) -> PutMessage:
-    message = copy_message(parked, topic, queue_id)
-    message.properties = property_text.encode(parked.properties)
-    return message
+        if (parked.topic, parked.queue_offset) != (DELAY_TOPIC, queue_offset):
+            return None
+        return parked, properties_block(record)
 
 
 def _nobody_waits(_status: PutStatus) -> None:

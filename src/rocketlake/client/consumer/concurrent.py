@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
-from rocketlake.client.consumer.running import Queues, Spawn, consume
+from rocketlake.client.consumer.running import Queues, consume, is_safe
 from rocketlake.client.hooks import Hooks
 from rocketlake.model.message import StoredMessage
 
@@ -56,10 +58,12 @@ class ConcurrentRunner:
         """Workers without work; not an asyncio.Queue, which costs as much as the rest of a short listener's call."""
         self._is_stopping = False
 
-    def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
-        """Start the workers; the tasks returned end by themselves after `stop`."""
-        self._spawn = spawn
-        spawn("consume timeout", self._send_expired_back(queues))
+    def start(self, service: Service, queues: Queues) -> list[asyncio.Task[None]]:
+        """Start the workers in the service; the tasks returned end by themselves after `stop`."""
+        self._spawn = spawn = service.spawn
+        if self._send_back is not None:
+            timeout = self._config.consume_timeout_ms / 1000
+            service.every("consume timeout", timeout, partial(self._send_expired_back, self._send_back, queues))
         return [spawn(f"listener {number}", self._work()) for number in range(self._config.concurrency)]
 
     def stop(self) -> None:
@@ -124,7 +128,7 @@ class ConcurrentRunner:
         unsettled = []
         for message in failed:
             # One that ran too long was sent back already and is no longer in hand.
-            if held.holds(message) and not await self._send_back(message, level):
+            if held.holds(message) and not await is_safe(self._send_back(message, level), message):
                 message.reconsume_times += 1
                 unsettled.append(message)
         return unsettled
@@ -141,14 +145,12 @@ class ConcurrentRunner:
         if offset >= 0 and not held.dropped:
             self._offsets.update(held.queue, offset, increase_only=True)
 
-    async def _send_expired_back(self, queues: Queues) -> None:
+    async def _send_expired_back(self, send_back: SendBackCall, queues: Queues) -> None:
         """A listener that hangs must not hold up its queue's commit for ever."""
         timeout = self._config.consume_timeout_ms / 1000
-        while self._send_back is not None:
-            await self._clock.sleep(timeout)
-            before = self._clock.monotonic() - timeout
-            for held in list(queues()):
-                for message in held.expired(before, EXPIRED_AT_ONCE):
-                    log.warning("listener runs longer than %s s on %s: message sent back", timeout, message.message_id)
-                    if not held.dropped and await self._send_back(message, EXPIRED_DELAY_LEVEL):
-                        self._finish(held, [message])
+        before = self._clock.monotonic() - timeout
+        for held in list(queues()):
+            for message in held.expired(before, EXPIRED_AT_ONCE):
+                log.warning("listener runs longer than %s s on %s: message sent back", timeout, message.message_id)
+                if not held.dropped and await is_safe(send_back(message, EXPIRED_DELAY_LEVEL), message):
+                    self._finish(held, [message])

@@ -11,8 +11,8 @@ is renewed until it ends, and at a stop left to expire at the broker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
 
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -25,7 +25,6 @@ from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.client.consumer.pull_loop import PullLoop, PullPlan
 from rocketlake.client.consumer.puller import Puller
 from rocketlake.client.consumer.queue_access import QueueAccess
-from rocketlake.client.consumer.running import Spawn
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -64,7 +63,7 @@ class HeldQueues:
         subscription: Callable[[str], Subscription | None],
         commits: bool,
         is_suspended: Callable[[], bool],
-        spawn: Spawn,
+        spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._clock = instance.clock
         self._offsets = offsets

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
 from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.listener import ConsumeResult, ListenerCall
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
-from rocketlake.client.consumer.running import Queues, Spawn, consume
+from rocketlake.client.consumer.running import Queues, consume, is_safe
 from rocketlake.client.hooks import Hooks
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -64,11 +66,12 @@ class OrderedRunner:
         self._warnings = RareWarnings(log, interval_seconds=60.0, clock=clock)
         self._is_stopping = False
 
-    def start(self, spawn: Spawn, queues: Queues) -> list[asyncio.Task[None]]:
-        """Start the workers; the tasks returned end by themselves after `stop`."""
-        self._spawn = spawn
+    def start(self, service: Service, queues: Queues) -> list[asyncio.Task[None]]:
+        """Start the workers in the service; the tasks returned end by themselves after `stop`."""
+        self._spawn = spawn = service.spawn
         if self._lock is not None:
-            spawn("queue locks", self._renew_locks(queues))
+            interval = self._config.lock_interval_ms / 1000
+            service.every("queue locks", interval, partial(self._renew_locks, self._lock, queues))
         return [spawn(f"ordered listener {number}", self._work()) for number in range(self._config.concurrency)]
 
     def stop(self) -> None:
@@ -104,6 +107,10 @@ class OrderedRunner:
             self._running.add(held.queue)
             try:
                 pause = await self._run(held)
+            except Exception:
+                log.exception("ordered queue %s of group %s is tried again", held.queue, self._group)
+                held.put_back_all()
+                pause = LOCK_REFUSED_SECONDS
             finally:
                 self._running.remove(held.queue)
             if pause is not None and not held.dropped:
@@ -160,7 +167,7 @@ class OrderedRunner:
         waits = False
         for message in batch:
             give_up = self._resend if message.reconsume_times >= limit else None
-            if give_up is None or not await give_up(message, limit):
+            if give_up is None or not await is_safe(give_up(message, limit), message):
                 message.reconsume_times += 1
                 waits = True
             else:
@@ -181,14 +188,12 @@ class OrderedRunner:
         wanted = self._config.suspend_ms if answer.suspend_ms is None else answer.suspend_ms
         return min(max(wanted, low), high) / 1000
 
-    async def _renew_locks(self, queues: Queues) -> None:
-        while self._lock is not None:
-            await self._clock.sleep(self._config.lock_interval_ms / 1000)
-            table = {held.queue: held for held in queues() if not held.dropped or self.listener_runs(held.queue)}
-            locked = await self._lock(table.keys()) if table else set()
-            for queue, held in table.items():
-                held.locked = queue in locked
-                if held.locked:
-                    held.last_lock = self._clock.monotonic()
-                else:
-                    log.warning("the lock of %s was lost; its messages wait until it is ours again", queue)
+    async def _renew_locks(self, lock: LockQueues, queues: Queues) -> None:
+        table = {held.queue: held for held in queues() if not held.dropped or self.listener_runs(held.queue)}
+        locked = await lock(table.keys()) if table else set()
+        for queue, held in table.items():
+            held.locked = queue in locked
+            if held.locked:
+                held.last_lock = self._clock.monotonic()
+            else:
+                log.warning("the lock of %s was lost; its messages wait until it is ours again", queue)

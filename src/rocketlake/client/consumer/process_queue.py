@@ -162,6 +162,10 @@ class ProcessQueue:
                 self._order.appendleft(message.queue_offset)
         self._taken = [message for message in self._taken if message.queue_offset not in offsets]
 
+    def put_back_all(self) -> None:
+        """Undo every `take` that is not committed."""
+        self.put_back(list(self._taken))
+
     def clear(self) -> None:
         """Forget everything in hand (the queue was lost or its offset was moved)."""
         self._messages.clear()

@@ -144,7 +144,7 @@ class PushConsumer(Service):
         self._build()
         self.instance.add_consumer(self._membership)
         await super().start()
-        self._workers = self._runner.start(self.spawn, self._held.all)
+        self._workers = self._runner.start(self, self._held.all)
         try:
             if self._own_instance:
                 await self.instance.start()

@@ -7,9 +7,7 @@ Must not know   what happens with the answer.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
@@ -22,12 +20,20 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 
 log = get_logger(__name__)
-Spawn = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
 Queues = Callable[[], Collection[ProcessQueue]]
 
 
 class NotConsumed(Exception):
     """Raised by a listener that did not look at its messages: they stay as they were."""
+
+
+async def is_safe(sent: Awaitable[bool], message: StoredMessage) -> bool:
+    """Has a broker got a failed message again? What goes wrong on the way ends no worker, and means no."""
+    try:
+        return await sent
+    except Exception:
+        log.exception("message %s could not be sent back, it stays in hand and comes again here", message.message_id)
+        return False
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:

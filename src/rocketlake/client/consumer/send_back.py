@@ -55,12 +55,12 @@ class SendBack:
 
     async def resend(self, message: StoredMessage, limit: int) -> bool:
         """Send a copy to the retry topic; the broker turns it into a dead letter when its retries are used up."""
-        # Made ready once; its unique key stays that of the message, so that it can be followed by its id.
-        copy = calls.prepare(retry_copy(message, self._group, limit), message.message_id)
         try:
+            # Made ready once; its unique key stays that of the message, so that it can be followed by its id.
+            copy = calls.prepare(retry_copy(message, self._group, limit), message.message_id)
             queues = await self._instance.queues_to_publish(copy.topic)
         except RocketLakeError as error:
-            log.warning("message %s stays here, its retry topic has no route: %s", message.message_id, error)
+            log.warning("message %s stays here, no copy of it can be sent: %s", message.message_id, error)
             return False
         for queue in queues:
             try:

@@ -139,6 +139,17 @@ async def test_more_messages_than_a_batch_give_others_a_turn(world: World) -> No
     assert world.store.max_offset("T", 0) == 40
 
 
+async def test_properties_that_only_apaches_broker_takes_are_delivered_as_they_are(world: World) -> None:
+    """A value that holds the separator of names: our broker refuses to write it, and the level stood still."""
+    odd = b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x010\x02a\x01b\x01c\x02"
+    assert world.store.put(PutMessage("SCHEDULE_TOPIC_XXXX", 0, b"odd", odd)).status is PutStatus.OK
+    world.park(b"good")
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    assert world.bodies() == [b"odd", b"good"]
+    assert world.delivered()[0].properties["a"] == "b\x01c"
+
+
 async def test_the_half_topic_is_never_a_target(world: World) -> None:
     world.park(topic="RMQ_SYS_TRANS_HALF_TOPIC")
     world.park(b"good")
