@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from rocketlake import ConsumerConfig, Message, MessageQueue, Producer, PushConsumer
 from rocketlake.client.consumer.listener import Listener
-from rocketlake.client.consumer.ordered import OrderedRunner
 from rocketlake.model.message import StoredMessage
 from rocketlake.standalone import Standalone
 
@@ -79,18 +78,15 @@ async def test_the_lock_is_renewed_until_the_listener_ends(
         queue = await listener.begun
         consumer._rebalance.is_paused = True
         assert not await consumer._held.leave(queue)
-        renewed, runner = asyncio.Event(), consumer._runner
-        assert isinstance(runner, OrderedRunner)
-        lock = runner._lock
-        assert lock is not None
+        renewed, locks = asyncio.Event(), cluster.broker.queue_locks
+        lock = locks.lock
 
-        async def watched(queues: Collection[MessageQueue]) -> set[MessageQueue]:
-            locked = await lock(queues)
-            if queue in locked:
+        def watched(group: str, client_id: str, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+            if queue in queues:
                 renewed.set()
-            return locked
+            return lock(group, client_id, queues)
 
-        monkeypatch.setattr(runner, "_lock", watched)
+        monkeypatch.setattr(locks, "lock", watched)
         await asyncio.wait_for(renewed.wait(), 20)
         listener.goes_on.set()
 
