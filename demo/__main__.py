@@ -1,6 +1,9 @@
 """python -m demo"""
 
-from demo.run import main
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:  # Ctrl-C may come while pandas and Spark are still being read
+        from demo.run import main
+
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 from rich.console import Console
@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with ClusterProcess(folder) as cluster:
             progress.say(f"cluster is up: name server {cluster.namesrv}, files in {cluster.store}")
-            code = uvloop.run(_job(cluster, folder, progress, options.flights))
+            code = uvloop.run(_interruptible(_job(cluster, folder, progress, options.flights), progress))
             if options.keep:
                 _keep_up(cluster)
             return code
@@ -117,6 +117,14 @@ def _keep_up(cluster: ClusterProcess) -> None:
     console.print(f'  {command}/python -c "import duckdb; print(duckdb.sql(\\"{query}\\"))"', markup=False)
     signal.sigwait({signal.SIGINT, signal.SIGTERM})
     console.print(f"\nThe cluster is stopped; its files stay in {os.path.relpath(cluster.store)}", markup=False)
+
+
+async def _interruptible(job: Coroutine[Any, Any, int], progress: Progress) -> int:
+    try:
+        return await job
+    except asyncio.CancelledError:
+        progress.say("stopping: Spark ends first, which may take some seconds")
+        raise
 
 
 async def _job(cluster: ClusterProcess, folder: Path, progress: Progress, wanted: int | None) -> int:

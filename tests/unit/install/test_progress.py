@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,3 +32,21 @@ def test_a_step_that_fails_shows_what_it_said(tmp_path: Path, capfd: pytest.Capt
     assert "a step: failed" in said
     assert "the cause" in said
     assert str(log) in said
+
+
+def test_ctrl_c_ends_the_step_and_leaves_no_traceback(tmp_path: Path) -> None:
+    code = "import time; print('begun', flush=True); time.sleep(600)"
+    run = subprocess.Popen(
+        [sys.executable, progress.__file__, "a step", str(tmp_path / "log"), sys.executable, "-c", code],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not ((tmp_path / "log").exists() and "begun" in (tmp_path / "log").read_text()):
+        assert run.poll() is None
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: both get it
+    _, said = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert "==> a step: interrupted" in said
+    assert "Traceback" not in said
