@@ -439,7 +439,7 @@ class History:
                 expired = sent.physical_offset < self.store.min_physical_offset
                 if not (expired or sent.damaged or sent.hidden) and must_survive(sent):
                     raise self.broken(f"lost: {sent} of {queue}; read: {_short(found)}")
-                if not sent.hidden:
+                if not (sent.hidden or expired):  # a power cut may bring back a file that was just deleted
                     del known[offset]
             # Deletions that were never safe: what came back is there again, the rest may come back later.
             limbo = self.model.limbo.get(queue, {})

@@ -49,6 +49,8 @@ class Deletions:
         self._ends: dict[str, int] = {}
         self._begins: dict[str, dict[int, int]] = {}
         self._written = b""
+        self.begun_anew: set[tuple[str, int]] = set()
+        """Queues of which that was found since the start."""
 
     @classmethod
     def at(cls, files: Files, path: Path) -> Deletions:
@@ -92,6 +94,7 @@ class Deletions:
     def begins_anew(self, topic: str, queue_id: int, physical_offset: int) -> None:
         """The first record of a queue lies there; older ones of it are of a topic that was deleted."""
         self._begins.setdefault(topic, {})[queue_id] = physical_offset
+        self.begun_anew.add((topic, queue_id))
         self._moved()
 
     def clamp(self, log_end: int) -> None:

@@ -167,6 +167,7 @@ class MessageStore(Service):
             clock=clock,
             worker=workers["delete"],
             drop_below=self._drop_below,
+            derived=lambda: self.checkpoint.derived_offset,
         )
         self.retention.after_drop = lambda: self._deletion.log_was_cut(self.log.list.begin_on_disk)
         self._services: list[Service] = [

@@ -8,7 +8,7 @@ Rules: docs/internals/store_layout.md, "Queue ends".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.ends import SUSPECT, KnownEnds, QueueKey
@@ -97,9 +97,13 @@ class QueueCheck:
         elif len(self.wanted) == _NAMED_MAX:
             _log.error("more queues are damaged, and are built again from the log")
 
-    def finish(self) -> None:
-        """After the walk: offsets that were given out are not given out again. Raises OSError, StoreError."""
+    def finish(self, begun_anew: Collection[QueueKey]) -> None:
+        """After the walk: offsets that were given out are not given out again. Raises OSError, StoreError.
+
+        `begun_anew`: queues that turned out to be those of a topic made again; what they reached before is void.
+        """
         for key, count in self._reach.items():
-            self._table.reach(*key, count)
+            if key not in begun_anew:
+                self._table.reach(*key, count)
         if self.wanted:
             _log.warning("%d consume queues were built again from the log", len(self.wanted))

@@ -146,7 +146,7 @@ class Recovery:
 
     def _keep_offsets(self, end: int) -> bool:
         """Only when the queues have all that is in the log: what they are filled up with is never overwritten."""
-        self._check.finish()
+        self._check.finish(self._deletions.begun_anew)
         self._keep_offsets_of_damaged(end)
         return True
 

@@ -71,7 +71,9 @@ class Retention(Service):
         clock: Clock,
         worker: Worker,
         drop_below: Callable[[int], Iterator[Removable]],
+        derived: Callable[[], int],
     ) -> None:
+        """`derived`: up to which physical offset queues hold all of the log, on disk."""
         super().__init__("retention", clock)
         self.disk_full = ""
         """Why puts are refused; "" while there is room."""
@@ -86,6 +88,7 @@ class Retention(Service):
         self._files = files
         self._worker = worker
         self._drop_below = drop_below
+        self._derived = derived
         self._ages = FileAges(clock, ())
         self._under_way = False
         self._stopped = False
@@ -200,8 +203,10 @@ class Retention(Service):
         crowded = percent > config.disk_used_max_percent or percent < 0
         if not (crowded or hour in config.delete_hours or self._rounds_asked):
             return 0
-        count = 0
+        count, derived = 0, self._derived()
         for mapped, modified_ms in zip(self._log.files, disk.modified_ms, strict=False):
+            if mapped.end > derived:  # after a crash nobody would know how far the queues had come
+                break
             if self._ages.age_ms(mapped, modified_ms) < config.file_reserved_ms:
                 break
             count += 1

@@ -194,6 +194,20 @@ async def test_an_entry_that_seems_to_have_expired_is_found_again(world: World) 
     assert bodies_of(await world.started()) == BODIES
 
 
+async def test_two_kills_in_a_row_forget_no_end_of_a_queue(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """After the first one nothing is known to be on disk but what was there before: that must be written down again."""
+    store = await world.started()
+    put_ok(store, *BODIES[:1])
+    put_ok(store, *[b"." * 1000] * 8, queue_id=1)
+    await store.stop()
+    for _ in range(2):
+        await world.started()
+        await world.killed()
+    overwrite(world, 0, bytes(ENTRY_SIZE))
+    assert bodies_of(await world.started()) == BODIES[:1]
+    assert "it ends at 0, it was 1" in caplog.text
+
+
 async def test_a_damaged_file_of_ends_is_said_and_not_believed(world: World, caplog: pytest.LogCaptureFixture) -> None:
     await filled(world, clean=True)
     data = bytearray(world.disk.read_bytes(ROOT / "queueEnds"))

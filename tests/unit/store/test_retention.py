@@ -18,6 +18,7 @@ from rocketlake.store.retention import Retention
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 HOUR = 3_600_000
+ALL_HOURS = ";".join(f"{hour:02}" for hour in range(24))
 GIB = 1 << 30
 
 
@@ -66,11 +67,10 @@ async def test_expired_files_go_at_four_o_clock_and_the_last_file_stays(world: W
 
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_clock_that_is_set_forward_by_days_ages_no_file(world: World, restarted: bool) -> None:
-    hours = ";".join(f"{hour:02}" for hour in range(24))
-    store = await aged_store(world, delete_when=hours)
+    store = await aged_store(world, delete_when=ALL_HOURS)
     if restarted:
         await store.stop()
-        store = await world.started(delete_when=hours)
+        store = await world.started(delete_when=ALL_HOURS)
     percent_used(world, 50)
     world.clock.jump_wall(1000 * HOUR)
     await looked(world)
@@ -88,7 +88,7 @@ async def test_files_from_before_a_start_expire_by_the_age_they_had_then(world: 
     await store.stop()
     percent_used(world, 50)
     world.clock.advance(80 * HOUR)
-    store = await world.started(delete_when=";".join(f"{hour:02}" for hour in range(24)))
+    store = await world.started(delete_when=ALL_HOURS)
     await looked(world)
     assert store.min_physical_offset > 0
 
@@ -187,6 +187,22 @@ async def test_a_reader_keeps_what_it_holds_while_the_file_goes(world: World) ->
     assert [bytes(record) for record in held] == before
 
 
+async def test_files_stay_until_the_queues_of_their_messages_are_on_disk(world: World) -> None:
+    """Else nobody would know after a crash which queue offsets were given out."""
+    store = await aged_store(world, delete_when=ALL_HOURS, queue_flush_thorough_interval_ms=1 << 40)
+    percent_used(world, 50)
+    world.clock.advance(80 * HOUR)
+    await looked(world)
+    assert store.min_physical_offset == 0
+    await world.killed()
+    world.clock.advance(80 * HOUR)
+    store = await world.started(delete_when=ALL_HOURS, queue_flush_thorough_interval_ms=1000)
+    await looked(world)
+    await looked(world)
+    assert store.min_physical_offset > 0
+    assert store.max_offset("T", 0) == 20
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_a_file_that_cannot_be_deleted_is_named_and_tried_again(
     world: World, caplog: pytest.LogCaptureFixture, killed: bool
@@ -274,6 +290,7 @@ async def test_after_the_stop_no_file_is_deleted_any_more(world: World) -> None:
         clock=world.clock,
         worker=worker,
         drop_below=lambda _position: iter(()),
+        derived=lambda: 0,
     )
     retention._remove([Old("a"), Old("b"), Old("c")])
     worker.run_one()

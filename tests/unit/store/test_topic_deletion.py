@@ -183,12 +183,12 @@ async def test_without_notes_the_newer_topic_wins_and_what_goes_is_counted(
 
 async def test_notes_stay_while_a_crash_may_bring_the_log_back_that_they_speak_of(world: World) -> None:
     hours = ";".join(f"{hour:02d}" for hour in range(24))
-    store = await world.started(delete_when=hours)
+    store = await world.started(delete_when=hours, queue_flush_thorough_interval_ms=1000)
     put_ok(store, *OLD)
     store.delete_topics(["T"])
     put_ok(store, *[b"x" * 900 for _ in range(20)], topic="other")
     store.log.list.flush()
-    store.retention.look()
+    await world.clock.run_for(12_000)
     world.clock.advance(100 * 3_600_000)
     world.files.plan.add(Fault("remove", "commitlog"))
     store.retention.look()
@@ -233,6 +233,18 @@ async def test_a_lost_entry_is_found_again_in_the_newer_topic(world: World) -> N
     assert bodies_of(await world.started()) == NEW
 
 
+async def test_a_queue_that_begins_anew_goes_on_behind_its_own_messages(world: World) -> None:
+    """Not behind those of the topic before it: the gap would be too wide for the log when it is built again."""
+    store = await world.started(queue_flush_thorough_interval_ms=1000)
+    put_ok(store, *OLD)
+    await world.clock.run_for(3000)  # how far the queue reached is written down
+    world.files.plan.add(Fault("write_bytes", "deletedTopics", times=99, error=errno.EIO))
+    store.delete_topics(["T"])
+    put_ok(store, *NEW)
+    store = await restarted(world, store, "kill", "ASYNC_FLUSH")
+    assert [result.queue_offset for result in put_ok(store, b"next")] == [3]
+
+
 async def test_a_new_queue_that_is_on_disk_in_part_takes_no_old_records(world: World) -> None:
     """The index lacks keys, so the walk comes by the old records: the ones behind the new queue's end are old, too."""
     store = await world.started()
@@ -248,12 +260,12 @@ async def test_a_new_queue_that_is_on_disk_in_part_takes_no_old_records(world: W
 
 async def test_notes_go_with_the_log_they_speak_of(world: World) -> None:
     hours = ";".join(f"{hour:02d}" for hour in range(24))
-    store = await world.started(delete_when=hours)
+    store = await world.started(delete_when=hours, queue_flush_thorough_interval_ms=1000)
     put_ok(store, *OLD)
     store.delete_topics(["T"])
     put_ok(store, *[b"x" * 900 for _ in range(20)], topic="other")
     store.log.list.flush()
-    store.retention.look()  # from now on these files grow old
+    await world.clock.run_for(12_000)  # a look: from then on these files grow old
     world.clock.advance(100 * 3_600_000)
     store.retention.look()
     assert store.min_physical_offset > 0

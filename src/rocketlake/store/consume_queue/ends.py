@@ -59,6 +59,8 @@ class QueueEnds:
         self._disk = files
         self._table = table
         self._suspects: dict[QueueKey, None] = {}
+        self._known: dict[str, dict[int, tuple[int, int]]] = {}
+        """What the file said at the start: after a crash nothing else is known to be safe."""
         self._forgotten = 0
         self.is_behind = False
         """Some queue was synced in the round that wrote the file: perhaps after it had been looked at."""
@@ -91,6 +93,7 @@ class QueueEnds:
         for line in lines[1:-1]:
             queue_id, max_offset, end_physical, topic = line.split(" ", 3)
             known.queues[topic, int(queue_id)] = int(max_offset), int(end_physical)
+            self._known.setdefault(topic, {})[int(queue_id)] = known.queues[topic, int(queue_id)]
         return known
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -101,10 +104,11 @@ class QueueEnds:
             yield self._line(queue)
 
     def _line(self, queue: ConsumeQueue) -> str:
-        count = queue.flushed_count
+        count, end = self._known.get(queue.topic, {}).get(queue.queue_id, (0, _UNKNOWN))
+        if queue.is_flushed or count > queue.max_offset or count < queue.flushed_count:
+            count, end = queue.flushed_count, queue.max_physical_offset if queue.is_flushed else _UNKNOWN
         if not count or "\n" in queue.topic:
             return ""
-        end = queue.max_physical_offset if queue.is_flushed else _UNKNOWN
         if (queue.topic, queue.queue_id) in self._suspects:
             end = SUSPECT
         return f"{queue.queue_id} {count} {end} {queue.topic}\n"
@@ -124,6 +128,8 @@ class QueueEnds:
         self.is_behind = True
         for key in [key for key in self._suspects if key[0] in topics]:
             del self._suspects[key]
+        for topic in topics:
+            self._known.pop(topic, None)
 
     def _remove(self) -> None:
         if self._disk.exists(self._path):
@@ -161,7 +167,8 @@ class EndsJob:
                 _log.warning("the ends of the queues cannot be written down, it is tried again: %s", error)
 
     def done(self) -> None:
-        """It was written; but a topic may have been deleted meanwhile."""
+        """It was written, all queues are safe; but a topic may have been deleted meanwhile."""
+        self._owner._known = {}
         if self._is_outdated:
             self._owner._remove()
 
