@@ -64,6 +64,27 @@ async def test_one_unreachable_broker_does_not_keep_the_others_from_saving() -> 
     assert brokers.offsets == {Q0: 1, Q1: 2}
 
 
+async def test_a_broker_that_does_not_answer_is_waited_for_twice_and_no_other_waits_for_it() -> None:
+    """A stop took five seconds for each of its queues."""
+    other, saved, asked = MessageQueue("T", "c", 0), asyncio.Event(), 0
+
+    async def save(queue: MessageQueue, offset: int) -> None:
+        nonlocal asked
+        if queue == other:
+            saved.set()
+        else:
+            asked += 1
+            await saved.wait()
+            raise LinkError("does not answer")
+
+    queues = [*(MessageQueue("T", "b", number) for number in range(100)), other]
+    store = RemoteOffsets(Brokers().query, save)
+    for queue in queues:
+        store.update(queue, 1, increase_only=True)
+    await asyncio.wait_for(store.persist(queues), 10)
+    assert asked == 2
+
+
 async def test_only_queues_of_ours_are_saved() -> None:
     brokers = Brokers()
     store = RemoteOffsets(brokers.query, brokers.save)

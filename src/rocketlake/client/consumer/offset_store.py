@@ -9,11 +9,11 @@ Local file: `{"offsetTable":{{queue}:offset}}` in fastjson's dialect, as Java ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.saved_json import load_text, save_text
@@ -22,6 +22,7 @@ from rocketlake.protocol.bodies.offset import ResetOffsets
 
 log = get_logger(__name__)
 NONE = -1
+FAILURES_MAX = 2
 
 
 class OffsetStore(Protocol):
@@ -82,7 +83,15 @@ class RemoteOffsets(_Memory):
         return known if known >= 0 else await self._query(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Save at the brokers."""
+        """Save at the brokers, at all of them at once: one that does not answer keeps no other from being told."""
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        await asyncio.gather(*map(self._persist_at_one, by_broker.values()))
+
+    async def _persist_at_one(self, queues: Sequence[MessageQueue]) -> None:
+        """A broker out of reach is waited for twice (a line that broke is opened again), not once for each queue."""
+        failures = 0
         for queue in queues:
             offset = self._offsets.get(queue, NONE)
             if offset < 0:
@@ -91,6 +100,9 @@ class RemoteOffsets(_Memory):
                 await self._save(queue, offset)
             except RocketLakeError as error:
                 log.warning("offset %d of %s was not saved, next try at the next interval: %s", offset, queue, error)
+                failures += isinstance(error, LinkError)
+                if failures == FAILURES_MAX:
+                    return
 
 
 class LocalOffsets(_Memory):

@@ -216,11 +216,21 @@ class PullConsumer(Service):
         self._arrived.ring()
         await stop_each(
             self._end_rounds,
-            *(partial(self.leave, queue) for queue in self._fetches),
+            self._leave_all,
             partial(self.instance.remove_consumer, self._membership),
             super().stop,
             *([self.instance.stop] if self._own_instance else []),
         )
+
+    async def _leave_all(self) -> None:
+        """The offsets of all queues are saved together: a broker out of reach costs the time of one request."""
+        for fetch in list(self._fetches.values()):
+            await fetch.stop()
+        try:
+            await self._persist()
+        finally:
+            for queue in list(self._fetches):
+                self._forget(queue)
 
     async def _end_rounds(self) -> None:
         for task in self._rounds:
@@ -416,10 +426,13 @@ class PullConsumer(Service):
         await fetch.stop()
         if self.auto_commit:
             await self._offsets.persist([queue])
+        self._forget(queue)
+        return True
+
+    def _forget(self, queue: MessageQueue) -> None:
         self._fetches.pop(queue, None)
         self._starts.pop(queue, None)
         self._offsets.forget(queue)
-        return True
 
     def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
         """Only for the log."""
