@@ -1,6 +1,7 @@
 """No single request keeps the loop for long (review, D8): CPU time of the loop's thread.
 
-The bound is 20 ms by design; the test allows more, for a slow machine. Before, each took 0.3 to 1.2 s.
+The bound is 20 ms by design, and so it is on a quiet machine; the test allows a bit more, and takes the best of some
+tries. Before, each took 0.02 to 1.2 s.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import Message
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
@@ -28,14 +31,17 @@ from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.store.config import StoreConfig
 from tests.requests import send_header
 
-CPU_SECONDS_MAX = 0.1
-QUEUES = 16_384
+CPU_SECONDS_MAX = 0.025
+TRIES = 4
+QUEUES = 8192
 MANY = 4_000
 
 
-def batch(count: int) -> Command:
+def batch(count: int, properties: dict[str, str] | None = None) -> Command:
     header = send_header(batch=True)
-    return Command.request(Code.SEND_MESSAGE_V2, header, encode_batch([Message("T", b"")] * count))
+    return Command.request(
+        Code.SEND_MESSAGE_V2, header, encode_batch([Message("T", b"", properties=properties or {})] * count)
+    )
 
 
 def heartbeat(groups: int) -> Command:
@@ -54,32 +60,90 @@ def heartbeat(groups: int) -> Command:
     return Command.request(Code.HEART_BEAT, None, json.dumps(body).encode())
 
 
-def asked(code: Code, **fields: str) -> Command:
-    command = Command(int(code))
+def subscriptions(count: int) -> Command:
+    wanted = [{"topic": f"S{number}", "subString": "*"} for number in range(count)]
+    consumer = {"groupName": "MANY_TOPICS", "subscriptionDataSet": wanted}
+    return asked(Code.HEART_BEAT, {"clientID": "c", "consumerDataSet": [consumer], "producerDataSet": []})
+
+
+def queues(count: int) -> dict[str, Any]:
+    named = [{"topic": "WIDE", "brokerName": "b", "queueId": number} for number in range(count)]
+    return {"clientId": "c", "consumerGroup": "g", "mqSet": named}
+
+
+def asked(code: Code, body: dict[str, Any] | None = None, **fields: str) -> Command:
+    command = Command(int(code), body=None if body is None else json.dumps(body).encode())
     command.fields = fields
     return command
 
 
-REQUESTS: dict[str, Callable[[], Command]] = {
-    "batch too large": lambda: batch(150_000),
-    "largest batch": lambda: batch(4096),
-    "bare keys": lambda: Command(34, body=b"{" + b",".join(b"%d:1" % (n % 10) for n in range(250_000)) + b"}"),
-    "heartbeat": lambda: heartbeat(MANY),
-    "topic list": lambda: Command(
+WANTED = {"topic": "WIDE", "consumerGroup": "BIG", "clientId": "m1", "messageModel": "BROADCASTING"}
+# Each gets the number of the try: what is deleted must be there again.
+REQUESTS: dict[str, Callable[[int], Command]] = {
+    "largest batch of the fast way": lambda _n: batch(4096, {"KEYS": "a b c", "TAGS": "t", "UNIQ_KEY": "0" * 32}),
+    "batch of the ordinary way": lambda _n: batch(4096, {"KEYS": "\u00e4"}),
+    "large batch": lambda _n: batch(30_000, {"UNIQ_KEY": "0" * 32, "WAIT": "true"}),
+    "bare keys": lambda _n: Command(34, body=b"{" + b",".join(b"%d:1" % (n % 10) for n in range(15_000)) + b"}"),
+    "many bare keys": lambda _n: Command(34, body=b"{" + b",".join(b"%d:1" % (n % 10) for n in range(250_000)) + b"}"),
+    "dialect": lambda _n: Command(34, body=b"{" + b",".join([b"{a:1}:1"] * 2000) + b"}"),
+    "heartbeat": lambda _n: heartbeat(MANY),
+    "heartbeat with numbers for names": lambda _n: asked(
+        Code.HEART_BEAT,
+        {"clientID": "c", "consumerDataSet": [{"groupName": f"O{n}", "messageModel": 1} for n in range(MANY)]},
+    ),
+    "heartbeat of many topics": lambda _n: subscriptions(MANY),
+    "topic list": lambda _n: Command(
         int(Code.UPDATE_AND_CREATE_TOPIC_LIST),
         body=TopicConfigList(topics=[TopicEntry(topic_name=f"L{number}") for number in range(MANY)]).encode(),
     ),
-    "group list": lambda: Command(
+    "group list": lambda _n: Command(
         int(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST),
         body=GroupConfigList(groups=[GroupEntry(group_name=f"L{number}") for number in range(1000)]).encode(),
     ),
-    "time span": lambda: asked(Code.QUERY_CONSUME_TIME_SPAN, topic="WIDE", group="g"),
-    "topic stats": lambda: asked(Code.GET_TOPIC_STATS_INFO, topic="WIDE"),
-    "consume stats": lambda: asked(Code.GET_CONSUME_STATS, consumerGroup="g", topic="WIDE"),
-    "all topics": lambda: asked(Code.GET_ALL_TOPIC_CONFIG),
-    "all groups": lambda: asked(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
-    "all offsets": lambda: asked(Code.GET_ALL_CONSUMER_OFFSET),
+    "large group": lambda _n: asked(
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        {"groupConfigList": [{"groupName": "A", "attributes": {str(number): "x" for number in range(20_000)}}]},
+    ),
+    "settings": lambda _n: Command(int(Code.UPDATE_BROKER_CONFIG), body=b"a=1\n" * 100_000),
+    "lock": lambda _n: asked(Code.LOCK_BATCH_MQ, queues(QUEUES)),
+    "unlock": lambda _n: asked(Code.UNLOCK_BATCH_MQ, queues(QUEUES)),
+    "assignment": lambda _n: asked(Code.QUERY_ASSIGNMENT, WANTED),
+    "join": lambda n: asked(Code.HEART_BEAT, {"clientID": f"c{n}", "consumerDataSet": [{"groupName": "BIG"}]}),
+    "consumers": lambda _n: asked(Code.GET_CONSUMER_CONNECTION_LIST, consumerGroup="BIG"),
+    "producers": lambda _n: asked(Code.GET_PRODUCER_CONNECTION_LIST, producerGroup="BIG"),
+    "all producers": lambda _n: asked(Code.GET_ALL_PRODUCER_INFO),
+    "time span": lambda _n: asked(Code.QUERY_CONSUME_TIME_SPAN, topic="WIDE", group="g"),
+    "topic stats": lambda _n: asked(Code.GET_TOPIC_STATS_INFO, topic="WIDE"),
+    "consume stats": lambda _n: asked(Code.GET_CONSUME_STATS, consumerGroup="g", topic="WIDE"),
+    "all consume stats": lambda _n: asked(Code.GET_BROKER_CONSUME_STATS, isOrder="false"),
+    "correction": lambda _n: asked(Code.QUERY_CORRECTION_OFFSET, topic="WIDE", compareGroup="g"),
+    "reset": lambda _n: asked(
+        Code.INVOKE_BROKER_TO_RESET_OFFSET, topic="WIDE", group="g", timestamp="1", isForce="true"
+    ),
+    "clone": lambda n: asked(Code.CLONE_GROUP_OFFSET, srcGroup="MANY_TOPICS", destGroup=f"m{n}", offline="true"),
+    "topics of a group": lambda _n: asked(Code.QUERY_TOPICS_BY_CONSUMER, group="MANY_TOPICS"),
+    "delete group": lambda n: asked(Code.DELETE_SUBSCRIPTIONGROUP, groupName=f"m{n}", cleanOffset="true"),
+    "delete topic": lambda n: asked(Code.DELETE_TOPIC_IN_BROKER, topic=f"GONE{n}"),
+    "all topics": lambda _n: asked(Code.GET_ALL_TOPIC_CONFIG),
+    "all groups": lambda _n: asked(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
+    "all offsets": lambda _n: asked(Code.GET_ALL_CONSUMER_OFFSET),
 }
+REFUSED = {"bare keys", "many bare keys", "dialect", "large group", "settings"}
+
+
+class FarLink:
+    """A member of a large group, as the broker sees it."""
+
+    remote = ("10.0.0.1", 1)
+    closed = False
+    writable = True
+
+    def __init__(self, number: int) -> None:
+        self.address = f"10.0.0.1:{number}"
+
+    def send(self, _command: Command) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture
@@ -87,34 +151,70 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     config = BrokerConfig(store_root=tmp_path, listen_port=0, fast_listen_port=0, advertised_host="127.0.0.1")
     async with Broker(config, StoreConfig(commit_log_file_bytes=1 << 24)) as broker:
         broker.topics.put(TopicConfig("T"))
-        broker.topics.put(TopicConfig("WIDE", read_queues=QUEUES, write_queues=QUEUES))
+        for name in ("WIDE", *[f"GONE{number}" for number in range(TRIES)]):
+            broker.topics.put(TopicConfig(name, read_queues=QUEUES, write_queues=QUEUES))
+        broker.groups.put(GroupConfig("g"))
+        for queue_id in range(QUEUES):
+            broker.offsets.commit("g", "WIDE", queue_id, 0)
+        for number in range(MANY):
+            broker.topics.put(TopicConfig(f"N{number}"))
+            broker.offsets.commit("MANY_TOPICS", f"N{number}", 0, 1)
+            for attempt in range(TRIES):
+                broker.offsets.commit(f"MANY{number}", f"GONE{attempt}", 0, 1)
+            link: Any = FarLink(number)
+            broker.consumers.register("BIG", link, f"m{number}", "", "CLUSTERING", "", ())
+            broker.producers.register("BIG", link, f"m{number}")
         yield broker
 
 
-async def test_no_request_keeps_the_loop(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    worst = 0.0
-    real = asyncio.Handle._run
+def ask(address: str, command: Command) -> Command:
+    """In a thread of its own: what the asker does is no cost of the broker's."""
 
-    def run(handle: asyncio.Handle) -> Any:
-        nonlocal worst
+    async def invoke() -> Command:
+        async with NetClient() as client:
+            return await client.invoke(address, command, 60_000)
+
+    return asyncio.run(invoke())
+
+
+class Meter:
+    """The CPU time of the longest call that the loop of this thread makes."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+        self._thread = threading.get_ident()
+        self._real = asyncio.Handle._run
+
+    def run(self, handle: asyncio.Handle) -> Any:
+        if threading.get_ident() != self._thread:
+            return self._real(handle)
         begin = time.thread_time()
-        real(handle)
-        worst = max(worst, time.thread_time() - begin)
+        self._real(handle)
+        self.worst = max(self.worst, time.thread_time() - begin)
 
+
+async def cost_of(broker: Broker, command: Command, monkeypatch: pytest.MonkeyPatch) -> tuple[float, Command]:
+    gc.collect()  # what other tests left in this process is not the request's
+    gc.freeze()
+    meter = Meter()
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.Handle, "_run", lambda handle: meter.run(handle))
+        await asyncio.sleep(0)
+        meter.worst = 0.0
+        answer = await asyncio.to_thread(ask, broker.address, command)
+    gc.unfreeze()
+    return meter.worst, answer
+
+
+async def test_no_request_keeps_the_loop(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     costs = {}
-    async with NetClient() as client:
-        for name, make in REQUESTS.items():
-            command = make()
-            await client.invoke(broker.address, asked(Code.GET_TOPIC_CONFIG, topic="T"), 60_000)
-            gc.collect()  # what other tests left in this process is not the request's
-            gc.freeze()
-            with monkeypatch.context() as patch:
-                patch.setattr(asyncio.Handle, "_run", run)
-                await asyncio.sleep(0)
-                worst = 0.0
-                answer = await client.invoke(broker.address, command, 60_000)
-            gc.unfreeze()
-            costs[name] = (round(worst * 1000, 1), answer.code, (answer.remark or "")[:60])
+    for name, make in REQUESTS.items():
+        worst = []
+        for attempt in range(TRIES):
+            cost, answer = await cost_of(broker, make(attempt), monkeypatch)
+            worst.append(cost)
+            if cost <= CPU_SECONDS_MAX:
+                break
+        costs[name] = (round(min(worst) * 1000, 1), answer.code, (answer.remark or "")[:60])
     assert not {name: cost for name, cost in costs.items() if cost[0] > CPU_SECONDS_MAX * 1000}, costs
-    refused = {name for name, cost in costs.items() if cost[1]}
-    assert refused == {"batch too large", "bare keys"}, costs
+    assert {name for name, cost in costs.items() if cost[1]} == REFUSED, costs

@@ -29,6 +29,7 @@ from rocketlake.broker.groups.consumers import ConsumerTable
 from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
+from rocketlake.broker.large_batches import LargeBatches
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
@@ -295,6 +296,7 @@ class Broker(Service):
                 auto_create,
                 groups,
                 self.queue_locks,
+                LargeBatches(self._turns, clock),
                 unique_keys,
                 clock,
                 self._store_address,

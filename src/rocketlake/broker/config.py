@@ -161,9 +161,6 @@ class BrokerConfig:
     )
 
     # Speed
-    batch_messages_max: int = setting(
-        4096, low=4096, why="messages in one batch: a larger one is refused, it would make all others wait"
-    )
     request_body_bytes_max: int = setting(
         1 << 20, low=1 << 16, why="largest body of a request that is no send: lists of topics or groups, heartbeats"
     )

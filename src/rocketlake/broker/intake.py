@@ -18,6 +18,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
@@ -68,14 +69,25 @@ class Intake:
 
     def put_batch(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
         """Append each message of a batch body; `properties` are added to those of each."""
+        self.prepare_batch(message, properties)
+        began = self._seconds()
+        result = self._store.put_batch(message)
+        self._count(message.topic, result, began)
+        return result
+
+    def prepare_batch(self, message: PutMessage, properties: dict[str, str]) -> None:
+        """What is done to a batch before it is put: checks, its property text. RemoteError if refused."""
         self._check_marks(message, properties)
         if delay_level(properties) > 0:
             raise RemoteError("a batch cannot be delayed", code=ResponseCode.MESSAGE_ILLEGAL)
         park_if_delayed(message, properties, self._levels)
         message.properties = property_text.encode(properties)
+
+    def put_large(self, batch: LargeBatch) -> PutResult:
+        """Append a batch that was made ready in steps (its message by `prepare_batch`)."""
         began = self._seconds()
-        result = self._store.put_batch(message)
-        self._count(message.topic, result, began)
+        result = self._store.put_large(batch)
+        self._count(batch.message.topic, result, began)
         return result
 
     def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:

@@ -29,7 +29,7 @@ from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
-__all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_marks"]
+__all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_mark", "refuse_inner_marks"]
 
 _NAME = names.PRODUCER_SEQUENCE.encode()
 _INNER_NAMES = tuple(
@@ -188,18 +188,25 @@ def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
     except RecordError:
         return  # refused for that
     for _flag, _body, text in entries:
-        if find(text, _NAME) is not None:
-            raise RemoteError(
-                f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
-                code=ResponseCode.MESSAGE_ILLEGAL,
-                hint="leave it out when copying messages: it is the mark of the batch they were stored with",
-            )
-        properties = property_text.decode(text)
-        if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
-            raise _refused("a half message", names.TRANSACTION_PREPARED)
-        for name in (names.DELAY, *TIMER_NAMES):
-            if name in properties and (name != names.DELAY or delay_level(properties) > 0):
-                raise _refused("a delayed message", name)
+        refuse_inner_mark(text)
+
+
+def refuse_inner_mark(text: bytes) -> None:
+    """The same for the properties of one message."""
+    if not any(name in text for name in _INNER_NAMES):
+        return
+    if find(text, _NAME) is not None:
+        raise RemoteError(
+            f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="leave it out when copying messages: it is the mark of the batch they were stored with",
+        )
+    properties = property_text.decode(text)
+    if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
+        raise _refused("a half message", names.TRANSACTION_PREPARED)
+    for name in (names.DELAY, *TIMER_NAMES):
+        if name in properties and (name != names.DELAY or delay_level(properties) > 0):
+            raise _refused("a delayed message", name)
 
 
 def _refused(what: str, name: str) -> RemoteError:

@@ -10,7 +10,7 @@ size i4, magic i4, crc i4 (both ignored), flag i4, body length i4, body, propert
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rocketlake.codec.property_text import decode as decode_properties
 from rocketlake.codec.property_text import encode as encode_properties
@@ -21,6 +21,7 @@ from rocketlake.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 __all__ = [
     "MESSAGES_MAX",
     "BatchEntry",
+    "batch_entries",
     "decode_batch",
     "encode_batch",
     "entry_starts",
@@ -54,8 +55,12 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEntry]:
     """The entries of a batch body. RecordError if it is not made of whole entries, or of too many."""
-    entries: list[BatchEntry] = []
-    position = 0
+    return list(batch_entries(body, messages_max))
+
+
+def batch_entries(body: Buffer, messages_max: int = MESSAGES_MAX) -> Iterator[BatchEntry]:
+    """The same, one by one."""
+    position = count = 0
     end = len(body)
     while position < end:
         if end - position < BATCH_ENTRY_BYTES_MIN:
@@ -68,17 +73,15 @@ def decode_batch(body: Buffer, messages_max: int = MESSAGES_MAX) -> list[BatchEn
         properties_bytes = _SHORT.unpack_from(body, properties_at - 2)[0]
         if properties_bytes < 0 or properties_at + properties_bytes != position + size:
             raise RecordError(f"the parts of the batch entry at {position} do not fill its {size} bytes")
-        if len(entries) >= messages_max:
+        if count >= messages_max:
             raise RecordError(f"a batch of more than {messages_max} messages")
+        count += 1
         position += size
-        entries.append(
-            (
-                flag,
-                bytes(body[body_at : body_at + body_bytes]),
-                bytes(body[properties_at : properties_at + properties_bytes]),
-            )
+        yield (
+            flag,
+            bytes(body[body_at : body_at + body_bytes]),
+            bytes(body[properties_at : properties_at + properties_bytes]),
         )
-    return entries
 
 
 def has_more(body: Buffer, messages: int) -> bool:

@@ -3,7 +3,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["RecordRun", "RunTopic"]
+__all__ = ["RecordRun", "RunTopic", "number_records"]
 
 class RunTopic:
     @property
@@ -28,3 +28,13 @@ class RecordRun:
     def entries(self) -> list[tuple[Any, int, bytes, int]]: ...
     def key_pairs(self) -> array[int]: ...
     def arrivals(self, topic: str, queue_id: int) -> list[tuple[int, int]]: ...
+
+def number_records(
+    records: bytearray,
+    starts: array[int],
+    offsets_at: int,
+    store_ms_at: int,
+    queue_offset: int,
+    physical_offset: int,
+    store_ms: int,
+) -> None: ...

@@ -15,6 +15,7 @@ Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; whoev
 
 from array import array
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -22,7 +23,7 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from rocketlake.base.checksum cimport checksum_of
 
-__all__ = ["RecordRun", "RunTopic"]
+__all__ = ["RecordRun", "RunTopic", "number_records"]
 
 cdef extern from *:
     """
@@ -348,6 +349,22 @@ cdef class RecordRun:
             if self._parts[self.records[number].part].queue_id == queue_id
             and (<RunTopic>self._topics[self._parts[self.records[number].part].topic]).name == topic
         ]
+
+
+def number_records(bytearray records, object starts, Py_ssize_t offsets_at, Py_ssize_t store_ms_at,
+                   int64_t queue_offset, int64_t physical_offset, int64_t store_ms):
+    """Write the places and the store time of records that lie back to back, each at its start; the first gets these
+    offsets. Python form: store/large_batch.py."""
+    cdef uint8_t* data = <uint8_t*>PyByteArray_AS_STRING(records)
+    cdef const int64_t[::1] begins = starts
+    cdef Py_ssize_t number, size = len(records)
+    cdef Py_ssize_t last = max(offsets_at + 16, store_ms_at + 8)
+    for number in range(begins.shape[0]):
+        if not 0 <= begins[number] <= size - last:
+            raise ValueError(f"no record begins at {begins[number]}")
+        store64(data + begins[number] + offsets_at, queue_offset + number)
+        store64(data + begins[number] + offsets_at + 8, physical_offset + begins[number])
+        store64(data + begins[number] + store_ms_at, store_ms)
 
 
 cdef void* _grown(void* block, Py_ssize_t size) except NULL:

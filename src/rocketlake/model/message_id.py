@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ipaddress
 import itertools
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["UniqueKeyMaker", "offset_message_id", "parse_offset_message_id"]
+__all__ = ["UniqueKeyMaker", "offset_message_id", "offset_message_ids", "parse_offset_message_id"]
 
 
 class UniqueKeyMaker:
@@ -62,6 +63,15 @@ class UniqueKeyMaker:
 def offset_message_id(host: str, port: int, physical_offset: int) -> str:
     """The id that says where a message is stored: "0A00000100002A9F0000000000000010"."""
     return f"{_address_part(host, port)}{physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def offset_message_ids(host: str, port: int, physical_offsets: Sequence[int]) -> str:
+    """The ids of many messages of one broker, with commas between them: there may be a hundred thousand."""
+    start = _address_part(host, port)
+    places = array("Q", physical_offsets)
+    places.byteswap()
+    text = places.tobytes().hex(",", 8).upper()
+    return start + text.replace(",", f",{start}") if text else ""
 
 
 @lru_cache(maxsize=1024)

@@ -25,11 +25,16 @@ from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import Codec
+from rocketlake.protocol.limits import FRAME_BYTES_MAX, WireLimits
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["InvokeTimeout", "NetClient"]
 
 log: Final = get_logger(__name__)
+
+
+_LIMITS: Final = NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX))
+"""The answer to a batch has an id for each of its messages in the header."""
 
 
 class NetClient(Service):
@@ -45,7 +50,7 @@ class NetClient(Service):
         codec: Codec = Codec.JSON,
     ) -> None:
         super().__init__("net-client", clock)
-        self._limits = limits or NetLimits()
+        self._limits = limits or _LIMITS
         self._codec = codec
         self._warnings = RareWarnings(log, clock=self._clock)
         self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())

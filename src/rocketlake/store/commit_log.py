@@ -28,6 +28,7 @@ from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, STOR
 from rocketlake.model.sys_flag import BORN_HOST_V6
 from rocketlake.store.allocate import Allocate
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import MappedFileList
 from rocketlake.store.paths import offset_file_name
@@ -160,6 +161,15 @@ class CommitLog:
         self._write(mapped, chunk)
         self.last_store_ms = store_ms
         return offsets, total
+
+    def append_large(self, batch: LargeBatch, queue_offset: int, store_ms: int) -> int:
+        """Append a batch whose records are ready, in one write; returns where. Raises AppendFailed: nothing was."""
+        mapped = self._file_with_room(len(batch.records))
+        offset = mapped.start + mapped.wrote
+        batch.number(queue_offset, offset, store_ms)
+        self._write(mapped, batch.records)
+        self.last_store_ms = store_ms
+        return offset
 
     def append_run(self, run: record_run.RecordRun, store_ms: int) -> bool:
         """Append the records of a run in one write. False: nothing was appended, `append` knows what is in the way."""

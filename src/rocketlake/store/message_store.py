@@ -43,6 +43,7 @@ from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
 from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.late_steps import LateSteps
 from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
@@ -476,6 +477,26 @@ class MessageStore(Service):
         self._appended()
         end = offsets[0] + size
         return PutResult(PutStatus.OK, offsets[0], size, queue_offset, store_ms, end, count=len(items), offsets=offsets)
+
+    def put_large(self, batch: LargeBatch) -> PutResult:
+        """`put_batch` with records that were made ready in steps; its `offsets` are left to the caller."""
+        message, count = batch.message, len(batch)
+        refused = self._refuse(message) or (None if count else illegal("the batch is empty"))
+        if refused is not None:
+            return refused
+        store_ms = self._clock.now_ms()
+        try:
+            queue_offset = self.queues.assign(message.topic, message.queue_id, count)
+        except BadQueueName as error:
+            return illegal(str(error))
+        try:
+            offset = self.log.append_large(batch, queue_offset, store_ms)
+        except AppendFailed as error:
+            self.queues.give_back(message.topic, message.queue_id, count)
+            return _failed(error)
+        self._appended()
+        size = len(batch.records)
+        return PutResult(PutStatus.OK, offset, size, queue_offset, store_ms, offset + size, count=count)
 
     def put_run(self, run: record_run.RecordRun) -> bool:
         """Append all records of a run in one write; its messages are sound, and neither delayed nor transactional.

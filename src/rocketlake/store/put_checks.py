@@ -8,11 +8,11 @@ Rules: docs/internals/store_layout.md, "Put" (Apache's HookUtils.checkBeforePutM
 
 from __future__ import annotations
 
-from rocketlake.codec.record_batch import decode_batch
+from rocketlake.codec.record_batch import BatchEntry, decode_batch
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX, RecordError
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
-__all__ = ["BatchItem", "batch_items", "refuse"]
+__all__ = ["BatchItem", "batch_item", "batch_items", "illegal", "refuse"]
 
 _TOPIC_BYTES_MAX = 127
 _RETRY_TOPIC_BYTES_MAX = 255
@@ -64,17 +64,25 @@ def batch_items(message: PutMessage) -> list[BatchItem] | PutResult:
         return illegal(f"the batch is broken: {error}")
     if not entries:
         return illegal("the batch is empty")
-    shared = message.properties
     items: list[BatchItem] = []
-    for flag, body, properties in entries:
-        if shared:
-            separator = b"" if not properties or properties.endswith(_PAIR_END) else _PAIR_END
-            properties = properties + separator + shared
-        if len(properties) > PROPERTIES_BYTES_MAX:
-            return PutResult(
-                PutStatus.PROPERTIES_TOO_LONG,
-                reason=f"message {len(items)} of the batch has {len(properties)} bytes of properties,"
-                f" at most {PROPERTIES_BYTES_MAX} are allowed",
-            )
-        items.append((flag, body, properties))
+    for entry in entries:
+        item = batch_item(entry, len(items), message.properties)
+        if isinstance(item, PutResult):
+            return item
+        items.append(item)
     return items
+
+
+def batch_item(entry: BatchEntry, number: int, shared: bytes) -> BatchItem | PutResult:
+    """Message `number` of a batch with its own properties followed by those of the batch; or why not."""
+    flag, body, properties = entry
+    if shared:
+        separator = b"" if not properties or properties.endswith(_PAIR_END) else _PAIR_END
+        properties = properties + separator + shared
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        return PutResult(
+            PutStatus.PROPERTIES_TOO_LONG,
+            reason=f"message {number} of the batch has {len(properties)} bytes of properties,"
+            f" at most {PROPERTIES_BYTES_MAX} are allowed",
+        )
+    return flag, body, properties

@@ -21,20 +21,27 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake import Intake
+from rocketlake.broker.large_batches import LARGE, LargeBatches
 from rocketlake.broker.put_answer import CODE_OF, put_failure
 from rocketlake.broker.queue_locks import QueueLocks
-from rocketlake.broker.sequenced_puts import NOTHING_KNOWN, Known, SequencedPuts, refuse_inner_marks
+from rocketlake.broker.sequenced_puts import (
+    NOTHING_KNOWN,
+    Known,
+    SequencedPuts,
+    refuse_inner_mark,
+    refuse_inner_marks,
+)
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.codec import property_text
 from rocketlake.codec.compression import fault_at_start
 from rocketlake.codec.host import encode_host
-from rocketlake.codec.record_batch import decode_batch, has_more
+from rocketlake.codec.record_batch import batch_entries, decode_batch, has_more
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
-from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id
+from rocketlake.model.message_id import UniqueKeyMaker, offset_message_id, offset_message_ids
 from rocketlake.model.names import (
     TOPIC_CHARS_MAX,
     check_topic,
@@ -50,15 +57,18 @@ from rocketlake.model.topic import (
     TopicConfig,
     TopicFilterType,
 )
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendHeader, SendReplyHeader, read_send_header
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.protocol.versions import MAX_RECONSUME_SINCE
+from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
 __all__ = ["Send"]
 
+_NUMBERED_MAX = 4096
 _NO_ID = "0" * 32
 """Where nothing was stored: a field must not be empty."""
 
@@ -75,6 +85,7 @@ class Send:
         auto_create: AutoCreate,
         groups: GroupTable,
         queue_locks: QueueLocks,
+        large: LargeBatches,
         unique_keys: UniqueKeyMaker,
         clock: Clock,
         store_address: Callable[[], tuple[str, int]],
@@ -87,6 +98,7 @@ class Send:
         self._auto_create = auto_create
         self._groups = groups
         self._queue_locks = queue_locks
+        self._large = large
         self._unique_keys = unique_keys
         self._clock = clock
         self._store_address = store_address
@@ -112,9 +124,7 @@ class Send:
         """The topic as it is now: while a request waited for its topic to be saved, the topic may have been deleted."""
         now = self._topics.get(topic.name)
         if now is None:
-            raise RemoteError(
-                f"topic[{topic.name}] was deleted before the message was stored", code=ResponseCode.TOPIC_NOT_EXIST
-            )
+            raise _deleted(topic.name)
         return now
 
     # -- what send_runs.py needs to do the same for many --------------------------------------------------------------
@@ -223,13 +233,6 @@ class Send:
         return self._answer_when_durable(request, result, properties, queue_id, unique_key)
 
     def _store_batch(self, request: Request, header: SendHeader, topic: TopicConfig) -> Reply | Held:
-        messages_max = self._config.now.batch_messages_max
-        if has_more(request.body, messages_max):
-            raise RemoteError(
-                f"a batch of more than {messages_max} messages",
-                code=ResponseCode.MESSAGE_ILLEGAL,
-                hint="send smaller batches, or raise batchMessagesMax of the broker",
-            )
         message, properties = self._read_message(request, header, topic)
         if len(header.topic.encode()) > TOPIC_CHARS_MAX:
             raise RemoteError(f"message topic length too long {len(header.topic)}", code=ResponseCode.MESSAGE_ILLEGAL)
@@ -239,11 +242,14 @@ class Send:
             )
         if is_half(message, properties):
             raise RemoteError("a batch cannot be part of a transaction", code=ResponseCode.MESSAGE_ILLEGAL)
-        if header.sys_flag & sys_flag.COMPRESSED:
-            _check_batch_compression(message.body, header.sys_flag)
         unique_key = properties.pop(names.UNIQUE_KEY, None)
         self._add_properties(properties)
         if names.PRODUCER_SEQUENCE not in properties:
+            if has_more(message.body, LARGE):
+                return self._large.serve(
+                    request, lambda request: self._store_large(request, message, properties, unique_key)
+                )
+            _check_batch_compression(message.body, header.sys_flag)
             refuse_inner_marks(message.body)
             result = self._intake.put_batch(message, properties)
             return self._answer_when_durable(request, result, properties, message.queue_id, unique_key)
@@ -253,12 +259,46 @@ class Send:
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 hint="send it to one queue: numbers are counted by queue",
             )
+        if has_more(message.body, _NUMBERED_MAX):
+            raise RemoteError(
+                f"a batch with a producer sequence and more than {_NUMBERED_MAX} messages",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="send smaller ones: their numbers are looked at in one go",
+            )
+        _check_batch_compression(message.body, header.sys_flag)
 
         def put(request: Request) -> Reply | Held:
             result, known = self._sequenced.put_batch(message, properties)
             return self._answer_when_durable(request, result, properties, message.queue_id, unique_key, known)
 
         return self._sequenced.once_kept(request, put)
+
+    def _store_large(
+        self, request: Request, message: PutMessage, properties: dict[str, str], unique_key: str | None
+    ) -> InTurns:
+        """`_store_batch` for thousands of messages: nothing of it is stored before all of them are ready."""
+        self._intake.prepare_batch(message, properties)
+        batch = LargeBatch(message)
+        try:
+            for entry in batch_entries(message.body):
+                _check_compression(entry[1], message.sys_flag)
+                refuse_inner_mark(entry[2])
+                refused = batch.add(entry)
+                if refused is not None:
+                    return put_failure(refused.status, refused)
+                yield
+        except RecordError as error:
+            raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
+        if request.link.closed:
+            return Reply()  # nobody hears it, and the sender will send it again
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            raise _deleted(message.topic)
+        _choose_queue(message.queue_id, topic)
+        result = self._intake.put_large(batch)
+        if result.status.is_stored:
+            result.offsets = yield from batch.offsets(result.physical_offset)
+        return self._answer_when_durable(request, result, properties, message.queue_id, unique_key)
 
     def _read_message(
         self, request: Request, header: SendHeader, topic: TopicConfig
@@ -338,7 +378,7 @@ class Send:
         return offset_message_id(host, port, offset)
 
     def _message_ids(self, offsets: Sequence[int]) -> str:
-        return ",".join(map(self._message_id, offsets))
+        return offset_message_ids(*self._address, offsets)
 
     @cached_property
     def _address(self) -> tuple[str, int]:
@@ -349,6 +389,10 @@ class Send:
     def store_host(self) -> bytes:
         """This broker's address as records carry it."""
         return encode_host(*self._address)
+
+
+def _deleted(name: str) -> RemoteError:
+    return RemoteError(f"topic[{name}] was deleted before the message was stored", code=ResponseCode.TOPIC_NOT_EXIST)
 
 
 @lru_cache(maxsize=4096)  # remembers names that pass; a refusal is worked out every time
@@ -371,6 +415,8 @@ def _check_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
 
 def _check_batch_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
     """The flag of a batch is that of each message in it."""
+    if not flag & sys_flag.COMPRESSED:
+        return
     try:
         entries = decode_batch(body)
     except RecordError:

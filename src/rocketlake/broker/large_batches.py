@@ -1,0 +1,88 @@
+"""Batches of thousands of messages: stored one after the other, each made ready in turns.
+
+Owns        which one is worked on, how many bytes of them may wait.
+Must not know   how a batch is made ready and stored (processors/send.py, store/large_batch.py).
+
+Apache takes whatever fits maxMessageSize, a hundred thousand small messages too; so do we, but that is half a second of
+work. Only the last step of it, the write, holds everybody up. A message that its producer sends behind such a batch
+without waiting for the answer may be stored before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rocketlake.base.callbacks import call
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.in_turns import InTurns
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.turns import Turns
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["LARGE", "LargeBatches"]
+
+_log = get_logger(__name__)
+
+LARGE = 1000
+"""A batch of more messages than this is made ready in turns: it takes more than some six milliseconds."""
+_WAITING_BYTES_MAX = 64 * 1024 * 1024
+
+
+class LargeBatches:
+    """The line of large batches."""
+
+    def __init__(self, turns: Turns, clock: Clock) -> None:
+        self._turns = turns
+        self._clock = clock
+        self._line: deque[tuple[Request, InTurns]] = deque()
+        self._bytes = 0
+        """Of the bodies in the line."""
+        self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
+
+    def serve(self, request: Request, store: Callable[[Request], InTurns]) -> Reply | Held:
+        """Have the batch of this request stored when those before it are."""
+        size = len(request.body)
+        if self._bytes + size > _WAITING_BYTES_MAX:
+            self._warnings.warn(
+                "full",
+                "[OVERLOAD] a batch of %d bytes of %s is refused: %d large batches with %d bytes wait to be stored",
+                size,
+                request.address,
+                len(self._line),
+                self._bytes,
+            )
+            remark = f"[OVERLOAD]system busy: large batches of {self._bytes} bytes wait, send smaller ones or later"
+            return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+        self._bytes += size
+        self._line.append((request, store(request)))
+        if len(self._line) == 1:
+            self._turns.wait(self._go_on)
+        return HELD
+
+    def _go_on(self, turn_end: float) -> None:
+        request, steps = self._line[0]
+        is_done = True
+
+        def advance(_request: Request) -> Reply | Held:
+            nonlocal is_done
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    reply: Reply | Held = end.value
+                    return reply
+                if self._clock.monotonic() > turn_end:
+                    is_done = False
+                    return HELD
+
+        reply = run_handler(advance, request)
+        if is_done:
+            self._line.popleft()
+            self._bytes -= len(request.body)
+            if isinstance(reply, Reply):
+                call(request.answer, reply)
+        if self._line:
+            self._turns.wait(self._go_on)
