@@ -71,10 +71,10 @@ class LargeBatch:
         """The first record gets these offsets, the others those that follow; all get the store time."""
         store_ms_at = BORN_HOST_AT + len(self.message.born_host)
         if has_kernel("rocketlake.codec.record_run"):
-            from rocketlake.codec.record_run import number_records
+            from rocketlake.codec import record_run
 
             places = queue_offset, physical_offset, store_ms
-            number_records(self.records, self._starts, QUEUE_OFFSET_AT, store_ms_at, *places)
+            record_run.number_records(self.records, self._starts, QUEUE_OFFSET_AT, store_ms_at, *places)
             return
         for number, start in enumerate(self._starts):
             _PLACES.pack_into(self.records, start + QUEUE_OFFSET_AT, queue_offset + number, physical_offset + start)
