@@ -76,6 +76,24 @@ def test_bytes_are_sent_as_they_are_and_lines_stay_in_order(cluster: EmbeddedClu
         assert order == sorted(order)
 
 
+def test_a_closed_standard_input_is_an_empty_one(cluster: EmbeddedCluster) -> None:
+    command = f"{sys.executable} -m rocketlake send closed - -n {cluster.namesrv} <&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"0 messages stored in closed\n", b"")
+
+
+def test_letters_that_the_terminal_does_not_know_are_escaped(cluster: EmbeddedCluster) -> None:
+    cluster.send("letters", ["é".encode()])
+    done = subprocess.run(
+        [sys.executable, "-m", "rocketlake", "tail", "letters", "-b", "-c", "1", "-n", cluster.namesrv],
+        capture_output=True,
+        timeout=60,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0
+    assert done.stdout.endswith(b"  \\xe9\n")
+
+
 def test_delayed_lines_are_sent_one_by_one(cluster: EmbeddedCluster) -> None:
     output, _ = send(cluster, "late", "-", "--delay-level", "1").communicate(b"1\n2\n", timeout=60)
     assert output == b"2 messages stored in late\n"

@@ -1,12 +1,16 @@
 """The entry point `rocketlake`.
 
-Owns        turning an error into words and an exit code.
+Owns        turning an error into words and an exit code, the state of standard input and output.
 Must not know   which commands there are (tree.py).
 
-Everything is imported inside: a Ctrl-C while Python still reads modules ends the command without a traceback.
+What is ours is imported inside: a Ctrl-C while Python still reads modules ends the command without a traceback.
 """
 
 from __future__ import annotations
+
+import io
+import os
+import sys
 
 __all__ = ["main"]
 
@@ -16,9 +20,26 @@ _ENDED_BY_CTRL_C = 130
 def main() -> None:
     """Exit code 0: done; 1: failed, with cause and cure on standard error; 2: wrong usage; 130: Ctrl-C."""
     try:
+        _ready_streams()
         _run()
     except KeyboardInterrupt:
         raise SystemExit(_ENDED_BY_CTRL_C) from None
+
+
+def _ready_streams() -> None:
+    """Characters that the terminal's encoding lacks are escaped; a closed stream (`<&-`) is the null device.
+
+    Else a socket may get its number, and libuv ends the process.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> None:
