@@ -15,7 +15,7 @@ from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import LinkError, ProtocolError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls import offset as offset_calls
-from rocketlake.client.calls.pull import PreparedPulls, PullStatus, query_messages
+from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, query_messages
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message_queue import MessageQueue
@@ -102,8 +102,16 @@ class ClusterBrokers:
         """One pull, its records left as bytes."""
         pulls = self._pulls.get((queue.topic, filtered)) or self._prepare(queue.topic, filtered)
         timeout = self._options.pull_timeout_ms
+
+        async def pull(address: str) -> PullAnswer:
+            answer = await pulls.pull(address, queue, offset, count, timeout)
+            if answer.status is PullStatus.OFFSET_ILLEGAL and answer.min_offset <= offset < answer.max_offset:
+                # An operator reset the offsets of 'consumerGroup'. That is said once; this reader has its own offsets.
+                answer = await pulls.pull(address, queue, offset, count, timeout)
+            return answer
+
         try:
-            answer = await self._ask_master(queue, lambda address: pulls.pull(address, queue, offset, count, timeout))
+            answer = await self._ask_master(queue, pull)
         except RemoteError as error:
             if filtered and self._options.sql92 and "does not support" in error.remark:
                 raise UsageError(

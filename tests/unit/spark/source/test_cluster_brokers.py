@@ -70,6 +70,19 @@ def test_pulls_say_what_they_found(brokers: ClusterBrokers) -> None:
     assert brokers.run(brokers.pull(FIRST, 99, 32)).outcome is PullOutcome.OUT_OF_RANGE
 
 
+def test_a_reset_of_the_querys_group_is_no_loss(there: EmbeddedCluster, make_options: Options) -> None:
+    """The broker tells it to the next pull of the group. Without retries the rows were taken for gone."""
+    options = {"consumerGroup": "moved", "fetchOffset.numRetries": "0", "namesrvAddr": there.namesrv}
+    brokers = connect(make_options(startingOffsets="earliest", **options))
+
+    async def reset() -> None:
+        there.standalone.broker.offsets.assign_reset("moved", "T", 0, 2)
+
+    there.run(reset())
+    found = brokers.run(brokers.pull(FIRST, 5, 32))
+    assert (found.outcome, found.next_offset) == (PullOutcome.FOUND, 10)
+
+
 def test_messages_are_found_by_key_and_id_unless_they_are_too_many(
     there: EmbeddedCluster, brokers: ClusterBrokers
 ) -> None:
