@@ -9,20 +9,26 @@ The asynchronous fixture is one of pytest-asyncio where that is installed: then 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-
-_async_fixture: Any = pytest.fixture
-with contextlib.suppress(ImportError):  # the other fixture needs no plugin
-    from pytest_asyncio import fixture as _async_fixture
 
 if TYPE_CHECKING:
     from rocketlake.standalone import Standalone
     from rocketlake.testing.cluster import EmbeddedCluster
 
 __all__ = ["rocketlake_cluster", "rocketlake_standalone"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _async_fixture(function: F) -> F:
+    decorate: Any = pytest.fixture
+    with contextlib.suppress(ImportError):  # the other fixture needs no plugin
+        from pytest_asyncio import fixture as decorate
+    made: F = decorate(function)
+    return made
 
 
 @_async_fixture
