@@ -152,7 +152,8 @@ def times_checked(half: StoredMessage) -> int:
 
 def prepared_offset(half: StoredMessage) -> int:
     """The queue offset by which its producer knows it: its own, unless it was put back."""
-    return _number(half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET), half.queue_offset)
+    text = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
+    return half.queue_offset if text is None else _number(text, half.queue_offset)
 
 
 def immune_ms(half: StoredMessage) -> int | None:

@@ -119,8 +119,7 @@ class HalfLedger:
 
     def end(self, half: StoredMessage, how: Standing) -> Sequence[int]:
         """Its transaction is ended; all places by which it was known."""
-        places = self.places(half)
-        self._places.pop(self.name(half), None)
+        places: Sequence[int] = self._places.pop(self.name(half), (half.queue_offset,))
         for place in places:
             self._names.pop(place, None)
             self.mark(place, how)

@@ -84,6 +84,7 @@ class TransactionOps(Service):
         for half_offset in half_offsets:
             self._waiting.append(half_offset)
             self._bytes += len(str(half_offset)) + len(_SEPARATOR)
+        if self._waiting:
             self._first_came.set()
 
     def write(self) -> None:
