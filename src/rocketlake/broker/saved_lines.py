@@ -108,6 +108,7 @@ class SavedLines:
                         yield ""
             text = block.text()
             if text:
-                yield separator + text
+                yield separator
+                yield text  # as it is: ten thousand topics are three megabytes to copy
                 separator = _BETWEEN
         yield "{}" if separator is start else "\n\t}"
