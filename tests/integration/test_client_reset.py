@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake import ConsumerConfig, Message, Producer, PushConsumer
+from rocketlake import ConsumerConfig, Message, Producer, PullConsumer, PushConsumer
 from rocketlake.client.calls.answer import ask
 from rocketlake.model.message import StoredMessage
 from rocketlake.protocol.command import Command
@@ -68,3 +68,19 @@ async def test_a_reset_makes_the_running_consumer_read_again(stage: Stage) -> No
     )
     await stage.seen_count(10)
     assert stage.seen[5:10] == stage.seen[:5]
+
+
+async def test_a_polling_group_that_was_reset_hands_out_nothing_of_before(stage: Stage) -> None:
+    """What it had fetched ahead was handed out first, and committed: after a crash the reset was forgotten."""
+    async with PullConsumer("polling", namesrv=stage.cluster.namesrv_address, from_where="first", config=QUICK) as it:
+        it.subscribe(TOPIC)
+        assert [message.body for message in await it.poll(timeout_ms=20_000, max_messages=1)] == [b"0"]
+        await stage.ask(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            ResetOffsetHeader(topic=TOPIC, group="polling", timestamp=0, is_force=True),
+        )
+        (queue,) = [queue for queue in it.assignment if await it.committed(queue) == 0 and await it.end_offset(queue)]
+        async with asyncio.timeout(20):
+            while await it.position(queue) != 0:  # noqa: ASYNC110  (the next pull hears of the reset)
+                await asyncio.sleep(0.01)
+        assert [message.body for message in await it.poll(timeout_ms=20_000)] == stage.seen[:5]

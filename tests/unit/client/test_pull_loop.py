@@ -205,6 +205,23 @@ async def test_an_illegal_offset_restarts_the_queue_where_the_broker_says(stage:
     assert len(it.pulls) == 1
 
 
+async def test_what_is_in_hand_stays_when_what_follows_was_deleted(stage: MakeStage) -> None:
+    """A slow listener, and retention: no broker has these messages any more."""
+    it = stage()
+    deleted = PullAnswer(PullStatus.OFFSET_ILLEGAL, 700, 700, 1000)
+    await it.run(found(5, 6), deleted, found(700), first=5)
+    assert (it.restarted, it.submitted) == ([], [5, 6, 700])
+    assert [offset for offset, _ in it.pulls] == [5, 7, 700, 701]
+    assert it.held.safe_offset == 5
+
+
+async def test_deleted_offsets_are_passed_when_nothing_is_in_hand(stage: MakeStage) -> None:
+    it = stage()
+    await it.run(PullAnswer(PullStatus.OFFSET_ILLEGAL, 700, 700, 1000), first=0)
+    assert it.restarted == [] and it.offsets.memory(QUEUE) == 700
+    assert [offset for offset, _ in it.pulls] == [0, 700]
+
+
 async def test_a_suspended_consumer_does_not_pull(stage: MakeStage) -> None:
     it = stage()
     it.is_paused = True

@@ -64,6 +64,10 @@ class PullAnswer:
     body: bytes = b""
     damaged: list[DamagedRecord] = field(default_factory=list)
 
+    def is_deleted(self, asked: int) -> bool:
+        """Does the answer say that this offset, which was asked for, lies before all that the broker keeps?"""
+        return asked < self.min_offset == self.next_offset
+
 
 async def pull(
     net: NetClient,

@@ -125,6 +125,10 @@ class Fetch:
     def _take_in(self, answer: PullAnswer) -> None:
         if answer.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
+            if answer.min_offset <= self._next <= answer.max_offset:
+                # The group was reset: what was fetched ahead of that is not wanted, and must not be committed.
+                self._fetched.clear()
+                self._bytes = 0
         if answer.damaged:
             self._damaged(answer.damaged)
         self._next = answer.next_offset

@@ -4,7 +4,8 @@ Owns        the position of the next pull, flow control, the reaction to each an
 Must not know   listeners, who owns which queue.
 
 Rule: a pull commits the offset known so far on its way (not to a replica). An empty answer moves the committed offset
-only if nothing is in hand. An illegal offset (files deleted, broker restored) restarts the queue where the broker says.
+only if nothing is in hand. An illegal offset (broker restored, offsets reset) restarts the queue where the broker says;
+one that the broker has deleted is passed over, and what is in hand stays.
 What stands before a damaged record is handed over first; the queue goes on behind it once it is seen to (damage.py).
 """
 
@@ -139,6 +140,8 @@ class PullLoop:
     async def _take(self, answer: PullAnswer, subscription: Subscription) -> float:
         held, plan = self._held, self._plan
         if answer.status is PullStatus.OFFSET_ILLEGAL:
+            if answer.is_deleted(self.next_offset):
+                return self._go_on_behind_deleted(answer.min_offset)
             log.warning(
                 "offset %d of %s is illegal, the broker advises %d", self.next_offset, held.queue, answer.next_offset
             )
@@ -162,6 +165,18 @@ class PullLoop:
         if held.count == 0:
             plan.offsets.update(held.queue, self.next_offset, increase_only=True)
         return plan.config.pull_interval_ms / 1000
+
+    def _go_on_behind_deleted(self, offset: int) -> float:
+        """What is in hand stays: it lies before what was deleted, and no broker has it any more."""
+        held, plan = self._held, self._plan
+        log.warning(
+            "offsets %d to %d of %s are deleted at the broker, group %s goes on behind them",
+            self.next_offset, offset - 1, held.queue, plan.group,
+        )  # fmt: skip
+        self.next_offset = offset
+        if held.count == 0:
+            plan.offsets.update(held.queue, offset, increase_only=True)
+        return 0.0
 
     def _hand_over(self, messages: list[StoredMessage], subscription: Subscription) -> None:
         if wanted := wanted_of(messages, subscription):
