@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -258,7 +259,7 @@ async def test_a_kill_behind_a_thorough_round_leaves_the_index_as_it_is(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was put while the round was under way is not on disk yet."""
-    settings = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
+    settings: dict[str, Any] = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
     store = await world.started(**settings)
     put_keyed(store, 0, 10, queues=5)
     count = 10
@@ -275,7 +276,7 @@ async def test_a_kill_behind_a_thorough_round_leaves_the_index_as_it_is(
 
 
 async def test_a_kill_behind_a_start_leaves_the_index_as_it_is(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    settings = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
+    settings: dict[str, Any] = {"index_entries": 10_000, "commit_log_file_bytes": 65536}
     for start in range(3):
         store = await world.started(**settings)
         put_keyed(store, start, 1)
@@ -287,7 +288,7 @@ async def test_a_kill_behind_a_start_leaves_the_index_as_it_is(world: World, cap
 
 async def test_an_index_lost_behind_two_kills_is_built_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """What was safe before the first is remembered by the start behind it."""
-    settings = {"queue_flush_thorough_interval_ms": 1000}
+    settings: dict[str, Any] = {"queue_flush_thorough_interval_ms": 1000}
     put_keyed(await world.started(**settings), 0, 60)
     await world.clock.run_for(3000)
     await world.killed()
