@@ -19,20 +19,22 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * Reads one queue of a topic whose good messages are "good N": by push consumers and by a pull consumer, one message a
  * pull and the default number, all at the same time, until each has seen the last good one or the time is up. Last line:
- * for each reader "NAME_good=G NAME_disorder=D NAME_last=N".
+ * for each reader (its group begins with args[5]) "NAME_good=G NAME_disorder=D NAME_last=N".
  */
 public class Poisoned {
     static final Map<String, List<Integer>> seen = new LinkedHashMap<>();
+    static String prefix;
 
     public static void main(String[] args) throws Exception {
         String namesrv = args[0], topic = args[1];
         int queueId = Integer.parseInt(args[2]), last = Integer.parseInt(args[3]), seconds = Integer.parseInt(args[4]);
+        prefix = args[5];
         List<DefaultMQPushConsumer> consumers = new ArrayList<>();
         consumers.add(push(namesrv, topic, "push1", 1, false));
         consumers.add(push(namesrv, topic, "orderly1", 1, true));
         consumers.add(push(namesrv, topic, "push32", 32, false));
         consumers.add(push(namesrv, topic, "orderly32", 32, true));
-        DefaultMQPullConsumer puller = new DefaultMQPullConsumer("java_pull");
+        DefaultMQPullConsumer puller = new DefaultMQPullConsumer(prefix + "_pull");
         puller.setNamesrvAddr(namesrv);
         puller.setVipChannelEnabled(false);
         puller.start();
@@ -77,8 +79,9 @@ public class Poisoned {
 
     static DefaultMQPushConsumer push(String namesrv, String topic, String name, int batch, boolean orderly) throws Exception {
         Consumer<MessageExt> note = noting(name);
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("java_" + name);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(prefix + "_" + name);
         consumer.setInstanceName(name);
+        consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(100);
         consumer.setNamesrvAddr(namesrv);
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
