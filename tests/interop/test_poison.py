@@ -27,7 +27,9 @@ def test_java_reads_on_to_the_end_and_one_by_one_all_good_messages(world: Poison
     """Java's client drops what stands behind a body it cannot unpack in the same answer (decision 0013)."""
     last = len(world.good) - 1
     # Bodies of 100 MiB among them: it unpacks without a bound.
-    got = run_driver("Poisoned", world.namesrv, TOPIC, QUEUE, last, 100, f"by_{peer}", peer=peer, heap="3g", timeout=200)
+    got = run_driver(
+        "Poisoned", world.namesrv, TOPIC, QUEUE, last, 100, f"by_{peer}", peer=peer, heap="3g", timeout=200
+    )
     for name in ("push1", "orderly1", "pull1"):
         assert (got[f"{name}_good"], got[f"{name}_disorder"], got[f"{name}_last"]) == (last + 1, 0, last), (name, got)
     for name in ("push32", "orderly32", "pull32"):

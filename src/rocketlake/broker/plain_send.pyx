@@ -338,6 +338,8 @@ cdef class PlainSendCutter:
             if fields.sys_flag & COMPRESSED:
                 return False
             return self._take_batch(sends, &head, &fields, topic, frame.body, frame.body_size)
+        if frame.body_size == 0:
+            return False
         if fields.sys_flag & COMPRESSED and not _begins_packed(fields.sys_flag, frame.body, frame.body_size):
             return False
         return self._take_message(sends, &head, &fields, topic, frame.body, frame.body_size)
@@ -500,8 +502,6 @@ cdef bint _says_wait(Slice value) noexcept:
 cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size) noexcept:
     """Does a body begin as its flag says it is compressed (codec/compression.py, `fault_at_start`)?"""
     cdef int kind = (sys_flag >> 8) & 7
-    if size == 0:
-        return True
     if kind == ZLIB or kind == 0:
         return size > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 and not body[1] & 32
     if kind == LZ4:

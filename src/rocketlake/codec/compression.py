@@ -47,7 +47,7 @@ def fault_at_start(body: Buffer, sys_flag: int) -> str:
     Cheap enough for every message; plain_send.pyx says the same.
     """
     kind = compression_type(sys_flag)
-    if not sys_flag & COMPRESSED or not body:
+    if not sys_flag & COMPRESSED:
         return ""
     start = bytes(body[:4])
     if kind == ZLIB:

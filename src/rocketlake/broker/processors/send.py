@@ -47,6 +47,7 @@ from rocketlake.model.names import (
     check_topic,
     dead_letter_topic,
     group_of_retry_topic,
+    is_dead_letter_topic,
     is_retry_topic,
     is_sendable_topic,
 )
@@ -210,12 +211,17 @@ class Send:
         self, request: Request, header: SendHeader, topic: TopicConfig, dead_letters: TopicConfig | None
     ) -> Reply | Held:
         message, properties = self._read_message(request, header, topic)
-        _check_compression(message.body, header.sys_flag)
         queue_id = message.queue_id
         is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
         if is_back:
             # A consumer brings it back; what is left of its transaction's marks means nothing any more.
             message.sys_flag &= ~sys_flag.TRANSACTION_MASK
+        elif not message.body and not is_dead_letter_topic(topic.name):
+            # As Apache's broker of 5.x: at such a message the ordered consumers of Java's 4.9 client stop for ever.
+            raise RemoteError(
+                "the message has an empty body", code=ResponseCode.MESSAGE_ILLEGAL, hint="send at least one byte"
+            )
+        _check_compression(message.body, header.sys_flag)
         if dead_letters is not None:
             message.topic, message.queue_id = dead_letters.name, 0
             properties[names.DELAY] = "-1"

@@ -130,3 +130,12 @@ def test_a_stream_goes_on_and_reads_a_batch_again_alike(
     query.start()
     assert [row[2] for row in query.rows] == good
     assert len([*tmp_path.iterdir()]) == len(BAD)
+
+
+def test_an_empty_body_that_says_it_is_compressed_is_an_empty_body(
+    cluster: Any, make_options: Options, make_record: Callable[..., bytes]
+) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, b"x")
+    cluster.logs[queue][0] = make_record(queue, 0, b"", sys_flag=1)
+    assert read(cluster, queue, make_options(startingOffsets="earliest")) == [(0, b"")]
