@@ -162,7 +162,7 @@ async def test_a_disk_that_cannot_read_is_an_answer(world: World) -> None:
     assert "cannot be read" in (answer.remark or "")
 
 
-async def test_only_so_many_pulls_may_wait(world: World) -> None:
+async def test_only_so_many_pulls_may_wait(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.cool()
     waiting = [asyncio.create_task(world.pull(offset)) for offset in (0, 200)]
     await world.held(2)
@@ -170,6 +170,7 @@ async def test_only_so_many_pulls_may_wait(world: World) -> None:
     while not len(world.broker.hold):  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert (await world.pull(64)).code == ResponseCode.SYSTEM_BUSY
+    assert "[OVERLOAD]system busy" in caplog.text and "3 pulls wait (pullThreadPoolQueueCapacity)" in caplog.text
     await world.read_all()
     assert [numbers(await pull)[0] for pull in waiting[:2]] == [0, 200]
     world.files.plan.clear()

@@ -83,6 +83,7 @@ from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.limits import WireLimits
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
+from rocketlake.store.slow_work import Progress
 
 __all__ = ["Broker"]
 
@@ -410,7 +411,21 @@ class Broker(Service):
                 start = 0
             deleted = store.deletions.topics
             table.forget_deleted(deleted)
-            recover_sequences(table, store.log_views(start), deleted)
+            progress = Progress(self._clock)
+
+            def note(position: int) -> None:
+                if progress.is_due():
+                    _log.info(
+                        "start: the log is read for producer sequences, from %d; now at %d of %d (%d s)",
+                        start,
+                        position,
+                        store.max_physical_offset,
+                        progress.seconds,
+                    )
+
+            found = recover_sequences(table, store.log_views(start), deleted, note)
+            if progress.was_due:
+                _log.info("start: producer sequences are known, %d messages were counted", found)
         table.opened()
 
     # -- who and where -------------------------------------------------------------------------------------------------

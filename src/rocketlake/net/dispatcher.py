@@ -92,22 +92,32 @@ class Dispatcher:
     def _run(self, request: Request) -> Reply | Held:
         handler = self._handlers.get(request.command.code)
         if handler is None:
-            return Reply(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                remark=f" request type {request.command.code} not supported",
-            )
-        bytes_max = self._body_bytes_max.get(request.command.code)
-        if bytes_max is not None and len(request.body) > bytes_max:
-            return Reply(
-                ResponseCode.SYSTEM_ERROR,
-                remark=f"{request_name(request.code)} with a body of {len(request.body)} bytes, at most {bytes_max}"
-                " are taken: split it, or raise requestBodyBytesMax of the broker",
-            )
+            return _not_supported(request.code)
+        too_large = self.refuse_body(request.code, len(request.body))
+        if too_large is not None:
+            return too_large
         for hook in self.before:
             reply = hook(request)
             if reply is not None:
                 return reply
         return handler(request)
+
+    def refuse_body(self, code: int, size: int) -> Reply | None:
+        """The answer to a request whose body nobody will read, because there is too much of it; None to read it."""
+        bytes_max = self._body_bytes_max.get(code)
+        if code not in self._handlers:
+            return _not_supported(code)
+        if bytes_max is None or size <= bytes_max:
+            return None
+        return Reply(
+            ResponseCode.SYSTEM_ERROR,
+            remark=f"{request_name(code)} with a body of {size} bytes, at most {bytes_max}"
+            " are taken: split it, or raise requestBodyBytesMax of the broker",
+        )
+
+
+def _not_supported(code: int) -> Reply:
+    return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {code} not supported")
 
 
 def run_handler(handler: Handler, request: Request) -> Reply | Held:

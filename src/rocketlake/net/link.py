@@ -162,7 +162,7 @@ class Link(asyncio.Protocol):
             self._cut(now, len(self._rest))
         self._rest, self._rest_at = machine.gather(data), 0
         if not self._rest:
-            self._frame_since = self._frame_since or now
+            self._frame_since = (self._frame_since or now) if machine.is_inside else None
             self._note_unfinished(machine.pending_bytes)
         else:
             if self._unfinished_bytes:
@@ -287,6 +287,13 @@ class Link(asyncio.Protocol):
     def _admit(self, request: Request) -> Reply | None:
         """A reply that refuses the request before it is dispatched, or None."""
         if self.room_to_hold <= 0:
+            self._warnings.warn(
+                f"{self.remote[0]} held",
+                "%s of %s is refused as busy: %d requests of this link are held, no more may be",
+                request_name(request.code),
+                self.address,
+                self.held,
+            )
             return Reply(ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
         return None
 

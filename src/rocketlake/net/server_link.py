@@ -23,6 +23,8 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.protocol.versions import GO_AWAY_AFTER
 
 _GO_AWAY: Final = "please go away"
+_JUDGED_BYTES: Final = 64 * 1024
+"""From here on an unfinished request is looked at: will anybody read its body?"""
 
 
 class LinkOwner(Protocol):
@@ -57,6 +59,7 @@ class ServerLink(Link):
         super().__init__(dispatcher, limits, clock, codec, warnings, turns)
         self._owner = owner
         self._unfinished = unfinished
+        self._is_judged = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: accepted."""
@@ -78,8 +81,26 @@ class ServerLink(Link):
         return future
 
     def _note_unfinished(self, size: int) -> None:
+        if size < _JUDGED_BYTES:
+            self._is_judged = False
+        elif not self._is_judged:
+            self._is_judged = True
+            if self._refuse_begun():
+                size = 0
         super()._note_unfinished(size)
         self._unfinished.note(self, size)
+
+    def _refuse_begun(self) -> bool:
+        """Answer a request whose body would be refused when it is all there, and pass its body by as it comes."""
+        found = self._machine.begun()
+        if found is None or found[0].is_response:
+            return False
+        reply = self._dispatcher.refuse_body(found[0].code, found[1])
+        if reply is None:
+            return False
+        self._machine.skip()
+        self._write_reply(Request(found[0], self, self._last_active), reply)
+        return True
 
     def _admits_runs(self) -> bool:
         return not self._owner.draining and self.held < self._limits.held

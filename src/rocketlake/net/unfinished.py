@@ -3,7 +3,9 @@
 Owns        how many there are, and which link is closed when there are too many.
 Must not know   frames, sockets.
 
-A frame is kept until it is whole: without a common bound ten thousand links with 15 MiB each fill any memory.
+A frame is kept until it is whole: without a common bound ten thousand links with 15 MiB each fill any memory. When
+there is too much, the host with the most gives way: a peer with a thousand small beginnings must not cost others their
+large messages.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ __all__ = ["Unfinished", "UnfinishedBytes"]
 
 class Unfinished(Protocol):
     """A link that may have an incomplete frame."""
+
+    remote: tuple[str, int]
 
     def abort(self, kind: str, why: str) -> None:
         """Close at once and say why."""
@@ -34,11 +38,15 @@ class UnfinishedBytes:
         if size:
             self._sizes[link] = size
         while self.total > self._bytes_max:
-            largest = max(self._sizes, key=self._sizes.__getitem__)
-            kept = self._sizes[largest]
+            hosts: dict[str, int] = {}
+            for known, kept in self._sizes.items():
+                hosts[known.remote[0]] = hosts.get(known.remote[0], 0) + kept
+            host = max(hosts, key=hosts.__getitem__)
+            largest = max((link for link in self._sizes if link.remote[0] == host), key=self._sizes.__getitem__)
             why = (
                 f"the unfinished requests of all links hold {self.total} bytes, {self._bytes_max} are allowed"
-                f" (unfinishedBytesMax), and this one is the largest with {kept}"
+                f" (unfinishedBytesMax); {host} has the most with {hosts[host]}, and this is its largest with"
+                f" {self._sizes[largest]}"
             )
             self.total -= self._sizes.pop(largest)
             largest.abort("unfinished", why)

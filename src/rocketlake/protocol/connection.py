@@ -31,6 +31,11 @@ class Connection:
         """Bytes received of a command that is not complete yet."""
         return self._reader.pending_bytes
 
+    @property
+    def is_inside(self) -> bool:
+        """Has a command begun that is not complete, or not passed by?"""
+        return self._reader.is_inside
+
     def receive_data(self, data: Buffer) -> list[Command]:
         """Takes bytes in any chunking, returns the commands they complete, in order.
 
@@ -65,6 +70,20 @@ class Connection:
         size = max(4 + int.from_bytes(ready[position : position + 4], "big"), PREFIX_BYTES)
         end = min(position + size, len(ready))
         return self.cut(ready[position:end]), end
+
+    def begun(self) -> tuple[Command, int] | None:
+        """The command that is not complete, without its body, and the body's size; None until its header is there."""
+        found = self._reader.begun()
+        if found is None:
+            return None
+        try:
+            return decode_frame(found[0], self._limits), found[1]
+        except ProtocolError:
+            return None  # said when it is complete
+
+    def skip(self) -> None:
+        """Do without the command that is not complete."""
+        self._reader.skip()
 
     def forget(self) -> None:
         """The connection is gone: drop what was received of an incomplete command."""

@@ -9,9 +9,11 @@ cdef class FrameReader:
     cdef public object error
     cdef bytearray _pending
     cdef long long _needed
+    cdef long long _to_skip
 
     cpdef list feed(self, data)
 
+    @cython.locals(skipped=cython.longlong)
     cpdef bytes gather(self, data)
 
     @cython.locals(frames=list, end=cython.longlong, total=cython.longlong,

@@ -41,7 +41,7 @@ class FrameReader:
     returned, a further `feed` raises it.
     """
 
-    __slots__ = ("_needed", "_pending", "error", "frame_bytes_max", "header_bytes_max")
+    __slots__ = ("_needed", "_pending", "_to_skip", "error", "frame_bytes_max", "header_bytes_max")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, header_bytes_max: int = HEADER_BYTES_MAX) -> None:
         self.frame_bytes_max = frame_bytes_max
@@ -49,11 +49,17 @@ class FrameReader:
         self.error: ProtocolError | None = None
         self._pending = bytearray()
         self._needed = PREFIX_BYTES
+        self._to_skip = 0
 
     @property
     def pending_bytes(self) -> int:
         """Bytes of a frame that is not complete yet."""
         return len(self._pending)
+
+    @property
+    def is_inside(self) -> bool:
+        """Has a frame begun that is not complete, or not passed by?"""
+        return self._to_skip > 0 or len(self._pending) > 0
 
     def feed(self, data: Buffer) -> list[Frame]:
         """Takes the next bytes of the stream, returns the frames they complete."""
@@ -66,6 +72,10 @@ class FrameReader:
 
         What it returns must be given to `cut`, from any frame's begin on.
         """
+        if self._to_skip:
+            skipped = min(self._to_skip, len(data))
+            self._to_skip -= skipped
+            data = data[skipped:]
         if not self._pending:
             return data if isinstance(data, bytes) else bytes(data)
         self._pending += data
@@ -74,6 +84,19 @@ class FrameReader:
         whole = bytes(self._pending)
         self._pending = bytearray()
         return whole
+
+    def begun(self) -> tuple[Frame, int] | None:
+        """The frame that is not complete, without its body, and the body's size; None until its header is there."""
+        pending = self._pending
+        head = int.from_bytes(pending[5:8], "big") + PREFIX_BYTES
+        if len(pending) < head or head < PREFIX_BYTES or self._needed <= PREFIX_BYTES:
+            return None
+        return (pending[4], bytes(pending[PREFIX_BYTES:head]), None), self._needed - head
+
+    def skip(self) -> None:
+        """Do without the frame that is not complete: what came of it is dropped, what comes is, too."""
+        self._to_skip = self._needed - len(self._pending)
+        self._pending = bytearray()
 
     def cut(self, data: bytes, position: int = 0) -> list[Frame]:
         """The frames of gathered bytes from `position` on; an incomplete last one is kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -362,7 +363,7 @@ async def test_a_peer_that_does_not_read_for_long_is_closed() -> None:
     assert peer.lost
 
 
-async def test_too_many_held_requests_are_answered_busy() -> None:
+async def test_too_many_held_requests_are_answered_busy(caplog: pytest.LogCaptureFixture) -> None:
     world = World(NetLimits(held=3))
     peer = await world.connect()
     peer.write(*(Command(HOLD, opaque=number) for number in range(5)))
@@ -371,6 +372,8 @@ async def test_too_many_held_requests_are_answered_busy() -> None:
         (3, ResponseCode.SYSTEM_BUSY),
         (4, ResponseCode.SYSTEM_BUSY),
     ]
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "is refused as busy: 3 requests of this link are held" in line
     for request in world.held:
         request.answer(Reply(0))
     peer.write(Command(HOLD, opaque=9))

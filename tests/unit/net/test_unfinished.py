@@ -12,6 +12,7 @@ from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.request import Reply
 from rocketlake.net.server import Server
+from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import encode_command
 
@@ -44,7 +45,7 @@ async def test_the_largest_unfinished_frame_is_closed_when_all_together_are_too_
             await links[1][0].readexactly(1)
         (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
         assert "unfinishedBytesMax" in line
-        assert f"largest with {900 * KIB}" in line
+        assert "127.0.0.1 has the most" in line and f"this is its largest with {900 * KIB}" in line
 
         reader, writer = links[0]
         writer.write(FRAME[600 * KIB :])  # the others are served as ever
@@ -68,3 +69,45 @@ async def test_a_body_too_large_for_its_request_is_refused_unread() -> None:
             assert wanted in answer
         writer.close()
     assert served == [1]
+
+
+async def test_what_would_be_refused_is_answered_when_its_header_is_there_and_its_body_is_passed_by() -> None:
+    dispatcher = Dispatcher([Row(1, lambda request: Reply(remark=f"{len(request.body)}"), body_bytes_max=KIB)])
+    async with Server(dispatcher) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+
+        async def answer() -> bytes:
+            return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+
+        unknown = b"".join(encode_command(Command(777, body=b"x" * (1024 * KIB))))
+        for frame, wanted in ((FRAME, b"requestBodyBytesMax"), (unknown, b"not supported")):
+            writer.write(frame[: 300 * KIB])
+            assert wanted in await answer()  # long before the frame is complete
+            assert server._unfinished.total == 0
+            writer.write(frame[300 * KIB :])
+            writer.write(b"".join(encode_command(Command(1, body=b"next"))))
+            assert b'"remark":"4"' in await answer()
+        writer.close()
+
+
+class Beginner:
+    """A link with an incomplete frame."""
+
+    def __init__(self, host: str) -> None:
+        self.remote = (host, 1)
+        self.why = ""
+
+    def abort(self, _kind: str, why: str) -> None:
+        self.why = why
+
+
+def test_a_host_with_many_small_beginnings_costs_others_no_large_message() -> None:
+    budget = UnfinishedBytes(1000)
+    large = Beginner("10.0.0.1")
+    budget.note(large, 400)
+    many = [Beginner("10.0.0.2") for _ in range(100)]
+    for link in many:
+        budget.note(link, 10)
+    assert not large.why
+    assert sum(bool(link.why) for link in many) == 40
+    assert budget.total == 1000

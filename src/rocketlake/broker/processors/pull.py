@@ -355,7 +355,7 @@ class Pull:
     def _load(self, request: Request, header: PullHeader, result: GetResult) -> Reply | Held:
         """Hold the request while a worker reads from disk what it asks for."""
         if self._loading + len(self._hold) >= self._config.now.held_pulls_max:
-            return _busy()
+            return self._busy(request)
         self._commit(header)
         self._loading += 1
 
@@ -387,10 +387,18 @@ class Pull:
 
     def _keep(self, request: Request, header: PullHeader, subscription: Subscription) -> Reply | Held:
         if self._hold.is_full:
-            return _busy()
+            return self._busy(request)
         match = self._wake_test(header, subscription)
         self._hold_pull(header, request.link, match, lambda: self._serve_again(request, header))
         return HELD
+
+    def _busy(self, request: Request) -> Reply:
+        remark = (
+            f"[OVERLOAD]system busy, start flow control for a while: {self._loading + len(self._hold)} pulls wait"
+            " (pullThreadPoolQueueCapacity)"
+        )
+        self._warnings.warn("held", "a pull of %s is refused: %s", request.address, remark)
+        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _hold_pull(self, header: _Asked, link: Link, match: TagTest | None, resume: Callable[[], None]) -> None:
         hold_ms = self._config.now.short_polling_ms
@@ -426,10 +434,6 @@ def _code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
     if status in _EMPTY_QUEUE:
         return ResponseCode.PULL_OFFSET_MOVED if asked_offset != 0 else ResponseCode.PULL_NOT_FOUND
     return _CODE_OF[status]
-
-
-def _busy() -> Reply:
-    return Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while: pulls held")
 
 
 def _as_reply(outcome: Reply | Held) -> Reply:

@@ -12,7 +12,7 @@ entry of a batch has nothing that its record has not.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -57,18 +57,21 @@ class _Batch:
 
 
 def recover_sequences(
-    table: ProducerSequences, log: Iterable[tuple[int, memoryview]], deleted: Mapping[str, int] | None = None
+    table: ProducerSequences,
+    log: Iterable[tuple[int, memoryview]],
+    deleted: Mapping[str, int] | None = None,
+    note: Callable[[int], None] = lambda _position: None,
 ) -> int:
     """Bring the table up to the end of the log; `log` are its bytes behind the table's place, file by file.
 
-    `deleted`: topic -> where the log ended when it was deleted; what lies before that is not counted. Returns how many
-    messages were counted.
+    `deleted`: topic -> where the log ended when it was deleted; what lies before that is not counted. `note` hears now
+    and then how far it is. Returns how many messages were counted.
     """
     batches: dict[tuple[str, int], _Batch] = {}  # the last one of each queue
     ends = deleted or {}
     found = 0
     for offset, view in log:
-        for place, record, message in _marked(offset, view):
+        for place, record, message in _marked(offset, view, note):
             text = message.properties[names.PRODUCER_SEQUENCE]
             if place < ends.get(message.topic, 0):
                 continue
@@ -97,10 +100,11 @@ def _entry(record: bytes, message: StoredMessage) -> bytes:
     return b"".join((head, body, len(own).to_bytes(2, "big"), own))
 
 
-def _marked(offset: int, view: memoryview) -> Iterator[tuple[int, bytes, StoredMessage]]:
+def _marked(offset: int, view: memoryview, note: Callable[[int], None]) -> Iterator[tuple[int, bytes, StoredMessage]]:
     """The messages in these records that have a mark: (physical offset, record, message)."""
     position, step = 0, _CHUNK
     while position + BLANK_BYTES <= len(view):
+        note(offset + position)
         chunk = bytes(view[position : position + step])
         taken = 0
         has_marks = _MARK in chunk

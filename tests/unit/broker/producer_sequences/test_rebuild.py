@@ -69,7 +69,9 @@ def test_files_end_in_a_blank_record_and_long_records_are_read(
     monkeypatch.setattr(rebuild, "_CHUNK", 256)
     first = batch(0, 5, "q/0/0/0/l") + encode_blank(300)
     second = record(5, "q/0/0/5/l", body=bytes(3000)) + record(6, None) + batch(7, 30, "q/0/0/6/l")
-    recover_sequences(table, [(0, memoryview(first)), (len(first), memoryview(second))])
+    noted: list[int] = []
+    recover_sequences(table, [(0, memoryview(first)), (len(first), memoryview(second))], None, noted.append)
+    assert noted[0] == 0 and noted[-1] >= len(first)  # for the line that says how far the start is
     assert known(table, "q/0/0/0/l") == 36
 
 
