@@ -113,7 +113,8 @@ async def test_each_message_is_stored_once_however_often_the_broker_is_killed(fl
     # The table is saved often, so that kills fall before, behind and into a save.
     broker = BrokerProcess(tmp_path, flushDiskType=flush, flushConsumerOffsetInterval=50)
     broker.start()
-    tasks = [Task(broker.address, name, numbers) for name in ("q1/0", "q1/1", "q2/0")]
+    # Of three queries: tasks of one query begin a batch when all of them are through with the one before.
+    tasks = [Task(broker.address, name, numbers) for name in ("q1/0", "q2/1", "q3/0")]
     ended = asyncio.Event()
     runs = [asyncio.create_task(task.run(ended)) for task in tasks]
     try:
