@@ -61,6 +61,11 @@ def test_alter_puts_no_message_out_of_reach_without_force(rocketlake: Typed, clu
     with pytest.raises(RocketLakeError, match="written to 8 queues and read from 2 only"):
         rocketlake("topic", "alter", "shrunk", "--write-queues", "8")
     rocketlake("topic", "alter", "shrunk", "-q", "4")
+    with pytest.raises(RocketLakeError, match=r"not be read any more on broker-a: 4 messages out of reach") as refused:
+        rocketlake("topic", "alter", "shrunk", "--perm", "w")
+    assert "--force" in refused.value.hint
+    assert "-> 4 queues, w" in rocketlake("topic", "alter", "shrunk", "--perm", "w", "--force")
+    rocketlake("topic", "alter", "shrunk", "--perm", "rw")
     assert len(rocketlake("tail", "shrunk", "-b", "-c", "4").splitlines()) == 4
 
 

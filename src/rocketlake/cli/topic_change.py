@@ -53,6 +53,15 @@ def refuse_losses(
                 where=where,
                 hint="raise --read-queues, too (--queues is both), or --force",
             )
+    shut = [broker for broker, config in after.items() if before[broker].is_readable and not config.is_readable]
+    waiting = sum(ends.max_offset - ends.min_offset for queue, ends in queues.items() if queue.broker_name in shut)
+    if waiting:
+        raise RocketLakeError(
+            f"topic {after[shut[0]].name!r} could not be read any more on {', '.join(shut)}: "
+            f"{amount(waiting, 'message')} out of reach, and all its consumers stop",
+            where=where,
+            hint="leave the r in --perm, or --force (--perm rw brings the messages back)",
+        )
     gone = [
         queue
         for queue in queues
