@@ -33,7 +33,7 @@ from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRAN
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.consume_queue.ends import NO_INDEX, QueueEnds
+from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, QueueEnds
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
@@ -42,6 +42,7 @@ from rocketlake.store.dispatch import Dispatch, perhaps
 from rocketlake.store.dispatch_scan import appended_entry, scan
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
 from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
+from rocketlake.store.key_index.check import IndexCheck
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.late_steps import LateSteps
@@ -98,6 +99,7 @@ class MessageStore(Service):
         self._workers = {name: workers(f"store-{name}") for name in _WORKERS}
         self._closed = _NOT_STARTED
         self._commit_failure = ""
+        self._index_damage = ""
         self._lock: Closeable | None = None
         self._build_files()
         self._build_services()
@@ -117,6 +119,7 @@ class MessageStore(Service):
         self.index = KeyIndex(
             paths.index, disk, self._clock, slots=config.index_slots, entries_max=config.index_entries
         )
+        self.index.on_damage = self._index_damaged
         self.checkpoint = Checkpoint(disk, paths.checkpoint)
         self._ends = QueueEnds(paths.queue_ends, disk, self.queues)
         self._deletion = TopicDeletion(
@@ -187,6 +190,9 @@ class MessageStore(Service):
         if self.log.pool is not None:
             self._services.append(self._pool_commit)
             self.log.on_pool_busy = self._pool_commit.look_soon
+        if config.index_enabled:
+            check = IndexCheck(self.index, self._disk, clock, workers["delete"], self._index_damaged)
+            self._services.append(check)
         self.adopt(*self._services, self.residency)
         self._waits_for_sync = config.sync_flush and not config.read_uncommitted
         self._dispatch_soon = Soon(self._dispatch_readable)
@@ -287,8 +293,18 @@ class MessageStore(Service):
         """What is written down of the key index: a start that finds less builds it again from the whole log."""
         if not self.config.index_enabled:
             return NO_INDEX
+        if self._index_damage:
+            return DAMAGED_INDEX
         files, entries, end_physical = self.index.summary
         return files, entries, min(end_physical, safe_physical)
+
+    def _index_damaged(self, path: Path, what: str) -> None:
+        """A search or the check of the index found damage."""
+        if not self._index_damage:
+            self._index_damage = f"the key index file {path} is damaged, restart to have it built again: {what}"
+            _log.error("%s; until then some messages are not found by their key", self._index_damage)
+            self.health.set("store/key-index", self._index_damage)
+            self._ends.is_behind = True
 
     async def stop(self) -> None:
         """Flush everything, write the checkpoint, remove the abort file; after a disk error it stays, and says so."""

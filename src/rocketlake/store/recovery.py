@@ -22,7 +22,7 @@ from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.consume_queue.ends import NO_INDEX, KnownEnds, QueueEnds, QueueKey
+from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, KnownEnds, QueueEnds, QueueKey
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
@@ -252,6 +252,8 @@ class Recovery:
         summary = self._index.summary
         if known.index == NO_INDEX:
             reason = "it was switched off (messageIndexEnable)"
+        elif known.index == DAMAGED_INDEX:
+            reason = "it was found to be damaged"
         elif known.is_exact and clean and summary != known.index:
             reason = "it is not as it was at the last stop"
         elif summary[2] < known.index[2]:

@@ -62,7 +62,16 @@ class World:
 
 
 async def abandon(store: MessageStore) -> None:
-    names = {"store", "group-commit", "timed-flush", "pool-commit", "queue-flush", "checkpoint", "retention"}
+    names = {
+        "store",
+        "group-commit",
+        "timed-flush",
+        "pool-commit",
+        "queue-flush",
+        "checkpoint",
+        "retention",
+        "index-check",
+    }
     tasks = [task for task in asyncio.all_tasks() if task.get_name().split("/")[0] in names]
     for task in tasks:
         task.cancel()

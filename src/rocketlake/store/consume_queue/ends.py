@@ -21,7 +21,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 
-__all__ = ["NO_INDEX", "SUSPECT", "EndsJob", "KnownEnds", "QueueEnds", "QueueKey"]
+__all__ = ["DAMAGED_INDEX", "NO_INDEX", "SUSPECT", "EndsJob", "KnownEnds", "QueueEnds", "QueueKey"]
 
 _log = get_logger(__name__)
 
@@ -30,6 +30,8 @@ SUSPECT = -2
 """Instead of the end of a queue's last record: a reader found entries in it that are not its own."""
 NO_INDEX = (-1, 0, -1)
 """Instead of what the key index holds: none is kept."""
+DAMAGED_INDEX = (-2, 0, -1)
+"""The same: it was found to be damaged."""
 _UNKNOWN = -1
 _HEAD = "rocketlake queue ends 1"
 

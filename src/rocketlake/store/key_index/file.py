@@ -74,6 +74,14 @@ class KeyIndexFile:
         self.count = min(max(count, 1), self.entries_max)
         """Number of the next entry; the first is 1."""
         self._first_new = self.count
+        self._opened()
+
+    def _opened(self) -> None:
+        """All that is counted now is in the file, with its slots."""
+        self.opened_count = self.count
+        self.was_full = self.is_full
+        self.damage = ""
+        """What a search found to be wrong; "" while nothing was found."""
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +159,7 @@ class KeyIndexFile:
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
         """(hash, physical offset, seconds, previous) of an entry that was written out. Raises OSError."""
-        return unpack_entry(self.file.pread(ENTRY_SIZE, entry_position(self.slots, number)), 0)
+        return unpack_entry(self.file.pread(ENTRY_SIZE, entry_position(self.slots, number)).ljust(ENTRY_SIZE, b"\0"), 0)
 
     # -- writing out ---------------------------------------------------------------------------------------------------
 
@@ -210,13 +218,18 @@ class KeyIndexFile:
         while number > 0 and len(found) < max_count:
             entry_hash, physical, seconds, previous = self._entry(number)
             stored_ms = self.begin_ms + seconds * 1000
-            if seconds < 0:
+            is_of_slot = entry_hash >= 0 and entry_hash % self.slots == hash_code % self.slots
+            if not (is_of_slot and seconds >= 0 and 0 <= physical <= self.end_physical):
+                self.damage = f"entry {number} does not belong into the chain of slot {hash_code % self.slots}"
                 break
             # A record can have a key twice (as unique key, and among its keys): its entries are neighbours then.
             if entry_hash == hash_code and begin_ms <= stored_ms <= end_ms and physical != known:
                 found.append(physical)
                 known = physical
-            if stored_ms < begin_ms or previous >= number:
+            if stored_ms < begin_ms:
+                break
+            if not 0 <= previous < number:
+                self.damage = f"the link of entry {number} leads to {previous}"
                 break
             number = previous
         return found
@@ -268,6 +281,7 @@ class KeyIndexFile:
             self.end_ms = self.begin_ms + seconds * 1000
         self._write_heads(heads)
         self.file.pwrite(self._header(), 0)
+        self._opened()
         if cut:
             self.file.sync()
 

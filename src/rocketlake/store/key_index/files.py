@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from rocketlake.store.key_index.layout import file_size, key_hash
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
 
 _NO_LIMIT = 2**63 - 1
+_EMPTY = (0, 0, -1)
 
 
 def index_names(folder: Path, files: Files) -> list[str]:
@@ -78,6 +79,8 @@ class KeyIndex:
         self.safe_physical = -1
         """Physical offset of the newest entry known to be safe on disk: whatever comes, the next start finds it."""
         self.sync_error = ""
+        self.on_damage: Callable[[Path, str], object] = _nobody_minds
+        """(path, what is wrong): a search met damage. The search goes on in the other files."""
         self._disk = files
         self._clock = clock
         self._slots = slots
@@ -270,6 +273,8 @@ class KeyIndex:
             if not file.is_empty and file.overlaps(begin_ms, end_ms):
                 known = found[-1] if found else -1
                 found += file.find(hash_code, max_count - len(found), begin_ms, end_ms, known=known)
+                if file.damage:
+                    self.on_damage(file.path, file.damage)
             if file.begin_ms < begin_ms or len(found) >= max_count:
                 break
         return found
@@ -287,7 +292,9 @@ class KeyIndex:
     @property
     def summary(self) -> tuple[int, int, int]:
         """(files, sum of their counts, physical offset of the newest entry or -1), to be compared at the next start."""
-        last = self.files[-1].end_physical if self.files else -1
+        if not self.files:
+            return _EMPTY
+        last = self.files[-1].end_physical
         return len(self.files), sum(file.count for file in self.files), last
 
     # -- flushing ------------------------------------------------------------------------------------------------------
@@ -361,3 +368,7 @@ class KeyIndex:
         for file in self.files:
             file.write_out()
             file.close()
+
+
+def _nobody_minds(_path: Path, _what: str) -> None:
+    """Until the store is there."""
