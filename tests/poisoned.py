@@ -7,6 +7,7 @@ all readers of a test: to fill it costs more than to read it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from rocketlake import Message, MessageQueue, Producer
@@ -24,11 +25,13 @@ GOOD_BETWEEN = 2
 
 
 class PoisonedQueue:
-    """Queue `QUEUE` of topic `TOPIC`; `store` is the folder of its broker's store."""
+    """Queue `QUEUE` of a topic; `store` is the folder of its broker's store."""
 
-    def __init__(self, namesrv: str, store: Path) -> None:
+    def __init__(self, namesrv: str, store: Path, kinds: Sequence[Kind] = KINDS, topic: str = TOPIC) -> None:
         self.namesrv = namesrv
+        self.topic = topic
         self._store = store
+        self._kinds = kinds
         self.good: list[bytes] = []
         self.stored: list[Kind] = []
         self.refused: list[tuple[Kind, str]] = []
@@ -38,11 +41,11 @@ class PoisonedQueue:
         """Send all."""
         net = NetClient(clock=SystemClock())
         async with Producer("fillers", namesrv=self.namesrv) as producer:
-            await producer.send(Message(TOPIC, b"first"))
-            queue = next(q for q in await producer.queues(TOPIC) if q.queue_id == QUEUE)
-            for kind in KINDS:
+            await producer.send(Message(self.topic, b"first"))
+            queue = next(q for q in await producer.queues(self.topic) if q.queue_id == QUEUE)
+            for kind in self._kinds:
                 await self._send_good(producer, queue)
-                address = await producer.instance.master(queue.broker_name, TOPIC)
+                address = await producer.instance.master(queue.broker_name, self.topic)
                 await self._send_bad(net, address, kind)
             await self._send_good(producer, queue)
         await net.close()
@@ -50,11 +53,11 @@ class PoisonedQueue:
     async def _send_good(self, producer: Producer, queue: MessageQueue) -> None:
         for _ in range(GOOD_BETWEEN):
             body = good(len(self.good))
-            await producer.send(Message(TOPIC, body), queue=queue)
+            await producer.send(Message(self.topic, body), queue=queue)
             self.good.append(body)
 
     async def _send_bad(self, net: NetClient, address: str, kind: Kind) -> None:
-        answer = await net.invoke(address, command(TOPIC, QUEUE, kind), 10_000)
+        answer = await net.invoke(address, command(self.topic, QUEUE, kind), 10_000)
         if answer.code != ResponseCode.SUCCESS:
             self.refused.append((kind, answer.remark or ""))
             return
