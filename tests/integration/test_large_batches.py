@@ -65,7 +65,9 @@ def stored(broker: Broker, queue_id: int) -> list[StoredMessage]:
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    config = BrokerConfig(store_root=tmp_path, listen_port=0, fast_listen_port=0, advertised_host="127.0.0.1")
+    config = BrokerConfig(
+        store_root=tmp_path, listen_port=0, fast_listen_port=0, advertised_host="127.0.0.1", send_age_max_ms=60_000
+    )
     async with Broker(config, StoreConfig(commit_log_file_bytes=1 << 24)) as broker:
         broker.topics.put(TopicConfig("T"))
         yield broker

@@ -297,7 +297,7 @@ class Broker(Service):
                 auto_create,
                 groups,
                 self.queue_locks,
-                LargeBatches(self._turns, clock),
+                LargeBatches(config, self._turns, clock),
                 unique_keys,
                 clock,
                 self._store_address,

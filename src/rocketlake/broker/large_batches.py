@@ -1,11 +1,14 @@
 """Batches of thousands of messages: stored one after the other, each made ready in turns.
 
-Owns        which one is worked on, how many bytes of them may wait.
+Owns        which one is worked on, how many bytes of them may wait, and how long.
 Must not know   how a batch is made ready and stored (processors/send.py, store/large_batch.py).
 
 Apache takes whatever fits maxMessageSize, a hundred thousand small messages too; so do we, but that is half a second of
 work. Only the last step of it, the write, holds everybody up. A message that its producer sends behind such a batch
 without waiting for the answer may be stored before it.
+
+A batch that stood in line for too long is refused before any work on it: its producer gives up after three seconds and
+sends it again, and then it would be stored twice.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.config import LiveConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -29,12 +33,15 @@ _log = get_logger(__name__)
 LARGE = 1000
 """A batch of more messages than this is made ready in turns: it takes more than some six milliseconds."""
 _WAITING_BYTES_MAX = 64 * 1024 * 1024
+_WAITING_SECONDS_MAX = 1.0
+"""At least so long one may stand in line; waitTimeMillsInSendQueue, if it is more. The batch before it takes so long."""
 
 
 class LargeBatches:
     """The line of large batches."""
 
-    def __init__(self, turns: Turns, clock: Clock) -> None:
+    def __init__(self, config: LiveConfig, turns: Turns, clock: Clock) -> None:
+        self._config = config
         self._turns = turns
         self._clock = clock
         self._line: deque[tuple[Request, InTurns]] = deque()
@@ -57,10 +64,24 @@ class LargeBatches:
             remark = f"[OVERLOAD]system busy: large batches of {self._bytes} bytes wait, send smaller ones or later"
             return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
         self._bytes += size
-        self._line.append((request, store(request)))
+        self._line.append((request, self._in_time(request, store)))
         if len(self._line) == 1:
             self._turns.wait(self._go_on)
         return HELD
+
+    def _in_time(self, request: Request, store: Callable[[Request], InTurns]) -> InTurns:
+        """What `store` does, unless the sender will have given up by then."""
+        config = self._config.now
+        waited = self._clock.monotonic() - request.received
+        allowed = max(_WAITING_SECONDS_MAX, config.send_age_max_ms / 1000)
+        if config.fast_failure and waited > allowed:
+            remark = (
+                f"[TIMEOUT_CLEAN_QUEUE]broker busy: this batch stood in line for {waited:.1f} s behind other large ones,"
+                f" {allowed:g} s are allowed (waitTimeMillsInSendQueue); send smaller ones or later"
+            )
+            self._warnings.warn("late", "a large batch of %s is refused: %s", request.address, remark)
+            return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+        return (yield from store(request))
 
     def _go_on(self, turn_end: float) -> None:
         request, steps = self._line[0]
