@@ -34,7 +34,7 @@ LARGE = 1000
 """A batch of more messages than this is made ready in turns: it takes more than some six milliseconds."""
 _WAITING_BYTES_MAX = 64 * 1024 * 1024
 _WAITING_SECONDS_MAX = 1.0
-"""At least so long one may stand in line; waitTimeMillsInSendQueue, if it is more. The batch before it takes so long."""
+"""So long one may stand in line (waitTimeMillsInSendQueue, if it is more): the batch before it takes so long."""
 
 
 class LargeBatches:
@@ -76,7 +76,7 @@ class LargeBatches:
         allowed = max(_WAITING_SECONDS_MAX, config.send_age_max_ms / 1000)
         if config.fast_failure and waited > allowed:
             remark = (
-                f"[TIMEOUT_CLEAN_QUEUE]broker busy: this batch stood in line for {waited:.1f} s behind other large ones,"
+                f"[TIMEOUT_CLEAN_QUEUE]broker busy: this batch stood in line for {waited:.1f} s behind others,"
                 f" {allowed:g} s are allowed (waitTimeMillsInSendQueue); send smaller ones or later"
             )
             self._warnings.warn("late", "a large batch of %s is refused: %s", request.address, remark)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
@@ -50,7 +51,7 @@ class Push(Service):
             return
         if len(links) <= _TOLD_AT_ONCE and group not in self._to_tell:
             for link in links:
-                _tell(link, group)
+                call(_tell, link, group)
             return
         if not self._to_tell:
             self._turns.wait(self._tell_on)
@@ -60,7 +61,7 @@ class Push(Service):
         while self._to_tell:
             group, links = next(iter(self._to_tell.items()))
             while links:
-                _tell(links.popitem()[0], group)
+                call(_tell, links.popitem()[0], group)
                 if self._clock.monotonic() > turn_end:
                     self._turns.wait(self._tell_on)
                     return

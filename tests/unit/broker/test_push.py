@@ -77,6 +77,26 @@ def test_nobody_is_told_when_the_setting_says_no() -> None:
     assert client.told == []
 
 
+class Broken(Client):
+    """Nothing can be sent to it."""
+
+    def send(self, command: Command) -> None:
+        raise OSError("the transport is broken")
+
+
+@pytest.mark.parametrize("size", [10, 200])
+async def test_a_member_that_cannot_be_told_keeps_nobody_else_from_being_told(size: int) -> None:
+    push = make_push()
+    first = [Client() for _ in range(size)]
+    push.consumers_changed("g", [*first, Broken()])  # a large group is told from its end on
+    push.consumers_changed("g", [Broken(), *first])
+    await ManualClock().settle()
+    later = [Client() for _ in range(size)]
+    push.consumers_changed("h", later)
+    await ManualClock().settle()
+    assert all(client.told for client in first + later)
+
+
 @pytest.mark.parametrize(
     ("outcome", "code", "text"),
     [
