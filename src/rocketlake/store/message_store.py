@@ -261,6 +261,7 @@ class MessageStore(Service):
     def _load_index(self, clean: bool, index_ms: int) -> bool:
         self.index.load(last_exit_ok=clean, index_ms=index_ms)
         if not self._closed:  # it is late, and the end of the log was found without it
+            self._recovery.index_came_late()
             self.index.truncate_after(self.log.list.wrote_offset)
         self.dispatch.waits_for_index = False
         return True

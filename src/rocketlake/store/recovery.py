@@ -81,6 +81,9 @@ class Recovery:
         self._clock = clock
         self._check = QueueCheck(table, distrust)
         dispatch.has_wrong_number = NumberCheck(log, deletions).is_wrong
+        self._known: KnownEnds | None = None
+        """What the file of ends said."""
+        self._is_clean = False
         self._last_store_ms = 0
         self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
         """Queue -> where it ended, and the entries taken out of its end, newest first."""
@@ -106,6 +109,7 @@ class Recovery:
         believes_queues = clean or self._checkpoint.is_distrusted
         safe_end = max(self._checkpoint.confirm_offset, dispatched if believes_queues else 0)
         known = self._ends.read() if self._checkpoint.is_ours else None
+        self._known, self._is_clean = known, clean
         self._check.want_rest(torn, "entries in its middle are damaged")
         self._check.wanted.update(gone or {})
         if not clean or self._checkpoint.is_distrusted:
@@ -131,6 +135,14 @@ class Recovery:
         self._late.then("the offsets that were given out are not noted", lambda: self._keep_offsets(end))
         self._secure(clean, first_walked)
         self._note_safe(end, first_walked, clean=clean)
+
+    def index_came_late(self) -> None:
+        """The walk over the log was over before the key index could be loaded. Raises OSError.
+
+        If it lacks keys of before the walk all are put in anew: what is not missing in its queue gets only its keys.
+        """
+        if self._log.list.files and self._lacks_keys(self._known, clean=self._is_clean):
+            self._dispatch.behind = self._dispatch.position = self._log.min_offset
 
     @property
     def _has_index(self) -> bool:

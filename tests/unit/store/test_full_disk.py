@@ -80,6 +80,28 @@ async def test_queues_are_read_though_the_index_has_no_room(world: World) -> Non
     assert bodies_of(store) == bodies
 
 
+@pytest.mark.parametrize("clean", [False, True])
+async def test_an_index_that_is_loaded_late_and_lacks_keys_is_made_anew(world: World, *, clean: bool) -> None:
+    store = await world.started(index_entries=20)
+    for number in range(70):
+        assert store.put(keyed(b"x", f"key{number}")).status is PutStatus.OK
+    await world.clock.run_for(300_000)  # all of it is safe, and noted
+    await (store.stop() if clean else world.killed())
+    names = sorted(world.disk.list_dir(ROOT / "index"))
+    for name in names[-2:]:
+        world.disk.remove(ROOT / "index" / name)
+    fill(world, "index")
+    store = await world.started(index_entries=20)
+    assert not store.is_complete
+    world.files.plan.clear()
+    await world.clock.run_for(5000)
+    assert store.is_complete and store.writable
+    assert [number for number in range(70) if not store.query("T", f"key{number}", 8, 0, 2**60).slices] == []
+    index, count = store.index, len(store.index.files)
+    index.load(last_exit_ok=True, index_ms=0)  # as a step that is tried again
+    assert len(index.files) == count
+
+
 async def test_a_consumer_is_not_sent_back_while_the_end_of_its_queue_is_not_known(world: World) -> None:
     await killed_with(world, 35)
     fill(world, "consumequeue")

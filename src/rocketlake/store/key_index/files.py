@@ -95,6 +95,7 @@ class KeyIndex:
 
         Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
         """
+        self._forget()  # of a try before, behind which there was no room for what follows
         self.safe_ms = index_ms
         try:
             self._load(last_exit_ok, index_ms)
