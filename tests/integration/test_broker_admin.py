@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from rocketlake.base.clock import SystemClock
+from rocketlake.base.errors import RemoteError
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.processors.admin_offset import AdminOffset
 from rocketlake.client.producer.producer import Producer
 from rocketlake.codec.record import decode_record
 from rocketlake.model.message import Message
@@ -357,6 +360,27 @@ async def test_a_reset_moves_the_group_and_keeps_older_commits_out(world: World)
     far = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True, queue_id=0, offset=9)
     refused = await asker.ask(Code.INVOKE_BROKER_TO_RESET_OFFSET, far)
     assert "not in consume queue range [0-4]" in (refused.remark or "")
+
+
+async def test_a_topic_that_is_made_anew_while_a_reset_is_served_hides_nothing(world: World) -> None:
+    asker, broker = world.asker(), world.broker
+    await asker.create_topic("orders", 2)
+    await world.send("orders", 0, b"a", b"b", b"c")
+    await asker.beat("c1", "g", ("orders",))
+    admin = AdminOffset(
+        topics=broker.topics, groups=broker.groups, offsets=broker.offsets, consumers=broker.consumers,
+        store=broker.store, hold=broker.hold, stats=broker.stats, identity=broker._identity, clock=SystemClock(),
+    )  # fmt: skip
+    to_end = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True)
+    steps = admin.reset(Request(Command.request(Code.INVOKE_BROKER_TO_RESET_OFFSET, to_end), Any, 0.0))  # type: ignore[arg-type]
+    next(steps)
+    next(steps)  # where to is known now
+    await asker.good(Code.DELETE_TOPIC_IN_BROKER, admin_topic.DeleteTopicHeader(topic="orders"))
+    await asker.create_topic("orders", 2)
+    await world.send("orders", 0, b"new")
+    with pytest.raises(RemoteError, match="made anew"):
+        next(steps)
+    assert broker.offsets.query("g", "orders", 0) < 1
 
 
 async def test_one_group_can_go_on_where_another_is(world: World) -> None:

@@ -125,6 +125,7 @@ class AdminOffset:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
         header = request.header(ResetOffsetHeader)
         topic = self._check_alive(header.topic, header.group)
+        deleted = self._store.deletions.topics.get(topic.name, 0)
         queue_ids = [header.queue_id] if header.queue_id >= 0 else range(topic.read_queues)
         if header.queue_id >= topic.read_queues:
             raise RemoteError(
@@ -143,6 +144,8 @@ class AdminOffset:
         reset = ResetOffsets({})
         for queue_id, offset in targets.items():
             self._check_alive(topic.name, header.group)
+            if self._store.deletions.topics.get(topic.name, 0) > deleted:  # these offsets would hide what is new
+                raise RemoteError(f"Topic {topic.name} was made anew meanwhile", code=ResponseCode.SYSTEM_ERROR)
             self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
             self._hold.wake(topic.name, queue_id)
             reset.offsets[self._queue(topic.name, queue_id)] = offset
