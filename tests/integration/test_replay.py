@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.files import PosixFiles
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
@@ -342,16 +342,29 @@ def test_equal_requests_are_one_replay() -> None:
     assert ReplayRequest("a", "b", 5).identity != ReplayRequest("a", "b", 6).identity
 
 
+LOST_ANSWERS = 3
+
+
 def test_damaged_messages_are_copied_as_they_are_stored_or_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All kinds of tests/poison.py: the replay comes to the end, again without its record, and doubles nothing."""
+    """All kinds of tests/poison.py: the replay comes to the end, again without its record, and doubles nothing.
+
+    Each send is stored, and the answers to the first ones are lost: what is damaged among them is told all the same.
+    """
+    losing = iter(range(LOST_ANSWERS))
+
+    def lose_answer(point: str) -> None:
+        if point == "replay.after_send" and next(losing, None) is not None:
+            raise LinkError("the line broke")
+
     with EmbeddedCluster(tmp_path / "cluster") as poisoned:
         world = PoisonedQueue(poisoned.namesrv, tmp_path / "cluster" / "store")
         poisoned.run(world.fill())
         world.rot()
         words = ("replay", TOPIC, "--to-topic", "copies", "--namesrv", poisoned.namesrv)
-        done = CliRunner().invoke(app, (*words, "--state", str(tmp_path / "one")), catch_exceptions=False)
+        with struck_by(lose_answer):
+            done = CliRunner().invoke(app, (*words, "--state", str(tmp_path / "one")), catch_exceptions=False)
         assert done.exit_code == 0, done.output
         again = CliRunner().invoke(app, (*words, "--state", str(tmp_path / "two")), catch_exceptions=False)
         assert "0 messages replayed into copies" in again.output

@@ -80,6 +80,8 @@ class TopicCopy:
         self._on_progress = on_progress
         self._subscription = request.subscription()
         self._saved_at = 0.0
+        self._told: set[tuple[MessageQueue, int]] = set()
+        """Source messages whose damage was told; some are met again."""
         self.progress = CopyProgress()
 
     async def run(self) -> CopyProgress:
@@ -142,24 +144,30 @@ class TopicCopy:
         limit = self._producer.config.message_bytes_max
         refused = {offset: why for offset, copy in copies.items() if (why := why_unsendable(copy, limit))}
         sent = [copy for offset, copy in copies.items() if offset not in refused]
+        # Before the send: of one whose answer is lost only the copies are found again.
+        self._tell(source, {at: why for at, why in found.damaged.items() if at in copies}, found.lost | refused)
         if sent:
             results = await self._producer.send_batch(sent, queue=record.target)
             crash_point("replay.after_send")
             self.progress.copied += len(sent)
             self._record.copied += len(sent)
             record.seen = max(record.seen, results[-1].queue_offset + 1)
-        self._tell(source, {at: why for at, why in found.damaged.items() if at in copies}, found.lost | refused)
         self._advance(record, answer.next_offset)
         self._save_now_and_then()
 
     def _tell(self, source: MessageQueue, damaged: Mapping[int, str], lost: Mapping[int, str]) -> None:
-        for offset, reason in damaged.items():
-            if offset not in lost:
+        found = {offset: "is copied as it is stored" for offset in damaged.keys() - lost.keys()}
+        found |= dict.fromkeys(lost, "cannot be copied")
+        for offset, fate in sorted(found.items()):
+            if (source, offset) in self._told:
+                continue
+            self._told.add((source, offset))
+            if offset in lost:
+                self.progress.lost += 1
+            else:
                 self.progress.damaged += 1
-                log.error("the message at offset %d of %s is copied as it is stored: %s", offset, source, reason)
-        for offset, reason in sorted(lost.items()):
-            self.progress.lost += 1
-            log.error("the message at offset %d of %s cannot be copied: %s", offset, source, reason)
+            reason = lost.get(offset) or damaged[offset]
+            log.error("the message at offset %d of %s %s: %s", offset, source, fate, reason)
 
     async def _pull(self, source: MessageQueue, record: QueueRecord) -> PullAnswer:
         """An answer that leads on. MessagesGone if the queue does not hold what was planned."""

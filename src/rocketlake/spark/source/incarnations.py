@@ -43,12 +43,15 @@ _Place = tuple[MessageQueue, int]
 
 
 def marks_in(nested: Mapping[str, Any]) -> dict[MessageQueue, Marks]:
-    """The marks of a stream's offsets; offsets of earlier releases have none."""
+    """The marks of a stream's offsets; older ones have none, or one for each queue that is no list of marks."""
     return {
-        MessageQueue(topic, broker, int(queue_id)): tuple(Mark(*values) for values in marks)
+        MessageQueue(topic, broker, int(queue_id)): tuple(
+            Mark(*values) for values in ([marks] if isinstance(marks[0], int) else marks)
+        )
         for topic, brokers in nested.get(MARKS, {}).items()
         for broker, queues in brokers.items()
         for queue_id, marks in queues.items()
+        if marks
     }
 
 
@@ -88,6 +91,15 @@ class Incarnations:
     def unchecked(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Those whose marks were not compared yet."""
         return self._unchecked & set(queues)
+
+    def replaced(self, queues: Collection[MessageQueue], bounds: Mapping[MessageQueue, Bounds]) -> set[MessageQueue]:
+        """Those where another message lies now at the newest mark.
+
+        A queue may have lost its end and be longer than before when its end is looked at next.
+        """
+        newest = {queue: self.marks[queue][-1] for queue in queues if self.marks.get(queue)}
+        asked = {(queue, mark.offset) for queue, mark in newest.items() if mark.offset >= bounds[queue].low}
+        return {place[0] for place, mark in self._look(asked).items() if mark not in (None, newest[place[0]])}
 
     def check(self, bounds: Mapping[MessageQueue, Bounds], suspects: Iterable[MessageQueue] = ()) -> None:
         """Compare the marks of these queues with what they hold: of those not checked yet, and of the suspects."""

@@ -118,7 +118,8 @@ class Progress:
         bounds = self._target if self._target is not None else self._watch.look(start)
         known = {queue: each for queue, each in bounds.items() if queue in start}
         shorter = [queue for queue, each in known.items() if each.high < start[queue] or queue in self._watch.shrunk]
-        self.incarnations.check(known, shorter)
+        longer = {queue for queue, each in known.items() if each.high > start[queue]}
+        self.incarnations.check(known, [*shorter, *self.incarnations.replaced(longer, known)])
         ends = {queue: self._end_of(queue, offset, bounds.get(queue)) for queue, offset in start.items()}
         again = {queue for queue, offset in start.items() if ends[queue] < offset}
         new = bounds.keys() - start.keys()

@@ -157,6 +157,41 @@ def test_the_end_is_lost_under_a_running_query(cluster: Any, driver: Drivers) ->
     assert reader.latestOffset(json.loads(json.dumps(end)), limit)["T"]["broker-a"]["0"] == 13
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_end_is_lost_under_a_running_query_and_the_queue_is_longer_at_the_next_look(
+    cluster: Any, driver: Drivers, fails: bool
+) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"old"] * 20)
+    query = driver(startingOffsets="earliest", failOnDataLoss=str(fails).lower())
+    query.start()
+    reader, limit, start = query._reader, query._reader.getDefaultReadLimit(), json.loads(query.offsets[-1])
+    lose_the_end(cluster, queue, 12)
+    cluster.append(queue, *[b"new"] * 15, store_ms=LATER_MS)
+    cluster.seconds += 10
+    if fails:
+        with pytest.raises(DataLoss, match=r"lost the end of its log.*--offset 12"):
+            reader.latestOffset(start, limit)
+        return
+    end = reader.latestOffset(start, limit)
+    assert end["T"]["broker-a"]["0"] == 12
+    assert reader.latestOffset(json.loads(json.dumps(end)), limit)["T"]["broker-a"]["0"] == 27
+
+
+def test_offsets_with_one_mark_are_read(cluster: Any, driver: Drivers) -> None:
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"x"] * 10)
+    query = driver(startingOffsets="earliest")
+    query.start()
+    nested = json.loads(query.offsets[-1])
+    marks = nested["#read"]["T"]["broker-a"]
+    marks["0"] = marks["0"][-1]
+    query.offsets[-1] = json.dumps(nested)
+    cluster.append(queue, b"y")
+    query.start()
+    assert bodies(query)[10:] == [b"y"]
+
+
 def test_offsets_of_an_earlier_release_have_no_marks(cluster: Any, driver: Drivers) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, *[b"x"] * 10)
