@@ -205,6 +205,22 @@ async def test_an_illegal_offset_restarts_the_queue_where_the_broker_says(stage:
     assert len(it.pulls) == 1
 
 
+@pytest.mark.parametrize(("high", "goes_on"), [(7, 6), (6, 6), (3, 3)])
+async def test_of_a_queue_that_lost_its_end_what_is_in_hand_is_pulled_again(
+    stage: MakeStage, high: int, goes_on: int
+) -> None:
+    """A power cut with ASYNC_FLUSH: what lies before the cut is there, and no listener has ended with it."""
+    it = stage()
+    await it.run(found(6, 7, 8), PullAnswer(PullStatus.OFFSET_ILLEGAL, high, 0, high), first=6)
+    assert it.restarted == [goes_on]
+
+
+async def test_a_reset_skips_what_is_in_hand(stage: MakeStage) -> None:
+    it = stage()
+    await it.run(found(6, 7, 8), PullAnswer(PullStatus.OFFSET_ILLEGAL, 9, 0, 9), first=6)
+    assert it.restarted == [9]
+
+
 async def test_what_is_in_hand_stays_when_what_follows_was_deleted(stage: MakeStage) -> None:
     """A slow listener, and retention: no broker has these messages any more."""
     it = stage()

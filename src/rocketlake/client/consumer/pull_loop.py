@@ -5,7 +5,8 @@ Must not know   listeners, who owns which queue.
 
 Rule: a pull commits the offset known so far on its way (not to a replica). An empty answer moves the committed offset
 only if nothing is in hand. An illegal offset (broker restored, offsets reset) restarts the queue where the broker says;
-one that the broker has deleted is passed over, and what is in hand stays.
+one that the broker has deleted is passed over, and what is in hand stays; of a queue that lost its end, what is in hand
+is pulled again.
 What stands before a damaged record is handed over first; the queue goes on behind it once it is seen to (damage.py).
 """
 
@@ -145,7 +146,11 @@ class PullLoop:
             log.warning(
                 "offset %d of %s is illegal, the broker advises %d", self.next_offset, held.queue, answer.next_offset
             )
-            await plan.restart(held, answer.next_offset)
+            offset = answer.next_offset
+            if self.next_offset > answer.max_offset and held.count:
+                # The broker lost the end of the queue. What lies before that and is not consumed yet is pulled again.
+                offset = min(offset, held.lowest)
+            await plan.restart(held, offset)
             return 0.0
         messages = answer.messages
         for record in answer.damaged:
