@@ -160,9 +160,9 @@ def read_cases() -> list[Case]:
     entries = b"".join(pack_entry(entry.physical_offset, entry.size, entry.tag_code) for entry in found)[: 32 * 20]
 
     def select() -> None:
-        selection = Selection(0, 32, 1 << 20, 32, 1 << 20, 32, 1 << 20)
+        selection = Selection(0, 32, 1 << 20, 32, 1 << 20, 32, 1 << 20, found[0].topic.encode(), found[0].queue_id)
         selection.show(log, 0, len(log), None)
-        selection.take(entries, 0, None, None)
+        selection.take(entries, found[0].queue_offset, 0, None, None)
 
     known = KnownRecords(len(log), len(log), len(log))
     return [

@@ -37,6 +37,8 @@ ROOT = Path("/store")
 TOPICS = ("A", "B-with-a-longer-name", "C")
 Queue = tuple[str, int]
 _NOWHERE = 1 << 62
+_EQUAL_BYTES, _RECORD_BYTES = 256, 91
+_PROPERTIES, _RUN_PROPERTIES = b"KEYS\x01k\x02", 42
 DAMAGED_AT_REST = ("consumequeue", "index", "checkpoint", "commitlog")
 
 
@@ -87,6 +89,8 @@ class History:
         self.clock = ManualClock(settle_turns=20)
         self.disk = MemoryFiles(clock=self.clock)
         self.bodies = 0
+        self.is_equal = seed % 10 == 3
+        """All records have one size, a power of two: a bit of a queue entry that flips makes it name another record."""
         self.damaged: set[int] = set()
         """Physical offsets of records in which a bit was flipped."""
         self.kept_from = _NOWHERE
@@ -169,19 +173,23 @@ class History:
 
     # -- what callers do -----------------------------------------------------------------------------------------------
 
-    def new_body(self) -> bytes:
+    def new_body(self, queue: Queue, properties: int = 0) -> bytes:
+        """`properties`: how many bytes of them its record has."""
         self.bodies += 1
-        return b"%d:" % self.bodies + b"x" * self.random.choice([0, 10, 90, 300])
+        body = b"%d:" % self.bodies + b"x" * self.random.choice([0, 10, 90, 300])
+        if self.is_equal:
+            return body[:9].ljust(_EQUAL_BYTES - _RECORD_BYTES - len(queue[0]) - properties, b"x")
+        return body
 
     def some_queue(self) -> Queue:
         return self.random.choice(TOPICS), self.random.randrange(2)
 
     def put(self) -> None:
         queue = self.some_queue()
-        body = self.new_body()
+        body = self.new_body(queue, len(_PROPERTIES))
 
         async def one() -> None:
-            result = self.store.put(PutMessage(queue[0], queue[1], body, b"KEYS\x01k\x02"))
+            result = self.store.put(PutMessage(queue[0], queue[1], body, _PROPERTIES))
             self.took(queue, [body], result)
             await asyncio.sleep(0)
 
@@ -189,7 +197,7 @@ class History:
 
     def put_batch(self) -> None:
         queue = self.some_queue()
-        many = [self.new_body() for _ in range(self.random.randint(1, 6))]
+        many = [self.new_body(queue) for _ in range(self.random.randint(1, 6))]
 
         async def batch() -> None:
             encoded = encode_batch([Message(queue[0], body) for body in many])
@@ -200,7 +208,8 @@ class History:
 
     def put_run(self) -> None:
         """Many sends at once, as the broker's kernel gives them."""
-        wanted = [(self.some_queue(), self.new_body()) for _ in range(self.random.randint(1, 8))]
+        count = self.random.randint(1, 8)
+        wanted = [(queue := self.some_queue(), self.new_body(queue, _RUN_PROPERTIES)) for _ in range(count)]
 
         async def run() -> None:
             made = plain_run(wanted)

@@ -7,17 +7,27 @@ import pytest
 
 NAME = "rocketlake.store.selection"
 ENTRY = struct.Struct(">qiq")
-HEAD = struct.Struct(">iI4xi12xqi44xi")
-TOPIC, QUEUE_ID = b"Topic", 3
+HEAD = struct.Struct(">iI4xi4xqqi44xi")
+TOPIC, QUEUE_ID, FIRST = b"Topic", 3, 1 << 33
 MAGIC = 0xDAA320A7
-NUMBERS = ("count", "bytes", "is_full", "is_outside", "wanted_offset", "wanted_size", "gone_below", "odd")
+NUMBERS = (
+    "count",
+    "bytes",
+    "is_full",
+    "is_outside",
+    "wanted_offset",
+    "wanted_size",
+    "gone_below",
+    "misnumbered",
+    "odd",
+)
 WIDE = (1 << 62, 1000, 1 << 40, 1000, 1 << 40, 1000, 1 << 40)
 """Limits nothing here reaches."""
 
 
-def record(offset, size, magic=MAGIC, topic=TOPIC, queue_id=QUEUE_ID):
+def record(offset, size, number=0, magic=MAGIC, topic=TOPIC, queue_id=QUEUE_ID):
     body_size = size - HEAD.size - len(topic) - (1 if magic == MAGIC else 2)
-    head = HEAD.pack(size, magic, queue_id, offset, 0, max(0, body_size))
+    head = HEAD.pack(size, magic, queue_id, FIRST + number, offset, 0, max(0, body_size))
     return (head + b"." * body_size + len(topic).to_bytes(1 if magic == MAGIC else 2, "big") + topic)[:size]
 
 
@@ -26,7 +36,7 @@ def log_of(sizes, start=0):
     data, entries = bytearray(), []
     for number, size in enumerate(sizes):
         entries.append((start + len(data), size, number))
-        data += record(start + len(data), size)
+        data += record(start + len(data), size, number)
     return bytes(data), entries
 
 
@@ -39,7 +49,7 @@ def walk(form, limits, packed, steps, match=None, match_record=None):
             selection.gone_below = window
         elif window is not None:
             selection.show(*window)
-        at = selection.take(packed, at, match, match_record)
+        at = selection.take(packed, FIRST, at, match, match_record)
         trace.append((at, *(int(getattr(selection, name)) for name in NUMBERS)))
     selection.end_piece()
     return trace, [bytes(piece) for piece in selection.pieces]
@@ -58,6 +68,14 @@ def test_neighbours_are_one_piece_and_others_are_not(twin):
     assert both(twin(NAME), WIDE, entries, [window])[1] == [data]
     assert both(twin(NAME), WIDE, entries[::2], [window])[1] == [data[:100], data[200:300], data[400:500]]
     assert both(twin(NAME), WIDE, entries[:2] + entries[4:], [window])[1] == [data[:200], data[400:]]
+
+
+def test_a_record_of_another_number_is_taken_and_counted(twin):
+    data, entries = log_of([100] * 6)
+    entries[3] = entries[4]
+    trace, pieces = both(twin(NAME), WIDE, entries, [(memoryview(data), 0, len(data), None)])
+    assert b"".join(pieces) == data[:300] + data[400:500] * 2 + data[500:]
+    assert trace[-1][-2:] == (1, 0)
 
 
 def test_the_window_moves_to_where_a_record_lies(twin):

@@ -17,7 +17,7 @@ cdef class Fetch:
     cdef Selection _selection(self, queue, long long max_messages, long long max_bytes)
 
     @cython.locals(done=cython.longlong, offset=cython.longlong, size=cython.longlong)
-    cdef tuple _collect(self, Selection selection, entries, match, match_record, bint wait)
+    cdef tuple _collect(self, Selection selection, entries, long long first, match, match_record, bint wait)
 
     cdef _show(self, Selection selection, mapped, sure)
 

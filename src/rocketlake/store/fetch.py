@@ -37,8 +37,9 @@ class Fetch:
     def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
         self._log = log
         self._residency = residency
-        self.mend: Callable[[ConsumeQueue, int, int], bool] = _nobody_mends
-        """(queue, first, end): entries of [first, end) lead to no record of the queue. True: one of them does now."""
+        self.mend: Callable[[ConsumeQueue, int, int, bool], bool] = _nobody_mends
+        """(queue, first, end, is_odd): entries of [first, end) lead to no record of the queue, or (`is_odd` False) to
+        records of another number only. True: one of them leads to its own now."""
         self._is_mended = False
         self._mapped: MappedFile | None = None
         """The file that the last record came from; most often the next one does, too."""
@@ -111,12 +112,13 @@ class Fetch:
                 break
             if not entries:
                 break
-            taken, cold = self._collect(selection, entries, match, match_record, wait)
+            taken, cold = self._collect(selection, entries, position, match, match_record, wait)
             position += taken
             if cold is not None or position % queue.entries_per_file == 0:
                 break  # one queue file per call
         selection.end_piece()
-        if selection.odd and not self._is_mended and self.mend(queue, offset, position):
+        is_sound = selection.odd == 0 and selection.misnumbered == 0
+        if not is_sound and not self._is_mended and self.mend(queue, offset, position, selection.odd > 0):
             self._is_mended = True  # once: what is odd after that is passed by
             try:
                 return self.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
@@ -147,17 +149,19 @@ class Fetch:
         self,
         selection: Selection,
         entries: Bytes,
+        first: int,
         match: MatchTag | None,
         match_record: MatchRecord | None,
         wait: bool,
     ) -> tuple[int, list[ColdPart] | None]:
         """Take the records of `entries` into the selection; how many entries are done with, and what held it up.
 
+        `first`: the queue offset of the first entry.
         A list: it came to records that must be read from disk first (named only if there is nothing to answer yet).
         """
         done = 0
         while True:
-            done = selection.take(entries, done, match, match_record)
+            done = selection.take(entries, first, done, match, match_record)
             if not selection.is_outside:
                 return done, None
             offset, size = selection.wanted_offset, selection.wanted_size
@@ -217,6 +221,6 @@ def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, i
     return None, offset
 
 
-def _nobody_mends(_queue: ConsumeQueue, _first: int, _end: int) -> bool:
+def _nobody_mends(_queue: ConsumeQueue, _first: int, _end: int, _is_odd: bool) -> bool:
     """Until the store is there."""
     return False

@@ -694,19 +694,20 @@ class MessageStore(Service):
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
 
-    def _mend(self, queue: ConsumeQueue, first: int, end: int) -> bool:
-        """Entries of a queue lead to no record of it: the queue is damaged, or those records are."""
+    def _mend(self, queue: ConsumeQueue, first: int, end: int, is_odd: bool) -> bool:
+        """Entries of a queue do not lead to their records: the queue is damaged, or those records are."""
         found = self._queue_mend.mend(queue, first, end, self.dispatch.position)
-        if not found:
+        what = "they are passed by, the next start looks for them" if is_odd else "they are handed out as they are"
+        if is_odd and not found:
             self._ends.suspect(queue.topic, queue.queue_id)
-        what = f"{found} were found in the log again" if found else "they are passed by, the next start looks for them"
         self._warnings.warn(
             f"odd {queue.queue_id} {queue.topic}",
-            "queue %d of %s: entries from offset %d on lead to no record of this queue; %s",
+            "queue %d of %s: entries from offset %d on lead to %s; %s",
             queue.queue_id,
             queue.topic,
             first,
-            what,
+            "no record of this queue" if is_odd else "records that say another queue offset",
+            f"{found} were found in the log again" if found else what,
         )
         return found > 0
 

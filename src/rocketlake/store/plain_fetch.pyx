@@ -215,6 +215,7 @@ cdef class PlainFetch:
         cdef const uint8_t* entry = start
         cdef const uint8_t* asked
         cdef int64_t offset = _int64(start), size = <int32_t>_int32(start + 8)
+        cdef int64_t queue_offset = ahead.first + number
         if self._data == NULL and size >= LEAST_RECORD and not self._open(offset, size):
             return -1
         asked = start
@@ -236,11 +237,12 @@ cdef class PlainFetch:
             elif match is None or match(_int64(entry + 12)):
                 if not self._is_inside(offset - self._origin, size) and not self._open(offset, size):
                     return -1
-                if not self._is_own(self._data + (offset - self._origin), entry, size, ahead):
+                if not self._is_own(self._data + (offset - self._origin), entry, size, queue_offset, ahead):
                     return -1
                 if not self._take(offset - self._origin, size):
                     return -1
             entry += ENTRY_BYTES
+            queue_offset += 1
         return (entry - start) // ENTRY_BYTES
 
     cdef inline void _prefetch(self, const uint8_t* entry) noexcept:
@@ -290,14 +292,18 @@ cdef class PlainFetch:
         self._data = &self._window[0]
         return True
 
-    cdef inline bint _is_own(self, const uint8_t* at, const uint8_t* entry, int64_t size, _Ahead ahead) noexcept:
-        """Do these bytes say that they are the record of this entry, and of this queue? As in selection.py."""
+    cdef inline bint _is_own(self, const uint8_t* at, const uint8_t* entry, int64_t size, int64_t queue_offset,
+                             _Ahead ahead) noexcept:
+        """Do these bytes say that they are the record of this entry, number `queue_offset` of this queue?
+
+        As in selection.py; Fetch decides what is done with a record of another number.
+        """
         cdef uint32_t magic = _int32(at + 4)
         cdef const uint8_t* name = <const uint8_t*>PyBytes_AS_STRING(ahead.name)
         cdef int64_t body = BODY_AT, body_size, behind, name_size = PyBytes_GET_SIZE(ahead.name)
         if (
             memcmp(at, entry + 8, 4) != 0 or memcmp(at + 28, entry, 8) != 0 or _int32(at + 12) != ahead.queue_id
-            or (magic != MAGIC_V1 and magic != MAGIC_V2)
+            or _int64(at + 20) != queue_offset or (magic != MAGIC_V1 and magic != MAGIC_V2)
         ):
             return False
         if at[39] & (BORN_HOST_V6 | STORE_HOST_V6):

@@ -1,4 +1,4 @@
-"""Entries of a consume queue that lead to no record of it are found again in the log, before a reader passes them by.
+"""Entries of a consume queue that do not lead to their record are mended by the log, before a reader goes past them.
 
 Owns        where in the log the record of a lost entry must lie, and how far is looked for it.
 Must not know   who reads, how an answer is made.
@@ -6,6 +6,10 @@ Must not know   who reads, how an answer is made.
 Records of a queue lie in the log in the order of their queue offsets. So the record of entry n lies behind that of the
 last sound entry before n and before that of the first sound entry after it. This stretch is walked on the loop: damage
 is rare, and the length is bounded. What is not found there waits for the next start (recovery.py).
+
+An entry may lead to a record of its queue that says another queue offset. It is written anew only if the entry of that
+offset leads to the record, too: a broker may have written a queue out of step with its records, and then no other entry
+leads there. Such a record is handed out as it is.
 """
 
 from __future__ import annotations
@@ -57,20 +61,29 @@ class QueueMend:
         return len(found)
 
     def _is_lost(self, queue: ConsumeQueue, offset: int) -> bool:
-        return (queue, offset) not in self._in_vain and self._home(queue, offset) is None
+        if (queue, offset) in self._in_vain:
+            return False
+        record = self._record(queue, offset)
+        if record is None:
+            return True
+        if record.queue_offset == offset:
+            return False
+        home = self._home(queue, record.queue_offset)
+        return home is not None and home.physical_offset == record.physical_offset
 
     def _home(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
         """The record an entry leads to, if that says it is number `offset` of this queue."""
+        record = self._record(queue, offset)
+        return record if record is not None and record.queue_offset == offset else None
+
+    def _record(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
+        """The record of this queue that an entry leads to."""
         entry = queue.entry(offset)
         record = None if entry is None else self._log.record(entry[0])
         if entry is None or record is None or len(record) != entry[1]:
             return None
         found, _taken, _status = scan(record, entry[0], False, self._delays_ms)
-        same = found and (found[0].topic, found[0].queue_id, found[0].queue_offset) == (
-            queue.topic,
-            queue.queue_id,
-            offset,
-        )
+        same = found and (found[0].topic, found[0].queue_id) == (queue.topic, queue.queue_id)
         return found[0] if same else None
 
     def _stretch(self, queue: ConsumeQueue, first: int, last: int, log_end: int) -> tuple[int, int]:

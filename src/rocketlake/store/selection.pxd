@@ -12,6 +12,7 @@ cdef class Selection:
     cdef bytes _topic
     cdef long long _queue_id
     cdef public long long odd
+    cdef public long long misnumbered
     cdef public list pieces
     cdef public long long count
     cdef public long long bytes
@@ -23,12 +24,13 @@ cdef class Selection:
 
     cpdef show(self, view, long long origin, long long end, sure)
 
-    cpdef long long take(self, entries, long long at, match, match_record) except -1
+    cpdef long long take(self, entries, long long first, long long at, match, match_record) except -1
 
     @cython.locals(count=cython.longlong, at=cython.longlong, offset=cython.longlong, size=cython.longlong,
-                   position=cython.longlong)
+                   position=cython.longlong, is_misnumbered=cython.bint)
     cdef long long _walk(
-        self, const unsigned char[::1] entries, long long number, const unsigned char[::1] data, match, match_record
+        self, const unsigned char[::1] entries, long long first, long long number, const unsigned char[::1] data,
+        match, match_record
     ) except -1
 
     @cython.locals(block=cython.longlong, last=cython.longlong)

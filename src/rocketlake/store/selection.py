@@ -3,6 +3,7 @@
 Owns        the walk over queue entries: limits of the answer, tag tests, a last look at each record, neighbours as one.
 
 Invariant: what is taken says of itself that it is the record of this size, at this place, of this topic and queue.
+One that says another queue offset is treated as any other, and counted: fetch.py has a better one looked for.
 Must not know   queues, files: it is shown a window of the log, and says when a record lies outside of it.
 
 A compiled twin; see docs/internals/compiled_twins.md. Rules: docs/internals/store_layout.md, "Get".
@@ -51,6 +52,7 @@ class Selection:
         "gone_below",
         "is_full",
         "is_outside",
+        "misnumbered",
         "odd",
         "pieces",
         "wanted_offset",
@@ -98,6 +100,8 @@ class Selection:
         self.wanted_size = 0
         self.odd = 0
         """Entries passed by that lead to no record of this queue."""
+        self.misnumbered = 0
+        """Records of this queue, taken or not wanted, that say that they have another queue offset."""
         self.gone_below = 0
         """Entries of records below this physical offset are passed by."""
 
@@ -116,16 +120,21 @@ class Selection:
     def take(
         self,
         entries: bytes | bytearray | memoryview,
+        first: int,
         at: int,
         match: Callable[[int], bool] | None,
         match_record: Callable[[memoryview], bool | None] | None,
     ) -> int:
-        """Walk over `entries` from number `at` on; the number of the entry at which it stopped (`is_...` say why)."""
-        return self._walk(entries, at, self._view, match, match_record)
+        """Walk over `entries` from number `at` on; the number of the entry at which it stopped (`is_...` say why).
+
+        `first`: the queue offset of entry number 0.
+        """
+        return self._walk(entries, first, at, self._view, match, match_record)
 
     def _walk(
         self,
         entries: bytes | bytearray | memoryview,
+        first: int,
         number: int,
         data: memoryview,
         match: Callable[[int], bool] | None,
@@ -158,13 +167,16 @@ class Selection:
             if not self._is_own(data, position, size, offset):
                 self.odd += 1
                 continue  # damaged on disk: one bad record must not spoil the answer
+            is_misnumbered = _int64(data, position + 20) != first + number - 1
             if match_record is not None:
                 matches = match_record(self._view[position : position + size])
                 if matches is None:
                     self.is_full = True
                     return number - 1
                 if not matches:
+                    self.misnumbered += is_misnumbered
                     continue
+            self.misnumbered += is_misnumbered
             if position != self._piece_end:
                 self.end_piece()
                 self._piece_start = position
