@@ -21,6 +21,7 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.turns import Turns
+from rocketlake.protocol.bodies.long_text import at_once
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.connection import Connection
@@ -51,7 +52,8 @@ def table_of(answer: Command, topic: str) -> RouteTable:
             config = TopicConfig(topic, queues.read_queues, queues.write_queues, queues.perm, sys_flag=queues.sys_flag)
             for broker_id, address in broker.addresses.items():
                 topics = {topic: config, "other": TopicConfig("other")}
-                table.register(Registration(broker.cluster, address, broker.name, broker_id, topics=topics), NoLink())
+                registration = Registration(broker.cluster, address, broker.name, broker_id, topics=topics)
+                at_once(table.register(registration, NoLink()))
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -199,3 +200,21 @@ async def test_without_single_registration_a_change_is_a_registration_of_its_top
     await world.clock.run_for(1000)
     assert await world.route("orders") is not None
     assert await world.route("TBW102") is not None
+
+
+async def test_a_whole_registration_that_takes_long_brings_no_deleted_topic_back(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0], delete_topic_with_broker_registration=True)
+    await world.broker.start()
+    names = [f"T{number}" for number in range(3000)]
+    for name in names:
+        world.broker.topics.put(TopicConfig(name))
+    await world.clock.run_for(1000)
+    long = asyncio.create_task(world.broker.registration.register())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    for name in names[1:]:
+        world.broker.topics.delete(name)  # the registration that says so is short, and overtakes the long one
+    await long
+    await world.clock.run_for(1000)
+    assert await world.route(names[0]) is not None
+    assert [name for name in names[1:] if await world.route(name) is not None] == []

@@ -14,8 +14,9 @@ from rocketlake.base.errors import ProtocolError
 from rocketlake.protocol.bodies.body import BodyError
 from rocketlake.protocol.bodies.client import ConsumerRunningInfo
 from rocketlake.protocol.bodies.heartbeat import Heartbeat
+from rocketlake.protocol.bodies.long_text import at_once
 from rocketlake.protocol.bodies.offset import ResetOffsets
-from rocketlake.protocol.bodies.register import decode_register_body
+from rocketlake.protocol.bodies.register import decoding_register_body
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.connection import Connection
@@ -161,7 +162,7 @@ def test_any_body_is_read_or_a_body_error(value: object) -> None:
             read(data)
     for compressed in (False, True):
         with contextlib.suppress(BodyError):
-            decode_register_body(data, compressed=compressed, version=479)
+            at_once(decoding_register_body(data, compressed=compressed, version=479))
 
 
 @given(st.lists(st.integers(0, 255), min_size=8, max_size=8).map(bytes))

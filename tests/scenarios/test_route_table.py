@@ -12,6 +12,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.model.route import BrokerInfo
 from rocketlake.model.topic import DataVersion, Perm, TopicConfig
 from rocketlake.namesrv.route_table import Registration, RouteTable
+from rocketlake.protocol.bodies.long_text import at_once
 
 FILES = sorted((Path(__file__).parent / "route_table").glob("*.txt"))
 CLUSTER = "DefaultCluster"
@@ -48,16 +49,16 @@ class RouteWorld:
             data_version=DataVersion(state_version=int(term), timestamp=0, counter=int(version)),
             topics={config.name: config for config in map(_topic, topics.split(","))},
         )
-        done = self.routes.register(registration, self.links.setdefault(address, NamedLink(address)))
+        done = at_once(self.routes.register(registration, self.links.setdefault(address, NamedLink(address))))
         if done is None:
             return ["refused"]
         return [f"ok master={done.master_address} ha={done.ha_address}" if done.master_address else "ok"]
 
     def unregister(self, name: str, address: str) -> None:
-        self.routes.unregister(CLUSTER, address, name)
+        at_once(self.routes.unregister(CLUSTER, address, name))
 
     def close(self, address: str) -> None:
-        self.routes.close_link(self.links[address])
+        at_once(self.routes.close_link(self.links[address]))
 
     def heard(self, address: str) -> None:
         self.routes.heard(CLUSTER, address)
@@ -66,7 +67,7 @@ class RouteWorld:
         self.clock.advance(int(ms))
 
     def expire(self) -> list[str]:
-        return ["expired " + (" ".join(sorted(dropped.address for dropped in self.routes.expire())) or "none")]
+        return ["expired " + (" ".join(sorted(dropped.address for dropped in at_once(self.routes.expire()))) or "none")]
 
     def route(self, topic: str) -> list[str]:
         found = self.routes.route(topic)
@@ -89,7 +90,7 @@ class RouteWorld:
         return [f"{cluster}: {' '.join(names)}" for cluster, names in self.routes.clusters().items()] or ["none"]
 
     def delete_topic(self, topic: str) -> None:
-        self.routes.delete_topic(topic)
+        at_once(self.routes.delete_topic(topic))
 
     def forget_missing(self, switch: str) -> None:
         self.routes.delete_missing_topics = switch == "on"
@@ -98,10 +99,10 @@ class RouteWorld:
         self.routes.support_acting_master = switch == "on"
 
     def wipe(self, name: str) -> list[str]:
-        return [f"touched {self.routes.wipe_write_perm(name)}"]
+        return [f"touched {at_once(self.routes.wipe_write_perm(name))}"]
 
     def allow(self, name: str) -> list[str]:
-        return [f"touched {self.routes.add_write_perm(name)}"]
+        return [f"touched {at_once(self.routes.add_write_perm(name))}"]
 
 
 def _topic(text: str) -> TopicConfig:

@@ -6,13 +6,14 @@ Must not know   requests of clients, the wire (outbound.py).
 Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
 when a topic changed, then with the changed topics only, one by one. A name server that refuses those, because it was
 restarted and knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
+Each name server is told one thing after the other, the newest last.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rocketlake.base.callbacks import call_each
@@ -24,7 +25,7 @@ from rocketlake.base.slices import in_slices
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.outbound import Outbound
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.model.topic import Perm, TopicConfig
+from rocketlake.model.topic import DataVersion, Perm, TopicConfig
 from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.register import RegisterBrokerBody
 from rocketlake.protocol.bodies.topic import TopicEntry
@@ -41,6 +42,14 @@ _TOPICS_AT_ONCE = 100
 _READ_WRITE = Perm.READ | Perm.WRITE
 
 
+@dataclass(frozen=True, slots=True)
+class _Everything:
+    """The whole table as a body, and what it shows: the version of the topics and the broker's own permission."""
+
+    state: tuple[DataVersion, int]
+    data: bytes
+
+
 class Registration(Service):
     """Keeps all name servers informed."""
 
@@ -54,6 +63,8 @@ class Registration(Service):
         self._wake = asyncio.Event()
         self._red: set[str] = set()
         """Name servers that the last round did not reach."""
+        self._lines: dict[str, asyncio.Lock] = {}
+        """One a name server: what it is told is read and sent before anything newer is."""
 
     async def start(self) -> None:
         """Register everywhere once, then begin to keep it up. A name server out of reach does not stop the start."""
@@ -79,37 +90,60 @@ class Registration(Service):
 
     async def register(self) -> None:
         """Tell every name server everything now."""
-        data = await self._body(list(self._topics.all()))
-        await self._tell_all(lambda namesrv: self._register(namesrv, data), "registered")
-
-    async def _register_changed(self, names: set[str]) -> None:
-        topics = [topic for name in sorted(names) if (topic := self._topics.get(name)) is not None]
-        if len(topics) < len(names):
-            await self.register()  # a topic is gone: only the whole table can say that
-            return
-        topics = self._masked(topics)
+        told = await self._everything()
 
         async def one(namesrv: str) -> None:
-            try:
-                await self._register_some(namesrv, topics)
-            except RemoteError:
-                await self._register(namesrv, await self._body(list(self._topics.all())))
+            async with self._line(namesrv):
+                await self._register_all(namesrv, told)
 
         await self._tell_all(one, "registered")
 
-    async def _register_some(self, namesrv: str, topics: list[TopicConfig]) -> None:
+    async def _register_changed(self, names: set[str]) -> None:
+        if any(name not in self._topics for name in names):
+            await self.register()  # a topic is gone: only the whole table can say that
+            return
+
+        async def one(namesrv: str) -> None:
+            async with self._line(namesrv):
+                try:
+                    await self._register_some(namesrv, names)
+                except RemoteError:
+                    await self._register_all(namesrv)
+
+        await self._tell_all(one, "registered")
+
+    def _line(self, namesrv: str) -> asyncio.Lock:
+        return self._lines.setdefault(namesrv, asyncio.Lock())
+
+    async def _register_some(self, namesrv: str, names: set[str]) -> None:
         """One by one: a registration of some topics only would take all others away from a name server that has
         deleteTopicWithBrokerRegistration=true. Name servers before 5.0 do not know that request."""
         config = self._config.now
+        topics = self._masked(topic for name in sorted(names) if (topic := self._topics.get(name)) is not None)
         if config.single_topic_register:
             try:
                 for topic in topics:
+                    if topic.name not in self._topics:
+                        continue  # deleted while the one before was told
                     self._mark_ordered(await self._outbound.register_topic(namesrv, topic, config.register_timeout_ms))
                 return
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
         await self._register(namesrv, await self._body(topics))
+
+    async def _register_all(self, namesrv: str, told: _Everything | None = None) -> None:
+        """With `told`, unless a topic has changed since: it may be gone, and must not come back."""
+        if told is None or told.state != self._state():
+            told = await self._everything()
+        await self._register(namesrv, told.data)
+
+    async def _everything(self) -> _Everything:
+        """As it is now: what changes while the text is made has a registration of its own behind this one."""
+        return _Everything(self._state(), await self._body(list(self._topics.all())))
+
+    def _state(self) -> tuple[DataVersion, int]:
+        return self._topics.data_version, self._config.now.permission
 
     async def _register(self, namesrv: str, data: bytes) -> None:
         orders = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)

@@ -6,37 +6,54 @@ Must not know   what a processor does with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from rocketlake.namesrv.change_line import ChangeLine
 from rocketlake.namesrv.processors.broker import Brokers
 from rocketlake.namesrv.processors.kv import KV
 from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.net.admin_access import AdminAccess, guard
 from rocketlake.net.dispatcher import Row
+from rocketlake.net.in_turns import InTurns
+from rocketlake.net.request import Handler, Request
 from rocketlake.protocol.request_code import RequestCode as Code
 
 __all__ = ["rows"]
 
 
-def rows(routes: Routes, brokers: Brokers, kv: KV, settings: Settings, access: AdminAccess) -> list[Row]:
-    """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md."""
+def rows(
+    routes: Routes,
+    brokers: Brokers,
+    kv: KV,
+    settings: Settings,
+    access: AdminAccess,
+    changes: ChangeLine,
+    in_turns: Callable[[Callable[[Request], InTurns]], Handler],
+) -> list[Row]:
+    """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md.
+
+    What changes routes stands in the line of `changes`; what asks for much is answered `in_turns`.
+    """
+    change = changes.handler
     return [
         Row(Code.GET_ROUTEINFO_BY_TOPIC, routes.route),
         Row(Code.GET_BROKER_CLUSTER_INFO, routes.cluster_info),
         Row(Code.GET_BROKER_MEMBER_GROUP, routes.member_group),
-        Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, routes.all_topics),
-        Row(Code.GET_TOPICS_BY_CLUSTER, routes.topics_of_cluster),
+        Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, in_turns(routes.all_topics)),
+        Row(Code.GET_TOPICS_BY_CLUSTER, in_turns(routes.topics_of_cluster)),
         Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, routes.system_topics),
-        Row(Code.GET_UNIT_TOPIC_LIST, routes.unit_topics),
-        Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, routes.unit_sub_topics),
-        Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, routes.unit_sub_only_topics),
-        Row(Code.REGISTER_BROKER, brokers.register),
-        Row(Code.UNREGISTER_BROKER, brokers.unregister),
+        Row(Code.GET_UNIT_TOPIC_LIST, in_turns(routes.unit_topics)),
+        Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, in_turns(routes.unit_sub_topics)),
+        Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, in_turns(routes.unit_sub_only_topics)),
+        Row(Code.REGISTER_BROKER, change(brokers.register)),
+        Row(Code.UNREGISTER_BROKER, change(brokers.unregister)),
         Row(Code.BROKER_HEARTBEAT, brokers.heartbeat),
         Row(Code.QUERY_DATA_VERSION, brokers.query_data_version),
-        Row(Code.REGISTER_TOPIC_IN_NAMESRV, brokers.register_topic),
-        Row(Code.DELETE_TOPIC_IN_NAMESRV, guard(access, brokers.delete_topic)),
-        Row(Code.WIPE_WRITE_PERM_OF_BROKER, guard(access, brokers.wipe_write_perm)),
-        Row(Code.ADD_WRITE_PERM_OF_BROKER, guard(access, brokers.add_write_perm)),
+        Row(Code.REGISTER_TOPIC_IN_NAMESRV, change(brokers.register_topic)),
+        Row(Code.DELETE_TOPIC_IN_NAMESRV, guard(access, change(brokers.delete_topic))),
+        Row(Code.WIPE_WRITE_PERM_OF_BROKER, guard(access, change(brokers.wipe_write_perm))),
+        Row(Code.ADD_WRITE_PERM_OF_BROKER, guard(access, change(brokers.add_write_perm))),
         Row(Code.PUT_KV_CONFIG, kv.put),
         Row(Code.GET_KV_CONFIG, kv.get),
         Row(Code.GET_KVLIST_BY_NAMESPACE, kv.list),

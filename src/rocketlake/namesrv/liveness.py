@@ -10,6 +10,7 @@ from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
+from rocketlake.namesrv.change_line import Change, ChangeLine
 from rocketlake.namesrv.route_table import Link, RouteTable
 
 __all__ = ["Liveness"]
@@ -20,10 +21,11 @@ _log = get_logger(__name__)
 class Liveness(Service):
     """Every few seconds: brokers past their time are dropped, their links closed."""
 
-    def __init__(self, routes: RouteTable, clock: Clock, interval_ms: int = 5000) -> None:
+    def __init__(self, routes: RouteTable, changes: ChangeLine, clock: Clock, interval_ms: int = 5000) -> None:
         """`interval_ms`: scanNotActiveBrokerInterval."""
         super().__init__("liveness", clock)
         self._routes = routes
+        self._changes = changes
         self._interval_seconds = interval_ms / 1000
 
     async def start(self) -> None:
@@ -32,11 +34,17 @@ class Liveness(Service):
         self.every("scan", self._interval_seconds, self._drop_silent)
 
     def _drop_silent(self) -> None:
-        for dropped in self._routes.expire():
+        self._changes.add(self._dropping_silent())
+
+    def link_lost(self, link: Link) -> None:
+        """A link is gone: drop its brokers, as soon as what they said before is done."""
+        self._changes.add(self._dropping_lost(link))
+
+    def _dropping_silent(self) -> Change:
+        for dropped in (yield from self._routes.expire()):
             _log.warning("broker %s (%s) is dropped: it fell silent", dropped.broker_name, dropped.address)
             call(dropped.link.close)
 
-    def link_lost(self, link: Link) -> None:
-        """A link is gone: drop its brokers at once."""
-        for dropped in self._routes.close_link(link):
+    def _dropping_lost(self, link: Link) -> Change:
+        for dropped in (yield from self._routes.close_link(link)):
             _log.warning("broker %s (%s) is dropped: its link closed", dropped.broker_name, dropped.address)

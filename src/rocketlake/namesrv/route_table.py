@@ -4,6 +4,7 @@ Owns        clusters, brokers and their addresses, queues of each topic, what ea
 Must not know   requests, JSON, how a broker is told anything.
 
 Invariant: a broker name in `clusters` has at least one address; a topic has queues of at least one broker name.
+What may touch many topics is done in steps. Only one change is under way at a time.
 Nothing here is saved: after a restart the brokers' next registrations fill it again.
 
 Rules: RocketMQ's RouteInfoManager; the order of the checks in `register` is part of the protocol.
@@ -11,9 +12,9 @@ Rules: RocketMQ's RouteInfoManager; the order of the checks in `register` is par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rocketlake.base.clock import Clock
 from rocketlake.model.route import MASTER_ID, BrokerInfo, QueueInfo, Route
@@ -32,6 +33,8 @@ SILENT_MS_MAX = 120_000
 """A broker not heard for this long is dropped, unless its registration names another time."""
 
 T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Others may ask in between the steps; the next change waits until the last of them (change_line.py)."""
 
 
 class Link(Protocol):
@@ -119,7 +122,7 @@ class RouteTable:
 
     # --- what brokers say ---------------------------------------------------------------------------------------
 
-    def register(self, registration: Registration, link: Link) -> Registered | None:
+    def register(self, registration: Registration, link: Link) -> Steps[Registered | None]:
         """Take a broker's registration; None if it is refused (one topic only, from a broker not known yet)."""
         new = registration
         group, first = self._group(new)
@@ -130,13 +133,13 @@ class RouteTable:
             self._live.pop(address, None)
             return Registered()
         if new.broker_id not in group.addresses and len(new.topics) == 1:
-            self._forget_empty(group)
+            yield from self._forget_empty(group)
             return None
         first = first or not group.addresses.get(new.broker_id)
         if group.addresses.get(new.broker_id) != new.address:
             group.addresses[new.broker_id] = new.address
             self.version += 1
-        self._take_topics(new, group, first)
+        yield from self._take_topics(new, group, first)
         timeout_ms = SILENT_MS_MAX if new.timeout_ms is None else new.timeout_ms
         self._live[address] = _Live(
             self._clock.monotonic(), timeout_ms / 1000, new.data_version, link, new.ha_address, new.name
@@ -144,7 +147,7 @@ class RouteTable:
         self._take_filter_servers(address, new.filter_servers)
         return self._where_the_master_is(new, group)
 
-    def unregister(self, cluster: str, address: str, name: str) -> None:
+    def unregister(self, cluster: str, address: str, name: str) -> Steps[None]:
         """Drop one broker; its topics go with the last broker of its name."""
         self._live.pop((cluster, address), None)
         self._filter_servers.pop((cluster, address), None)
@@ -156,9 +159,9 @@ class RouteTable:
             del group.addresses[known_id]
         self.version += 1
         if not group.addresses:
-            self._forget_empty(group)
+            yield from self._forget_empty(group)
         elif group.enable_acting_master and MASTER_ID not in group.addresses:
-            self._change_perm(name, lambda perm: perm & ~Perm.WRITE)
+            yield from self._change_perm(name, lambda perm: perm & ~Perm.WRITE)
 
     def heard(self, cluster: str, address: str) -> None:
         """The broker is alive."""
@@ -183,14 +186,14 @@ class RouteTable:
         live = self._live.get((cluster, address))
         return None if live is None else live.data_version
 
-    def close_link(self, link: Link) -> list[Dropped]:
+    def close_link(self, link: Link) -> Steps[list[Dropped]]:
         """The link is gone, and so are the brokers that registered on it."""
-        return self._drop([address for address, live in self._live.items() if live.link is link])
+        return (yield from self._drop([address for address, live in self._live.items() if live.link is link]))
 
-    def expire(self) -> list[Dropped]:
+    def expire(self) -> Steps[list[Dropped]]:
         """Drop silent brokers; their links are to be closed by the caller."""
         now = self._clock.monotonic()
-        return self._drop([a for a, live in self._live.items() if live.heard + live.timeout_seconds < now])
+        return (yield from self._drop([a for a, live in self._live.items() if live.heard + live.timeout_seconds < now]))
 
     # --- what clients ask ---------------------------------------------------------------------------------------
 
@@ -202,7 +205,8 @@ class RouteTable:
         brokers = [_copy(self._brokers[name]) for name in by_broker if name in self._brokers]
         if not brokers:
             return None
-        queues = [replace(entry) for entry in by_broker.values()]
+        # While a broker is forgotten in steps, some of its topics still name it.
+        queues = [replace(entry) for name, entry in by_broker.items() if name in self._brokers]
         filter_servers = {
             address: self._filter_servers[group.cluster, address]
             for group in brokers
@@ -233,31 +237,33 @@ class RouteTable:
         """Names of all topics."""
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Steps[list[str]]:
         """Topics with a queue on a broker of the cluster."""
         names = self._clusters.get(cluster, set())
-        return [topic for topic, by_broker in self._topics.items() if not names.isdisjoint(by_broker)]
+        return (yield from self._topics_where(lambda by_broker: not names.isdisjoint(by_broker)))
 
-    def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
+    def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> Steps[list[str]]:
         """Topics by their unit flags; None: the flag does not matter."""
-        return [
-            topic
-            for topic, by_broker in self._topics.items()
-            if _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT, unit)
-            and _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, unit_sub)
-        ]
+        return (
+            yield from self._topics_where(
+                lambda by_broker: (
+                    _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT, unit)
+                    and _flag_is(by_broker, TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, unit_sub)
+                )
+            )
+        )
 
     # --- what an operator changes -------------------------------------------------------------------------------
 
-    def wipe_write_perm(self, broker_name: str) -> int:
+    def wipe_write_perm(self, broker_name: str) -> Steps[int]:
         """No new messages to this broker name, until its topics change; how many topics that touched."""
-        return self._change_perm(broker_name, lambda perm: perm & ~Perm.WRITE)
+        return (yield from self._change_perm(broker_name, lambda perm: perm & ~Perm.WRITE))
 
-    def add_write_perm(self, broker_name: str) -> int:
+    def add_write_perm(self, broker_name: str) -> Steps[int]:
         """Take a wipe back: read and write for all its topics; how many topics that touched."""
-        return self._change_perm(broker_name, lambda _: Perm.READ | Perm.WRITE)
+        return (yield from self._change_perm(broker_name, lambda _: Perm.READ | Perm.WRITE))
 
-    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+    def delete_topic(self, topic: str, cluster: str | None = None) -> Steps[None]:
         """Forget a topic, on the brokers of one cluster or everywhere."""
         if cluster is None:
             self._topics.pop(topic, None)
@@ -265,6 +271,7 @@ class RouteTable:
         else:
             for name in self._clusters.get(cluster, ()):
                 self._remove_queues(topic, name)
+                yield
         self.version += 1
 
     def add_topic(self, topic: str, queues: Iterable[QueueInfo]) -> bool:
@@ -298,14 +305,17 @@ class RouteTable:
         live = self._live.get((new.cluster, known_address))
         return live is not None and live.data_version.state_version > new.data_version.state_version
 
-    def _take_topics(self, new: Registration, group: BrokerInfo, first: bool) -> None:
+    def _take_topics(self, new: Registration, group: BrokerInfo, first: bool) -> Steps[None]:
         is_master = new.broker_id == MASTER_ID
         is_prime_slave = not is_master and new.acting_master is not None and new.broker_id == min(group.addresses)
         if not (is_master or is_prime_slave):
             return
         if self.delete_missing_topics and not new.mappings:
-            for topic in [t for t, by_broker in self._topics.items() if new.name in by_broker and t not in new.topics]:
-                self._remove_queues(topic, new.name)
+            missing = yield from self._topics_where(lambda by_broker: new.name in by_broker)
+            for topic in missing:
+                if topic not in new.topics:
+                    self._remove_queues(topic, new.name)
+                yield
         changed = first or self.data_version(new.cluster, new.address) != new.data_version
         for topic, config in new.topics.items():
             if changed or new.name not in self._topics.get(topic, ()):
@@ -315,10 +325,12 @@ class RouteTable:
                 if by_broker.get(new.name) != entry:
                     by_broker[new.name] = entry
                     self.version += 1
+            yield
         if changed:
             for topic, mapping in new.mappings.items():
                 self._mappings.setdefault(topic, {})[new.name] = mapping
                 self.version += 1
+                yield
 
     def _take_filter_servers(self, address: _Address, servers: Sequence[str]) -> None:
         if list(servers) == self._filter_servers.get(address, []):
@@ -336,15 +348,15 @@ class RouteTable:
         live = None if master is None else self._live.get((new.cluster, master))
         return Registered() if master is None or live is None else Registered(master, live.ha_address)
 
-    def _drop(self, addresses: Iterable[_Address]) -> list[Dropped]:
+    def _drop(self, addresses: Iterable[_Address]) -> Steps[list[Dropped]]:
         dropped = []
         for cluster, address in addresses:
             live = self._live[cluster, address]
-            self.unregister(cluster, address, live.broker_name)
+            yield from self.unregister(cluster, address, live.broker_name)
             dropped.append(Dropped(live.broker_name, address, live.link))
         return dropped
 
-    def _forget_empty(self, group: BrokerInfo) -> None:
+    def _forget_empty(self, group: BrokerInfo) -> Steps[None]:
         if group.addresses:
             return
         self.version += 1
@@ -353,23 +365,32 @@ class RouteTable:
             self._clusters[cluster].discard(group.name)
             if not self._clusters[cluster]:
                 del self._clusters[cluster]
-        for topic in [topic for topic, by_broker in self._topics.items() if group.name in by_broker]:
+        for topic in (yield from self._topics_where(lambda by_broker: group.name in by_broker)):
             self._remove_queues(topic, group.name)
+            yield
 
     def _remove_queues(self, topic: str, broker_name: str) -> None:
         removed = [_remove(self._topics, topic, broker_name), _remove(self._mappings, topic, broker_name)]
         if any(removed):
             self.version += 1
 
-    def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
-        touched = 0
-        for by_broker in self._topics.values():
-            entry = by_broker.get(broker_name)
-            if entry is not None:
-                entry.perm = change(entry.perm)
-                touched += 1
+    def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> Steps[int]:
+        touched = yield from self._topics_where(lambda by_broker: broker_name in by_broker)
+        for topic in touched:
+            entry = self._topics[topic][broker_name]
+            entry.perm = change(entry.perm)
+            self.version += 1
+            yield
         self.version += 1
-        return touched
+        return len(touched)
+
+    def _topics_where(self, fits: Callable[[dict[str, QueueInfo]], bool]) -> Steps[list[str]]:
+        names = []
+        for topic, by_broker in list(self._topics.items()):
+            if by_broker and fits(by_broker):  # it may have lost its last broker since
+                names.append(topic)
+            yield
+        return names
 
 
 def _copy(group: BrokerInfo) -> BrokerInfo:

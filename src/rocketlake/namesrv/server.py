@@ -10,6 +10,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.health import Health
 from rocketlake.base.service import Service, stop_each
+from rocketlake.namesrv.change_line import ChangeLine
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
 from rocketlake.namesrv.dispatch_table import rows
 from rocketlake.namesrv.kv_config import KVConfig
@@ -20,8 +21,11 @@ from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.namesrv.route_table import RouteTable
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.in_turns import in_turns
+from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network
 from rocketlake.net.server import Server
+from rocketlake.net.turns import Turns
 
 __all__ = ["NameServer"]
 
@@ -43,16 +47,25 @@ class NameServer(Service):
         self.routes = RouteTable(clock)
         self._live = LiveConfig(config)
         self._kv_config = KVConfig(config.kv_config_path, files or PosixFiles())
-        self._liveness = Liveness(self.routes, clock, config.scan_not_active_broker_interval)
+        turns = Turns(clock, NetLimits().turn_seconds)
+        changes = ChangeLine(turns, clock)
+        self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
             Brokers(self.routes, self._kv_config, self._live, clock),
             KV(self._kv_config),
             Settings(self._live, self._apply),
             config.admin_access,
+            changes,
+            lambda serve: in_turns(serve, turns, clock),
         )
         self._server = Server(
-            Dispatcher(table), host=config.listen_host, port=config.listen_port, clock=clock, network=network
+            Dispatcher(table),
+            host=config.listen_host,
+            port=config.listen_port,
+            clock=clock,
+            network=network,
+            turns=turns,
         )
         self._server.on_link_lost.append(self._liveness.link_lost)
         self.adopt(self._liveness, self._server)

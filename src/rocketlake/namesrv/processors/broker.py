@@ -8,6 +8,8 @@ Source: docs/internals/name_server.md.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -15,9 +17,10 @@ from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import Link, Registration, RouteTable
 from rocketlake.net.admin_access import check_admin_access
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
-from rocketlake.protocol.bodies.register import RegisterBrokerBody, decode_register_body, register_crc
+from rocketlake.protocol.bodies.register import RegisterBrokerBody, checking, decoding_register_body
 from rocketlake.protocol.bodies.route import RouteBody
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.headers.namesrv import (
@@ -49,11 +52,15 @@ class Brokers:
         self._kv_config = kv_config
         self._config = config
 
-    def register(self, request: Request) -> Reply:
+    def register(self, request: Request) -> InTurns:
         """Take a broker's topics; a slave learns where its master is, everyone the ordered topics."""
         header = request.header(RegisterBrokerHeader)
-        body = _read_body(request, header)
+        body = yield from _reading(request, header)
         self._check_place(request, header)
+        topics = {}
+        for name, entry in body.topics.topics.items():
+            topics[name] = entry.to_model()
+            yield
         registration = Registration(
             cluster=header.cluster_name,
             address=header.broker_addr,
@@ -64,12 +71,12 @@ class Brokers:
             acting_master=header.enable_acting_master,
             zone=header.zone_name,
             data_version=body.topics.version(),
-            topics=body.topics.configs(),
+            topics=topics,
             mappings=body.topics.topic_queue_mapping_info_map or {},
             filter_servers=body.filter_servers,
         )
         is_new = self._routes.data_version(header.cluster_name, header.broker_addr) is None
-        done = self._routes.register(registration, request.link)
+        done = yield from self._routes.register(registration, request.link)
         if done is None:
             raise RemoteError(
                 "register broker failed",
@@ -83,12 +90,12 @@ class Brokers:
         )
         return Reply(header=reply_header, body=self._ordered_topics())
 
-    def unregister(self, request: Request) -> Reply:
+    def unregister(self, request: Request) -> InTurns:
         """Forget a broker that says goodbye."""
         header = request.header(UnregisterBrokerHeader)
         link = self._routes.link_of(header.cluster_name, header.broker_addr)
         self._check_owner(request, link, f"the farewell of broker {header.broker_name} ({header.broker_addr})")
-        self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name)
+        yield from self._routes.unregister(header.cluster_name, header.broker_addr, header.broker_name)
         _log.info("broker %s (%s, id %d) left", header.broker_name, header.broker_addr, header.broker_id)
         return Reply()
 
@@ -108,33 +115,34 @@ class Brokers:
         self._routes.heard(header.cluster_name, header.broker_addr)
         return Reply()
 
-    def wipe_write_perm(self, request: Request) -> Reply:
+    def wipe_write_perm(self, request: Request) -> InTurns:
         """Stop producers from choosing a broker name."""
         name = request.header(WritePermHeader).broker_name
-        touched = self._routes.wipe_write_perm(name)
+        touched = yield from self._routes.wipe_write_perm(name)
         _log.info("write permission of broker %s wiped by %s, %d topics", name, request.address, touched)
         return Reply(header=WipeWritePermReplyHeader(wipe_topic_count=touched))
 
-    def add_write_perm(self, request: Request) -> Reply:
+    def add_write_perm(self, request: Request) -> InTurns:
         """Let producers choose a broker name again."""
         name = request.header(WritePermHeader).broker_name
-        touched = self._routes.add_write_perm(name)
+        touched = yield from self._routes.add_write_perm(name)
         _log.info("write permission of broker %s added by %s, %d topics", name, request.address, touched)
         return Reply(header=AddWritePermReplyHeader(add_topic_count=touched))
 
-    def delete_topic(self, request: Request) -> Reply:
+    def delete_topic(self, request: Request) -> InTurns:
         """Forget a topic, everywhere or in one cluster."""
         header = request.header(DeleteTopicInNamesrvHeader)
-        self._routes.delete_topic(header.topic, header.cluster_name)
+        yield from self._routes.delete_topic(header.topic, header.cluster_name)
         _log.info("topic %s deleted by %s (cluster %s)", header.topic, request.address, header.cluster_name or "any")
         return Reply()
 
-    def register_topic(self, request: Request) -> Reply:
+    def register_topic(self, request: Request) -> InTurns:
         """Add the queues of one topic without a whole registration; a broker that is not known must register first."""
         topic = request.header(RegisterTopicHeader).topic
         queues = [entry.to_model() for entry in RouteBody.decode(request.body).queue_datas]
         if queues and not self._routes.add_topic(topic, queues):
             raise RemoteError(f"broker {queues[0].broker_name} is not registered", code=ResponseCode.SYSTEM_ERROR)
+        yield
         return Reply(body=self._ordered_topics())
 
     def _check_place(self, request: Request, header: RegisterBrokerHeader) -> None:
@@ -171,8 +179,8 @@ class Brokers:
         return KVTable(table=values).encode() if values is not None else None
 
 
-def _read_body(request: Request, header: RegisterBrokerHeader) -> RegisterBrokerBody:
+def _reading(request: Request, header: RegisterBrokerHeader) -> Generator[None, None, RegisterBrokerBody]:
     body = request.body
-    if header.body_crc32 != 0 and register_crc(body) != header.body_crc32:
+    if header.body_crc32 != 0 and (yield from checking(body)) != header.body_crc32:
         raise RemoteError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
-    return decode_register_body(body, compressed=header.compressed, version=request.command.version)
+    return (yield from decoding_register_body(body, compressed=header.compressed, version=request.command.version))

@@ -8,14 +8,14 @@ Source: docs/internals/name_server.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rocketlake.base.errors import RemoteError
 from rocketlake.model.route import MASTER_ID, Route
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import RouteTable
+from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.route import (
     BrokerEntry,
     BrokerMemberGroup,
@@ -75,16 +75,17 @@ class Routes:
         entry = MemberGroupEntry(broker_addrs=addresses, broker_name=header.broker_name, cluster=header.cluster_name)
         return Reply(body=BrokerMemberGroup(group=entry).encode())
 
-    def all_topics(self, _request: Request) -> Reply:
+    def all_topics(self, _request: Request) -> InTurns:
         """Names of all topics, if the setting allows the list."""
         if not self._config.now.enable_all_topic_list:
             raise _disabled("enableAllTopicList")
-        return _topic_list(self._routes.topics())
+        return (yield from _topic_list(self._routes.topics()))
 
-    def topics_of_cluster(self, request: Request) -> Reply:
+    def topics_of_cluster(self, request: Request) -> InTurns:
         """Names of the topics of one cluster."""
         self._check_topic_list()
-        return _topic_list(self._routes.topics_of_cluster(request.header(TopicsByClusterHeader).cluster))
+        cluster = request.header(TopicsByClusterHeader).cluster
+        return (yield from _topic_list((yield from self._routes.topics_of_cluster(cluster))))
 
     def system_topics(self, _request: Request) -> Reply:
         """Names of clusters and brokers (each is a topic too), and the address of one broker to ask on."""
@@ -92,20 +93,20 @@ class Routes:
         addresses = (address for group in self._routes.brokers().values() for address in group.addresses.values())
         return Reply(body=TopicList(topics=names, broker_addr=next(addresses, None)).encode())
 
-    def unit_topics(self, _request: Request) -> Reply:
+    def unit_topics(self, _request: Request) -> InTurns:
         """Topics with the unit flag."""
         self._check_topic_list()
-        return _topic_list(self._routes.unit_topics(unit=True, unit_sub=None))
+        return (yield from _topic_list((yield from self._routes.unit_topics(unit=True, unit_sub=None))))
 
-    def unit_sub_topics(self, _request: Request) -> Reply:
+    def unit_sub_topics(self, _request: Request) -> InTurns:
         """Topics with subscribers in a unit."""
         self._check_topic_list()
-        return _topic_list(self._routes.unit_topics(unit=None, unit_sub=True))
+        return (yield from _topic_list((yield from self._routes.unit_topics(unit=None, unit_sub=True))))
 
-    def unit_sub_only_topics(self, _request: Request) -> Reply:
+    def unit_sub_only_topics(self, _request: Request) -> InTurns:
         """Topics with subscribers in a unit that are no unit topics themselves."""
         self._check_topic_list()
-        return _topic_list(self._routes.unit_topics(unit=False, unit_sub=True))
+        return (yield from _topic_list((yield from self._routes.unit_topics(unit=False, unit_sub=True))))
 
     def _check_topic_list(self) -> None:
         if not self._config.now.enable_topic_list:
@@ -134,8 +135,8 @@ def _keep_zone(route: Route, zone: str) -> None:
     route.queues = [queues for queues in route.queues if queues.broker_name in names]
 
 
-def _topic_list(names: Iterable[str]) -> Reply:
-    return Reply(body=TopicList(topics=list(names)).encode())
+def _topic_list(names: list[str]) -> InTurns:
+    return Reply(body=(yield from encoding(TopicList(topics=names))))
 
 
 def _disabled(setting: str) -> RemoteError:

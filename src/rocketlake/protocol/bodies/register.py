@@ -11,23 +11,31 @@ Compressed: one zlib stream of: int32 length + DataVersion JSON; int32 count; pe
 from __future__ import annotations
 
 import zlib
-from typing import Any, Final
+from collections.abc import Generator
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
 from rocketlake.base import json_text
-from rocketlake.protocol.bodies.body import Body, BodyError, decode_as
+from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, BodyError, decode_as
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.topic import TopicEntry, TopicTable
+from rocketlake.protocol.bodies.topic_slices import cutting
 from rocketlake.protocol.versions import REGISTER_BODY_SINCE, REGISTER_MAPPINGS_SINCE
 
 UNPACKED_BYTES_MAX: Final = 64 * 1024 * 1024
 """About 700,000 topics."""
+_PIECE_BYTES: Final = 512 * 1024
+_PACKED_BYTES: Final = 16 * 1024
+"""Half a megabyte at most is unpacked, or checked, in one step: two milliseconds."""
+
+_Topics = dict[str, TopicEntry]
 
 
 class RegisterBrokerBody(Body, kw_only=True):
     """Everything a broker tells a name server about its topics."""
 
+    untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     topics: TopicTable = field(default_factory=TopicTable, name="topicConfigSerializeWrapper")
     filter_servers: list[str] = field(default_factory=list, name="filterServerList")
 
@@ -46,15 +54,30 @@ class RegisterBrokerBody(Body, kw_only=True):
         return zlib.compress(b"".join(parts), 9)
 
 
-def decode_register_body(data: bytes | memoryview | None, *, compressed: bool, version: int) -> RegisterBrokerBody:
-    """Body of REGISTER_BROKER of a peer with this `version` -> struct. No body = no topics. Raises BodyError."""
+def decoding_register_body(
+    data: bytes | None, *, compressed: bool, version: int
+) -> Generator[None, None, RegisterBrokerBody]:
+    """Body of REGISTER_BROKER of a peer with this `version` -> struct, some topics a step. No body = no topics.
+
+    Raises BodyError.
+    """
     if not data:
         return RegisterBrokerBody()
     if compressed:
-        return _decode_compressed(data, version >= REGISTER_MAPPINGS_SINCE)
+        return (yield from _decoding_compressed(data, version >= REGISTER_MAPPINGS_SINCE))
+    cut = yield from cutting(data, "REGISTER_BROKER")
+    rest, first, others = cut or (data, None, [])
     if version >= REGISTER_BODY_SINCE:
-        return RegisterBrokerBody.decode(data)
-    return RegisterBrokerBody(topics=TopicTable.decode(data))
+        body = RegisterBrokerBody.decode(rest)
+    else:
+        body = RegisterBrokerBody(topics=TopicTable.decode(rest))
+    topics = body.topics.topics
+    if first is not None and decode_as(_Topics, first) != topics:
+        raise BodyError("REGISTER_BROKER: topicConfigTable is not where it belongs")
+    for each in others:
+        topics.update(decode_as(_Topics, each))
+        yield
+    return body
 
 
 def register_crc(data: bytes | memoryview) -> int:
@@ -62,19 +85,30 @@ def register_crc(data: bytes | memoryview) -> int:
     return zlib.crc32(data) & 0x7FFFFFFF
 
 
-def _decode_compressed(data: bytes | memoryview, with_mappings: bool) -> RegisterBrokerBody:
-    reader = _Reader(_unpack(data))
+def checking(data: bytes) -> Generator[None, None, int]:
+    """The same of a long body, in steps."""
+    crc = 0
+    for start in range(0, len(data), _PIECE_BYTES):
+        crc = zlib.crc32(memoryview(data)[start : start + _PIECE_BYTES], crc)
+        yield
+    return crc & 0x7FFFFFFF
+
+
+def _decoding_compressed(data: bytes, with_mappings: bool) -> Generator[None, None, RegisterBrokerBody]:
+    reader = _Reader((yield from _unpacking(data)))
     version = DataVersionBody.decode(reader.block())
     topics: dict[str, TopicEntry] = {}
     for _ in range(reader.number()):
         entry = _parse_topic_text(reader.block())
         topics[entry.topic_name] = entry
+        yield
     filter_servers = decode_as(list[str], reader.block())
     mappings: dict[str, Any] = {}
     if with_mappings and reader.left:
         for _ in range(reader.number()):
             mapping = decode_as(dict[str, Any], reader.block())
             mappings[str(mapping.get("topic", ""))] = mapping
+            yield
     table = TopicTable(data_version=version, topics=topics, topic_queue_mapping_info_map=mappings)
     return RegisterBrokerBody(topics=table, filter_servers=filter_servers)
 
@@ -108,17 +142,26 @@ class _Reader:
         return block
 
 
-def _unpack(data: bytes | memoryview) -> bytes:
+def _unpacking(data: bytes) -> Generator[None, None, bytes]:
+    """Some of it a step, into pieces: what is claimed is not believed."""
     unpacker = zlib.decompressobj()
-    try:
-        unpacked = unpacker.decompress(data, UNPACKED_BYTES_MAX)
-    except zlib.error as problem:
-        raise BodyError(f"REGISTER_BROKER: the compressed body is damaged: {problem}") from None
-    if unpacker.unconsumed_tail:
-        raise BodyError(f"REGISTER_BROKER: the compressed body holds more than {UNPACKED_BYTES_MAX} bytes")
+    pieces: list[bytes] = []
+    unpacked_bytes = 0
+    for start in range(0, len(data), _PACKED_BYTES):
+        packed = data[start : start + _PACKED_BYTES]
+        while packed:
+            try:
+                pieces.append(unpacker.decompress(packed, _PIECE_BYTES))
+            except zlib.error as problem:
+                raise BodyError(f"REGISTER_BROKER: the compressed body is damaged: {problem}") from None
+            unpacked_bytes += len(pieces[-1])
+            packed = unpacker.unconsumed_tail
+            if unpacked_bytes + bool(packed) > UNPACKED_BYTES_MAX:
+                raise BodyError(f"REGISTER_BROKER: the compressed body holds more than {UNPACKED_BYTES_MAX} bytes")
+            yield
     if not unpacker.eof:
         raise BodyError("REGISTER_BROKER: the compressed body ends early")
-    return unpacked
+    return b"".join(pieces)
 
 
 def _put(parts: list[bytes], block: bytes) -> None:

@@ -1,0 +1,94 @@
+"""Changes of the route table are made one behind the other, each in steps.
+
+Owns        the line of changes; who is answered at once and who later.
+Must not know   what a change does.
+
+A registration of many topics takes many turns of the loop. A farewell or a lost link that comes meanwhile waits behind
+it, so the later one wins, as if each had been done at once. Questions do not wait: they see a topic as it was or as it
+will be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+from rocketlake.base.callbacks import raised
+from rocketlake.base.clock import Clock
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.in_turns import InTurns
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.net.turns import Turns
+
+__all__ = ["Change", "ChangeLine"]
+
+Change: TypeAlias = Generator[None, None, None]
+
+
+class ChangeLine:
+    """All changes, in the order they came. The first is under way."""
+
+    def __init__(self, turns: Turns, clock: Clock) -> None:
+        self._turns = turns
+        self._clock = clock
+        self._line: deque[Change] = deque()
+
+    def add(self, change: Change) -> None:
+        """Make this change: at once if nobody is before it and it is little work, else when its turn comes."""
+        self._line.append(change)
+        if len(self._line) == 1:
+            self._go_on(self._clock.monotonic() + self._turns.seconds)
+
+    def handler(self, serve: Callable[[Request], InTurns]) -> Handler:
+        """A handler whose request is a change. It is made also when the asker is gone meanwhile."""
+
+        def handle(request: Request) -> Reply | Held:
+            replies: list[Reply] = []
+            held = False
+
+            def change() -> Change:
+                reply = yield from _serving(serve, request)
+                if held:
+                    request.answer(reply)
+                else:
+                    replies.append(reply)
+
+            self.add(change())
+            held = not replies
+            return replies[0] if replies else HELD
+
+        return handle
+
+    def _go_on(self, turn_end: float) -> None:
+        while self._line:
+            change = self._line[0]
+            try:
+                next(change)
+            except StopIteration:
+                self._line.popleft()
+            except Exception as error:
+                self._line.popleft()
+                raised(self._go_on, error)
+            if self._line and self._clock.monotonic() > turn_end:
+                self._turns.wait(self._go_on)
+                return
+
+
+def _serving(serve: Callable[[Request], InTurns], request: Request) -> Generator[None, None, Reply]:
+    """The steps of a request; whatever they raise becomes the reply."""
+    steps = serve(request)
+
+    def step(_request: Request) -> Reply | Held:
+        try:
+            next(steps)
+        except StopIteration as end:
+            reply: Reply = end.value
+            return reply
+        return HELD
+
+    while True:
+        reply = run_handler(step, request)
+        if isinstance(reply, Reply):
+            return reply
+        yield
