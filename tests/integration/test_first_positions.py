@@ -1,4 +1,4 @@
-"""The first positions that a pull consumer saves never replace what the group has since."""
+"""What a pull consumer saves never replaces what the group has since."""
 
 from __future__ import annotations
 
@@ -63,3 +63,23 @@ async def test_what_another_member_committed_meanwhile_stays(consumer: PullConsu
     await consumer.poll(timeout_ms=5000)
     assert await consumer.committed(queue) == 5
     assert not consumer._starts
+
+
+async def test_a_reset_wins_over_a_commit_that_is_under_way(consumer: PullConsumer) -> None:
+    commit, begun, go_on = consumer._access.commit, asyncio.Event(), asyncio.Event()
+    first, second = consumer.assignment[:2]
+
+    async def slow(queue: MessageQueue, offset: int) -> None:
+        if queue == first:
+            begun.set()
+            await go_on.wait()
+        await commit(queue, offset)
+
+    consumer._access.commit = slow  # type: ignore[method-assign]  # a slow line, and then the real broker
+    saving = asyncio.create_task(consumer.commit({first: 10, second: 10}))
+    await begun.wait()
+    reset = asyncio.create_task(consumer._reset("T", {second: 5}))
+    await asyncio.wait([reset], timeout=0.1)
+    go_on.set()
+    await asyncio.gather(saving, reset)
+    assert [await consumer.committed(queue) for queue in (first, second)] == [10, 5]

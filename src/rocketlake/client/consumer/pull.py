@@ -84,6 +84,8 @@ class PullConsumer(Service):
         self._paused: set[MessageQueue] = set()
         self._starts: dict[MessageQueue, int] = {}
         """Where queues begin in which the group never committed; to be committed by the next poll."""
+        self._commits: list[dict[MessageQueue, int]] = []
+        """What calls of `commit` under way have still to save."""
         self._saving = asyncio.Lock()
         """One commit at a time: a first position under way must not arrive behind a reset."""
         self._rounds: list[asyncio.Task[None]] = []
@@ -341,11 +343,18 @@ class PullConsumer(Service):
         self._must_run()
         if offsets is None:
             offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
-        for queue, offset in offsets.items():
-            async with self._saving:
-                await self._access.commit(queue, offset)
-            self._offsets.update(queue, offset, increase_only=False)
-            self._starts.pop(queue, None)
+        left = dict(offsets)
+        self._commits.append(left)
+        try:
+            for queue, offset in offsets.items():
+                async with self._saving:
+                    if left.pop(queue, None) is None:
+                        continue  # reset or left while another queue was saved: that counts
+                    await self._access.commit(queue, offset)
+                self._offsets.update(queue, offset, increase_only=False)
+                self._starts.pop(queue, None)
+        finally:
+            self._commits = [each for each in self._commits if each is not left]
 
     async def _commit_starts(self) -> None:
         for queue, offset in list(self._starts.items()):
@@ -431,8 +440,14 @@ class PullConsumer(Service):
 
     def _forget(self, queue: MessageQueue) -> None:
         self._fetches.pop(queue, None)
-        self._starts.pop(queue, None)
+        self._drop_commits(queue)
         self._offsets.forget(queue)
+
+    def _drop_commits(self, queue: MessageQueue) -> None:
+        """What is still to be saved of this queue does not count any more."""
+        self._starts.pop(queue, None)
+        for left in self._commits:
+            left.pop(queue, None)
 
     def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
         """Only for the log."""
@@ -456,7 +471,7 @@ class PullConsumer(Service):
         for queue, offset in offsets.items():
             if queue in self._fetches and queue.topic == topic:
                 self._fetches[queue].seek(offset)
-                self._starts.pop(queue, None)
+                self._drop_commits(queue)
                 async with self._saving:
                     await self._access.commit(queue, offset)
                 self._offsets.update(queue, offset, increase_only=False)

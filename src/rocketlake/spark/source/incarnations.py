@@ -76,6 +76,8 @@ class Incarnations:
         """Queues that hold other messages than those that were read."""
         self.cut: Offsets = {}
         """Queues that hold other messages from here on, before the end of what was read."""
+        self.same: set[MessageQueue] = set()
+        """Queues that hold what was read as far as they go, when they were compared last."""
 
     @property
     def changed(self) -> set[MessageQueue]:
@@ -129,6 +131,7 @@ class Incarnations:
             self.cut[queue] = self._first_after(queue, Bounds(behind + 1, min(other[0].offset, bounds.high)), other[0])
         elif there and not same:
             self.remade.add(queue)
+        (self.same.add if same and not other else self.same.discard)(queue)
 
     def _first_after(self, queue: MessageQueue, between: Bounds, lost: Mark) -> int:
         """The first message that was stored later than one that is gone: what is left of the same time was read."""
@@ -138,6 +141,7 @@ class Incarnations:
     def begin_anew(self, queue: MessageQueue) -> None:
         """What was read of this queue is forgotten."""
         self.remade.discard(queue)
+        self.same.discard(queue)
         self.marks.pop(queue, None)
 
     def go_on(self, queue: MessageQueue) -> int:

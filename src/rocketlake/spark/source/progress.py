@@ -143,6 +143,8 @@ class Progress:
             self._note_cut(queue, start, ended_at, bounds)
         if queue in self.incarnations.cut:
             return self.incarnations.go_on(queue)
+        if bounds.high < start and queue in self.incarnations.same:
+            return bounds.high  # the last message that was read was damaged, so it has no mark
         if queue in self.incarnations.remade or bounds.high < start:
             self.incarnations.begin_anew(queue)
             return bounds.low

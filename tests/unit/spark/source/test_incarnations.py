@@ -178,6 +178,21 @@ def test_the_end_is_lost_under_a_running_query_and_the_queue_is_longer_at_the_ne
     assert reader.latestOffset(json.loads(json.dumps(end)), limit)["T"]["broker-a"]["0"] == 27
 
 
+def test_the_end_is_lost_and_the_last_message_was_damaged(cluster: Any, driver: Drivers) -> None:
+    """It has no mark; the queue was read from its start again."""
+    queue = cluster.add_queue(0)
+    cluster.append(queue, *[b"old%d" % number for number in range(20)])
+    last = cluster.logs[queue][-1]
+    cluster.logs[queue][-1] = last[:4] + bytes(4) + last[8:]
+    query = driver(startingOffsets="earliest", failOnDataLoss="false")
+    query.start()
+    lose_the_end(cluster, queue, 15)
+    query.start()
+    cluster.append(queue, b"new", store_ms=LATER_MS)
+    query.start()
+    assert bodies(query) == [*[b"old%d" % number for number in range(19)], b"new"]
+
+
 def test_offsets_with_one_mark_are_read(cluster: Any, driver: Drivers) -> None:
     queue = cluster.add_queue(0)
     cluster.append(queue, *[b"x"] * 10)
