@@ -44,10 +44,12 @@ def test_a_topic_becomes_a_streaming_table(tmp_path: Path) -> None:
         (tmp_path / "flows.py").write_text(FLOWS.format(namesrv=cluster.namesrv))
         command = [str(Path(sys.executable).with_name("spark-pipelines")), "--conf", "spark.ui.enabled=false"]
         command += ["--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse", "run"]
+        environment = {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
+        environment["SPARK_TESTING"] = "1"  # any free port for its own server, else always 15002
         done = subprocess.run(
             command,
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable},
+            env=os.environ | environment,
             capture_output=True,
             text=True,
             timeout=280,
