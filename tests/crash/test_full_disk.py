@@ -129,3 +129,22 @@ async def test_a_broker_starts_on_a_full_disk_and_goes_on_when_there_is_room(
     assert reader.lost() == []
     assert broker.stop() == 0
     assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
+
+
+async def test_a_broker_that_starts_on_a_full_disk_makes_room_by_itself(small_disk: SmallDisk, tmp_path: Path) -> None:
+    """A full disk costs the oldest files, whatever their age (cleanFileForciblyEnable, on by default)."""
+    broker = broker_on(small_disk, tmp_path, cleanFileForciblyEnable="false")
+    ledger = Ledger()
+    broker.start()
+    await load_until_refused(broker, ledger, "before")  # its own log fills the disk
+    broker.kill()
+    small_disk.fill()
+    log = small_disk.folder / "store" / "commitlog"
+    oldest, newest = min(log.iterdir()), max(log.iterdir())
+    broker = broker_on(small_disk, tmp_path)
+    broker.start()
+    await wait_until_taken(broker, ledger, "after")
+    assert not oldest.exists()
+    assert newest.exists()
+    assert broker.stop() == 0
+    assert audit_store(broker.store, index_slots=SLOTS, index_entries=ENTRIES) == []
