@@ -327,7 +327,7 @@ def test_control_c_ends_it_in_good_order(world: World, tmp_path: Path) -> None:
         output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert line.startswith("p.main: rows 23")
+    assert line.startswith("p.main: rows 23"), errors
     assert process.returncode == 0, errors
     assert "metrics at http://127.0.0.1:" in errors
     assert "Traceback" not in output + errors
