@@ -21,7 +21,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.net.dispatcher import run_handler
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.in_turns import InTurns, advance
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.response_code import ResponseCode
@@ -87,19 +87,13 @@ class LargeBatches:
         request, steps = self._line[0]
         is_done = True
 
-        def advance(_request: Request) -> Reply | Held:
+        def serve(_request: Request) -> Reply | Held:
             nonlocal is_done
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    reply: Reply | Held = end.value
-                    return reply
-                if self._clock.monotonic() > turn_end:
-                    is_done = False
-                    return HELD
+            reply = advance(steps, self._clock, turn_end)
+            is_done = reply is not None
+            return HELD if reply is None else reply
 
-        reply = run_handler(advance, request)
+        reply = run_handler(serve, request)
         if is_done:
             self._line.popleft()
             self._bytes -= len(request.body)

@@ -9,6 +9,7 @@ Source: docs/internals/clients.md.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from rocketlake.base.callbacks import call
@@ -42,8 +43,8 @@ class Push(Service):
         super().__init__("push", clock)
         self._turns = turns
         self._notify_changes = notify_changes
-        self._to_tell: dict[str, dict[Link, None]] = {}
-        """Members of large groups that have not been told yet."""
+        self._to_tell: OrderedDict[str, dict[Link, None]] = OrderedDict()
+        """Members of large groups that have not been told yet; the oldest group is found without a walk."""
 
     def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
         """Tell the members of a group to share the queues anew; the many of a large group in turns."""

@@ -18,9 +18,21 @@ from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 
-__all__ = ["InTurns", "in_turns"]
+__all__ = ["InTurns", "advance", "in_turns"]
 
 InTurns: TypeAlias = Generator[None, None, "Reply | Held"]
+
+
+def advance(work: InTurns, clock: Clock, turn_end: float) -> Reply | Held | None:
+    """Do steps of the work, one at least, until the turn ends. What the work returns; None: it is not done."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            reply: Reply | Held = end.value
+            return reply
+        if clock.monotonic() > turn_end:
+            return None
 
 
 def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock, *, finishes: bool = False) -> Handler:
@@ -30,15 +42,11 @@ def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock, *,
     """
 
     def go_on(request: Request, work: InTurns, turn_end: float) -> Reply | Held:
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                reply: Reply | Held = end.value
-                return reply
-            if clock.monotonic() > turn_end:
-                turns.wait(lambda turn_end: take_up(request, work, turn_end))
-                return HELD
+        reply = advance(work, clock, turn_end)
+        if reply is None:
+            turns.wait(lambda turn_end: take_up(request, work, turn_end))
+            return HELD
+        return reply
 
     def take_up(request: Request, work: InTurns, turn_end: float) -> None:
         if request.link.closed and not finishes:
