@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -33,6 +34,20 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> None:
     from rocketlake.spark.java import provide_java
 
     provide_java(tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def log_formats() -> Iterator[None]:
+    """PySpark's loggers leave the format of a handler alone.
+
+    They give every handler that joins them their JSON format, for good. pytest's own handler joins each logger that does
+    not propagate (since pytest 9.2), so one failed query would turn `caplog.text` of all later tests into JSON.
+    """
+    from pyspark.logger import PySparkLogger
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PySparkLogger, "addHandler", logging.Logger.addHandler)
+        yield
 
 
 @pytest.fixture(scope="session")
