@@ -40,8 +40,8 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> None:
 def log_formats() -> Iterator[None]:
     """PySpark's loggers leave the format of a handler alone.
 
-    They give every handler that joins them their JSON format, for good. pytest's own handler joins each logger that does
-    not propagate (since pytest 9.2), so one failed query would turn `caplog.text` of all later tests into JSON.
+    They give every handler that joins them their JSON format, for good. pytest's own handler joins each logger that
+    does not propagate (since pytest 9.2), so one failed query would turn `caplog.text` of all later tests into JSON.
     """
     from pyspark.logger import PySparkLogger
 
