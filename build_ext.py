@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 COMPILED = (
-    "rocketlake.base.java_compat",
+    "rocketlake.base.java.java_compat",
     "rocketlake.codec.property_text",
     "rocketlake.codec.record",
     "rocketlake.codec.record_parts",
@@ -49,9 +49,9 @@ KERNELS = (
     "rocketlake.codec.column_batch",
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
-    "rocketlake.broker.plain_header",
-    "rocketlake.broker.plain_pull",
-    "rocketlake.broker.plain_send",
+    "rocketlake.broker.hot.plain_header",
+    "rocketlake.broker.hot.plain_pull",
+    "rocketlake.broker.hot.plain_send",
     "rocketlake.store.plain_fetch",
 )
 

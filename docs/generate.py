@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rocketlake.base.config_file import java_name
+from rocketlake.base.settings.config_file import java_name
 from rocketlake.broker import dispatch_table as broker_table
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.client.config import ClientConfig, ConsumerConfig, ProducerConfig

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-from rocketlake.base import java_compat
+from rocketlake.base.java import java_compat
 from rocketlake.codec import property_text, record, record_batch
 from rocketlake.codec.host import encode_host
 from rocketlake.model.message import Message

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from rocketlake.base.clock import Clock, SystemClock
-from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.service import stop_each
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf

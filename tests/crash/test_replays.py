@@ -11,8 +11,8 @@ from zlib import crc32
 import pytest
 
 from rocketlake.base.clock import SystemClock
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.files import PosixFiles
 from rocketlake.base.saved_json import load_text
 from rocketlake.codec.record import iter_records
 from rocketlake.codec.record_batch import encode_batch

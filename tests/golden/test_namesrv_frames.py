@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.logs import RareWarnings
 from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocketlake.base.files import MemoryFiles, PosixFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, record_size

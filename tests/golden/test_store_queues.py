@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles, PosixFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.store.consume_queue.entry import valid_count
 from rocketlake.store.consume_queue.table import ConsumeQueueTable

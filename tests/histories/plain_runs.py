@@ -14,7 +14,7 @@ from typing import Any
 from rocketlake.codec.host import encode_host
 
 try:
-    from rocketlake.broker import plain_send
+    from rocketlake.broker.hot import plain_send
 except ImportError:  # ROCKETLAKE_PURE=1
     plain_send = None  # type: ignore[assignment]
 

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import Fault, FaultyFiles, PosixFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.worker import HandWorker, ThreadWorker, Worker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

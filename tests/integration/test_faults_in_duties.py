@@ -13,7 +13,7 @@ import pytest
 
 from rocketlake.base import service as services
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.service import Duty, Service
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import LinkError, RocketLakeError
-from rocketlake.base.files import PosixFiles
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app

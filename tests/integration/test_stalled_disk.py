@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import File, PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import File
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.model.topic import TopicConfig

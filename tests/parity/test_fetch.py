@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore

@@ -4,7 +4,7 @@ import enum
 
 import pytest
 
-NAME = "rocketlake.base.java_compat"
+NAME = "rocketlake.base.java.java_compat"
 
 
 class Tag(enum.StrEnum):

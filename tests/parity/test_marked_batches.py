@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.broker.intake import Intake
+from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.producer_sequences.mark import parse_mark
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec.record_batch import encode_batch

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import Fault
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.disk.faulty import Fault
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetStatus
 from tests.unit.store.store_world import World, message

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.broker.groups.consumers import BROADCASTING
+from rocketlake.broker.clients.consumers import BROADCASTING
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import Perm, TopicConfig
@@ -30,11 +30,11 @@ from tests.parity.worlds import BORN_MS, World, run
 if os.environ.get("ROCKETLAKE_PURE") == "1":
     pytest.skip("kernels have a compiled form only", allow_module_level=True)
 
+from rocketlake.broker.hot.pull_runs import PullRuns
 from rocketlake.broker.processors.pull import Pull
-from rocketlake.broker.pull_runs import PullRuns
 
 if TYPE_CHECKING:
-    from rocketlake.broker.plain_pull import PlainPull
+    from rocketlake.broker.hot.plain_pull import PlainPull
     from rocketlake.net.link import Link
 
 _MESSAGES = 130

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketlake.base.files import Fault, FaultPlan
+from rocketlake.base.disk.faulty import Fault, FaultPlan
 from rocketlake.codec.compression import compress
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

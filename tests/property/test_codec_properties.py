@@ -8,9 +8,10 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketlake.base import config_file, json_text
-from rocketlake.base.java_compat import string_hash
-from rocketlake.base.java_pretty import to_pretty_text
+from rocketlake.base.java import json_text
+from rocketlake.base.java.java_compat import string_hash
+from rocketlake.base.java.java_pretty import to_pretty_text
+from rocketlake.base.settings import config_file
 from rocketlake.codec import property_text
 from rocketlake.codec.compression import compress, decompress
 from rocketlake.codec.host import decode_host, encode_host

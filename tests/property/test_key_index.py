@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.key_index.layout import key_hash
 

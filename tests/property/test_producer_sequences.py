@@ -17,7 +17,7 @@ from zlib import crc32
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

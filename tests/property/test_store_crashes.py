@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch

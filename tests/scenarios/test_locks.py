@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.broker.queue_locks import QueueLocks
+from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.model.message_queue import MessageQueue
 
 FILES = sorted((Path(__file__).parent / "locks").glob("*.txt"))

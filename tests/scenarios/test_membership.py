@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.member import Link
-from rocketlake.broker.groups.producers import ProducerTable
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.member import Link
+from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.model.subscription import Subscription
 
 FILES = sorted((Path(__file__).parent / "membership").glob("*.txt"))

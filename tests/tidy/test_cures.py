@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.config_file import java_name, load
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.config_file import java_name, load
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from rocketlake.namesrv.config import NameServerConfig

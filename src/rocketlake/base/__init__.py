@@ -1,5 +1,5 @@
 """What every package may need and what needs none of ours: errors, clock, files, waiting, text of Java peers.
 
 Owns        the seams to the outside (clock, files) and the root of the exception tree.
-Must not know   RocketMQ. Start reading at errors.py, clock.py, files.py.
+Must not know   RocketMQ. Start reading at errors.py, clock.py, disk/seam.py.
 """

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
-from rocketlake.base.json_text import JsonError, parse
+from rocketlake.base.java.json_text import JsonError, parse
 from rocketlake.base.logs import get_logger
 
 __all__ = ["load_text", "save_text"]

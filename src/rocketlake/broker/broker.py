@@ -10,31 +10,36 @@ import os
 from collections.abc import Callable
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.config_file import setting_texts
-from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.health import Health
 from rocketlake.base.logs import get_logger
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.base.service import Service, stop_each
+from rocketlake.base.settings.config_file import setting_texts
 from rocketlake.base.worker import ThreadWorker, Worker
-from rocketlake.broker.client_sweep import ClientSweep
-from rocketlake.broker.cluster_queues import ClusterQueues
+from rocketlake.broker.clients.client_sweep import ClientSweep
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.producers import ProducerTable
+from rocketlake.broker.clients.push import Push
+from rocketlake.broker.clients.queue_locks import QueueLocks
+from rocketlake.broker.cluster.cluster_queues import ClusterQueues
+from rocketlake.broker.cluster.outbound import Identity, Outbound
+from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.cold_rest import ColdRest
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.dispatch_table import Processors, dispatcher_rows
 from rocketlake.broker.flow_control import FlowControl
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.intake import Intake
-from rocketlake.broker.large_batches import LargeBatches
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.intake.large_batches import LargeBatches
+from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.offsets.unread import UnreadDeletions
-from rocketlake.broker.outbound import Identity, Outbound
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
@@ -52,12 +57,8 @@ from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
-from rocketlake.broker.push import Push
-from rocketlake.broker.queue_locks import QueueLocks
-from rocketlake.broker.registration import Registration
-from rocketlake.broker.sequenced_puts import SequencedPuts
 from rocketlake.broker.stats import BrokerStats
-from rocketlake.broker.table_saver import TableSaver
+from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.builtin import builtin_topics
 from rocketlake.broker.topics.readable_queue import ReadableQueue
@@ -89,7 +90,7 @@ __all__ = ["Broker"]
 
 _log = get_logger(__name__)
 
-_RUN_KERNELS = ("rocketlake.broker.plain_send", "rocketlake.broker.plain_pull", "rocketlake.store.plain_fetch")
+_RUN_KERNELS = ("rocketlake.broker.hot.plain_send", "rocketlake.broker.hot.plain_pull", "rocketlake.store.plain_fetch")
 
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
@@ -259,8 +260,8 @@ class Broker(Service):
         if not all(map(has_kernel, _RUN_KERNELS)):
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
             return
-        from rocketlake.broker.pull_runs import PullRuns
-        from rocketlake.broker.send_runs import SendRuns
+        from rocketlake.broker.hot.pull_runs import PullRuns
+        from rocketlake.broker.hot.send_runs import SendRuns
 
         sends = SendRuns(
             self.config,

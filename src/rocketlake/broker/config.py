@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocketlake.base.config_file import load_together, setting
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import Files
-from rocketlake.base.live_settings import LiveSettings
+from rocketlake.base.settings.config_file import load_together, setting
+from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
 from rocketlake.net.admin_access import AdminAccess

@@ -17,7 +17,7 @@ from enum import Enum
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.intake import SlowAppend
+from rocketlake.broker.intake.intake import SlowAppend
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 

@@ -27,7 +27,7 @@ Folder = Annotated[Path, typer.Argument(help="The query's checkpointLocation.", 
 @offsets.command()
 def show(checkpoint: Folder, output: Output = OUTPUT_DEFAULT) -> None:
     """Show the offset at which the next micro-batch begins, per queue."""
-    from rocketlake.base.files import PosixFiles
+    from rocketlake.base.disk.posix import PosixFiles
     from rocketlake.spark.source.checkpoint import Checkpoint
 
     rows = Checkpoint(checkpoint, PosixFiles()).next_offsets()
@@ -48,7 +48,7 @@ def set_offset(
     offset: Annotated[int, typer.Option(help="First offset of the next micro-batch.", min=0, show_default=False)],
 ) -> None:
     """Have a stopped query go on at another offset in one queue. What was there is kept in rocketlake-backup."""
-    from rocketlake.base.files import PosixFiles
+    from rocketlake.base.disk.posix import PosixFiles
     from rocketlake.model.message_queue import MessageQueue
     from rocketlake.spark.source.checkpoint import Checkpoint
 

@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from rocketlake.base.config_file import setting
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.config_file import setting
 
 SECOND = 1000
 MINUTE = 60 * SECOND

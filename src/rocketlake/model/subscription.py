@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 
 __all__ = ["ALL", "SQL92", "TAG", "Subscription", "parse_subscription"]
 

@@ -7,7 +7,8 @@ Must not know   what a request means.
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.files import Files, PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.health import Health
 from rocketlake.base.service import Service, stop_each
 from rocketlake.namesrv.change_line import ChangeLine

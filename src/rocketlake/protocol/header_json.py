@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rocketlake.base import json_text
 from rocketlake.base.errors import ProtocolError
+from rocketlake.base.java import json_text
 from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.fields import Int32
 from rocketlake.protocol.language import UNKNOWN_LANGUAGE, language_name

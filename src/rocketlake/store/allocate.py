@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import File, Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import Worker
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.store.consume_queue.entry import FILLER_SIZE
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import DispatchEntry

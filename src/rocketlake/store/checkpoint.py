@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
-from rocketlake.base.files import File, Files
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.logs import get_logger
 
 __all__ = ["CHECKPOINT_SIZE", "Checkpoint"]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketlake.base.crc32 import crc32
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 from rocketlake.codec.record import encode_blank, encode_record, record_size

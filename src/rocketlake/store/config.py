@@ -1,7 +1,7 @@
 """Every setting of the store.
 
 Owns        names, defaults, units, allowed ranges and the reason of each setting.
-Must not know   where settings come from (base/config_file.py) or who uses them.
+Must not know   where settings come from (base/settings/config_file.py) or who uses them.
 
 Source of names and defaults: Apache's MessageStoreConfig. Generated page: docs/reference/settings.md.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketlake.base.config_file import setting
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.config_file import setting
 from rocketlake.model.delay_levels import DEFAULT_LEVELS
 
 __all__ = ["WITHOUT_EFFECT", "StoreConfig"]

@@ -23,8 +23,8 @@ from itertools import chain
 from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 
 __all__ = ["DamagedNotes", "Deletions"]

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rocketlake.base.disk.seam import is_no_room
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import is_no_room
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable

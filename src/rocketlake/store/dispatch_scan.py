@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 
 from rocketlake.base.crc32 import crc32
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 
 __all__ = [
     "BAD_LENGTH",

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 
 from rocketlake.base.callbacks import call
+from rocketlake.base.disk.seam import is_no_room
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import is_no_room
 
 __all__ = ["LateSteps", "Step"]
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import File, Files
 
 __all__ = ["PAGE", "MappedFile"]
 

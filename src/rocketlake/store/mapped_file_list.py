@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import File, Files
 from rocketlake.store.allocate import make_file
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.paths import offset_file_name

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Closeable, Files, is_no_room
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Closeable, Files, PosixFiles, is_no_room
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocketlake.base.files import File, Files
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.store.paths import offset_file_name
 
 __all__ = ["OffsetFiles", "queue_folders"]

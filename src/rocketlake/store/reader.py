@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, is_filler, unpack_entries, valid_count
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
 from rocketlake.store.offset_files import OffsetFiles, queue_folders

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocketlake.base.files import Files
+from rocketlake.base.disk.seam import Files
 
 __all__ = ["Removal", "Removed"]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
-from rocketlake.base.files import Files
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
 from rocketlake.store.mapped_file import MappedFile

@@ -20,8 +20,8 @@ from typing import Protocol
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker

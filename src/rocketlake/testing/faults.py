@@ -10,7 +10,7 @@ import asyncio
 import errno
 import random
 
-from rocketlake.base.files import Fault
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.testing.simulation import BrokerNode, Cluster
 
 __all__ = ["Faults"]

@@ -22,8 +22,9 @@ from typing import Any
 from unittest import mock
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.faulty import FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.files import FaultyFiles, MemoryFiles
 from rocketlake.base.worker import Call, Done
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

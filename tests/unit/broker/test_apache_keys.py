@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.config_file import setting_texts
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.settings.config_file import setting_texts
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.broker.config import BrokerConfig, load_broker_conf
 from rocketlake.namesrv import config as namesrv

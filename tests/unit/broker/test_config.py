@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.broker.config import UPDATABLE, BrokerConfig, LiveConfig, load_broker_conf
 
 CONF = Path("/etc/broker.conf")

@@ -7,7 +7,7 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.flow_control import FlowControl, Lane
-from rocketlake.broker.intake import SlowAppend
+from rocketlake.broker.intake.intake import SlowAppend
 from rocketlake.net.link import Link
 from rocketlake.net.request import Request
 from rocketlake.protocol.command import Command

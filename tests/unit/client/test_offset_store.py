@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import LinkError
-from rocketlake.base.files import MemoryFiles, PosixFiles
 from rocketlake.client.consumer.offset_store import LocalOffsets, RemoteOffsets
 from rocketlake.model.message_queue import MessageQueue
 

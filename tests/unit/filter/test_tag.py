@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.filter.tag import tag_matcher
 from rocketlake.model.subscription import Subscription, parse_subscription
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.config_file import load
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.settings.config_file import load
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig, load_namesrv_conf
 from rocketlake.net.admin_access import AdminAccess
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.namesrv import kv_config
 from rocketlake.namesrv.kv_config import KVConfig
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record import decode_records
 from rocketlake.store.config import StoreConfig

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
 from rocketlake.store.checkpoint import CHECKPOINT_SIZE, Checkpoint
 
 PATH = Path("/checkpoint")

@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, encode_blank

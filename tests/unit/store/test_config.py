@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from rocketlake.base.config_file import java_name, load
 from rocketlake.base.errors import UsageError
+from rocketlake.base.settings.config_file import java_name, load
 from rocketlake.store.config import WITHOUT_EFFECT, StoreConfig
 
 

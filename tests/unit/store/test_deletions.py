@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.store.deletions import DamagedNotes, Deletions
 
 PATH = Path("/deletedTopics.json")

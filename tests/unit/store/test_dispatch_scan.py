@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.property_text import encode
 from rocketlake.codec.record import encode_blank, encode_record

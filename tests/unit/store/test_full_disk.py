@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import Fault, PosixFiles, is_no_room
+from rocketlake.base.disk.faulty import Fault
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import is_no_room
 from rocketlake.base.worker import InlineWorker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.key_index.file import KeyIndexFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import decode_batch, encode_batch

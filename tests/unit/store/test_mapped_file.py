@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles, PosixFiles
 from rocketlake.store.mapped_file import PAGE, MappedFile
 
 SIZE = 16 * PAGE

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles, PosixFiles
 from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import MappedFileList
 

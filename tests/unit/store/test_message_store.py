@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message

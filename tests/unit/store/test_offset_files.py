@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import FaultPlan, FaultyFiles, Files, MemoryFiles
+from rocketlake.base.disk.faulty import FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.store.offset_files import OffsetFiles, queue_folders
 
 FOLDER = Path("/log")

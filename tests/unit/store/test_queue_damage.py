@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import FaultyFiles
+from rocketlake.base.disk.faulty import FaultyFiles
 from rocketlake.codec.record import decode_records
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, pack_entry
 from rocketlake.store.message_store import MessageStore

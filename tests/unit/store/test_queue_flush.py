@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.config import StoreConfig

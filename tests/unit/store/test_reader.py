@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.faulty import FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.codec.record import decode_record
 from rocketlake.store.config import StoreConfig

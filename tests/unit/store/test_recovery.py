@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rocketlake.base.files import Fault, FaultyFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.store.message_store import MessageStore

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import Fault
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record import decode_records
 from rocketlake.store.config import StoreConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import Fault
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.mapped_file import MappedFile

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from rocketlake.base.files import Fault
+from rocketlake.base.disk.faulty import Fault
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 LOG = ROOT / "commitlog"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.property_text import encode
 from rocketlake.store import log_walk

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import Fault
+from rocketlake.base.disk.faulty import Fault
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.store.audit import audit_store

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.files import Files
-from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.broker.saved_table import SavedTable
+from rocketlake.base.disk.seam import Files
+from rocketlake.base.java.java_pretty import to_pretty_text
+from rocketlake.broker.tables.saved_table import SavedTable
 
 __all__ = ["DelayProgress"]
 

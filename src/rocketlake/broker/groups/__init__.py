@@ -1,6 +1,6 @@
-"""Consumer and producer groups: their settings and who of them is connected.
+"""The settings of consumer groups.
 
-Owns        group settings and their file, live consumers, live producers.
-Must not know   requests and replies, topics, offsets.
-Start reading at    consumers.py
+Owns        group settings and their file.
+Must not know   requests and replies, who is connected (clients/), topics, offsets.
+Start reading at    table.py
 """

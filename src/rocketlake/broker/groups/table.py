@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import Files
-from rocketlake.base.java_pretty import to_pretty_text
+from rocketlake.base.java.java_pretty import to_pretty_text
 from rocketlake.base.logs import RareWarnings, get_logger
-from rocketlake.broker.saved_lines import SavedLine, SavedLines
-from rocketlake.broker.saved_table import SavedTable, quoted
+from rocketlake.broker.tables.saved_lines import SavedLine, SavedLines
+from rocketlake.broker.tables.saved_table import SavedTable, quoted
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.names import check_group, is_system_group
 from rocketlake.protocol.bodies.body import convert

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.files import Files
-from rocketlake.broker.saved_lines import SavedLine, SavedLines
-from rocketlake.broker.saved_table import SavedTable, quoted
+from rocketlake.base.disk.seam import Files
+from rocketlake.broker.tables.saved_lines import SavedLine, SavedLines
+from rocketlake.broker.tables.saved_table import SavedTable, quoted
 from rocketlake.model.names import is_system_group
 
 __all__ = ["NO_OFFSET", "OffsetTable"]

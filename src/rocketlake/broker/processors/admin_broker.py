@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.config_file import parse_properties, to_properties
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.live_settings import NotLive
 from rocketlake.base.logs import get_logger
+from rocketlake.base.settings.config_file import parse_properties, to_properties
+from rocketlake.base.settings.live_settings import NotLive
+from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
-from rocketlake.broker.registration import Registration
 from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec.record import decode_record

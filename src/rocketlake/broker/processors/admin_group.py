@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 
 from rocketlake.base.errors import RemoteError, UsageError
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.disagreement import is_unequal
-from rocketlake.broker.groups.member import Member
-from rocketlake.broker.groups.producers import ProducerTable
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.disagreement import is_unequal
+from rocketlake.broker.clients.member import Member
+from rocketlake.broker.clients.producers import ProducerTable
+from rocketlake.broker.clients.push import Push
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.push import Push
 from rocketlake.broker.stats import BrokerStats
-from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
+from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group

@@ -14,11 +14,11 @@ from datetime import datetime
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.cluster.outbound import Identity
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.outbound import Identity
 from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue

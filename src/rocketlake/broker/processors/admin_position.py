@@ -10,10 +10,10 @@ groups, in every topic. Clients are asked all at once, and who gave no answer is
 from __future__ import annotations
 
 from rocketlake.base.errors import LinkError, RemoteError
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.member import Member
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.member import Member
+from rocketlake.broker.clients.push import Push
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.push import Push
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Held, Reply, Request

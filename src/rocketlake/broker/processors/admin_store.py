@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
-from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError, UsageError
-from rocketlake.broker.groups.consumers import ConsumerTable
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.cluster.outbound import Identity
+from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.outbound import Identity
 from rocketlake.broker.producer_sequences.table import ProducerSequences
-from rocketlake.broker.registration import Registration
 from rocketlake.broker.stats import TOPIC_PUT_NUMS, BrokerStats
-from rocketlake.broker.table_saver import NOT_SAVED, TableSaver
+from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 from rocketlake.broker.topics.attributes import apply_changes
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue

@@ -16,7 +16,7 @@ from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.slices import in_slices
-from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerTable
+from rocketlake.broker.clients.consumers import BROADCASTING, ConsumerTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.assignment import AssignmentEntry, AssignmentReply, AssignmentRequest, RequestModeBody

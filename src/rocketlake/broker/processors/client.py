@@ -13,9 +13,9 @@ from collections.abc import Generator
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.property_filter import record_test, unserved
 from rocketlake.broker.topics.auto_create import AutoCreate

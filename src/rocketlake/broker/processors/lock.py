@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocketlake.base.errors import UsageError
-from rocketlake.broker.queue_locks import QueueLocks
+from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.lock import LockBody, LockReply

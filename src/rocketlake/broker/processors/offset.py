@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
-from rocketlake.broker.groups.consumers import ConsumerTable
-from rocketlake.broker.groups.member import SILENT_SECONDS_MAX
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.clients.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.config import BrokerConfig, LiveConfig
-from rocketlake.broker.groups.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
 from rocketlake.broker.offsets.table import OffsetTable
@@ -45,13 +45,43 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
-if TYPE_CHECKING:
-    from rocketlake.broker import plain_pull
-
 __all__ = ["BYTES_MAX", "MESSAGES_MAX", "Admission", "Pull", "reply_of"]
 
 _log = get_logger(__name__)
-_Asked: TypeAlias = "PullHeader | plain_pull.PlainPull"
+
+
+class PlainPull(Protocol):
+    """What the checks of a pull ask of one that hot/plain_pull.pyx has cut from a chunk."""
+
+    @property
+    def code(self) -> int: ...
+    @property
+    def consumer_group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def commit_offset(self) -> int: ...
+    @property
+    def suspend_timeout_millis(self) -> int: ...
+    @property
+    def sub_version(self) -> int: ...
+    @property
+    def subscription(self) -> str | None: ...
+    @property
+    def expression_type(self) -> str | None: ...
+    @property
+    def max_msg_nums(self) -> int: ...
+    @property
+    def max_msg_bytes(self) -> int | None: ...
+
+
+_Asked: TypeAlias = PullHeader | PlainPull
 
 _CODE_OF = {
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -156,7 +186,7 @@ class Pull:
 
     # -- for pull_runs.py ------------------------------------------------------------------------------------------
 
-    def admit(self, pull: plain_pull.PlainPull) -> Admission | None:
+    def admit(self, pull: PlainPull) -> Admission | None:
         """The checks of a pull, good for its like (`PlainPull.kind`) too; None if it is refused, or wants no tags."""
         if pull.topic in _INNER_TOPICS:
             return None
@@ -196,22 +226,20 @@ class Pull:
             )
         )
 
-    def must_wait(self, pull: plain_pull.PlainPull) -> bool:
+    def must_wait(self, pull: PlainPull) -> bool:
         """Is something else to be done first: to send the consumer elsewhere, or to stop?"""
         return self._hold.is_closed or self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id)
 
-    def note_found(self, pull: plain_pull.PlainPull, next_offset: int, count: int, size: int) -> None:
+    def note_found(self, pull: PlainPull, next_offset: int, count: int, size: int) -> None:
         """A plain pull found messages, which are sent now."""
         self._offsets.commit_pull(pull.consumer_group, pull.topic, pull.queue_id, next_offset)
         self._stats.count_get(pull.consumer_group, pull.topic, count, size)
 
-    def note_brought(self, pull: plain_pull.PlainPull) -> None:
+    def note_brought(self, pull: PlainPull) -> None:
         """Keep the offset that a plain pull brings along. Once, when it comes: later it may be an old one."""
         self._commit(pull)
 
-    def hold_plain(
-        self, pull: plain_pull.PlainPull, link: Link, admission: Admission, resume: Callable[[], None]
-    ) -> bool:
+    def hold_plain(self, pull: PlainPull, link: Link, admission: Admission, resume: Callable[[], None]) -> bool:
         """A plain pull is at the end of its queue and may wait: hold it. False, nothing done, if there is no room."""
         if self._hold.is_full:
             return False

@@ -17,14 +17,14 @@ from functools import cached_property, lru_cache
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.clients.queue_locks import QueueLocks
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.delay.parking import delay_level
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.intake import Intake
-from rocketlake.broker.large_batches import LARGE, LargeBatches
-from rocketlake.broker.put_answer import CODE_OF, put_failure
-from rocketlake.broker.queue_locks import QueueLocks
-from rocketlake.broker.sequenced_puts import (
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.intake.large_batches import LARGE, LargeBatches
+from rocketlake.broker.intake.put_answer import CODE_OF, put_failure
+from rocketlake.broker.intake.sequenced_puts import (
     NOTHING_KNOWN,
     Known,
     SequencedPuts,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.groups.table import GroupTable
-from rocketlake.broker.intake import Intake
+from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.auto_create import AutoCreate

@@ -19,8 +19,8 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.intake import Intake
-from rocketlake.broker.put_answer import put_failure
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.intake.put_answer import put_failure
 from rocketlake.broker.topics.readable_queue import ReadableQueue
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction import half as halves

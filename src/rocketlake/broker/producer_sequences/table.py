@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.files import Files
-from rocketlake.base.json_text import to_text
+from rocketlake.base.java.json_text import to_text
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.producer_sequences.last_batches import NEVER, LastBatches, TaskProgress
 from rocketlake.broker.producer_sequences.mark import SequenceMark
-from rocketlake.broker.saved_table import SavedTable
+from rocketlake.broker.tables.saved_table import SavedTable
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LogEnds", "ProducerSequences"]

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.clients.producers import ProducerTable
+from rocketlake.broker.clients.push import Push
 from rocketlake.broker.delay.parking import real_target
-from rocketlake.broker.groups.producers import ProducerTable
-from rocketlake.broker.push import Push
 from rocketlake.broker.transaction.half import producer_group
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import LinkError, RocketLakeError
-from rocketlake.base.files import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue

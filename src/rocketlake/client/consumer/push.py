@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset

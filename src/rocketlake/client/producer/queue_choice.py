@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketlake.base.config_file import parse_properties, to_properties
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.live_settings import NotLive
 from rocketlake.base.logs import get_logger
+from rocketlake.base.settings.config_file import parse_properties, to_properties
+from rocketlake.base.settings.live_settings import NotLive
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.response_code import ResponseCode

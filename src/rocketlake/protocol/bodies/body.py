@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 import msgspec
 
-from rocketlake.base import json_text
 from rocketlake.base.errors import UsageError
+from rocketlake.base.java import json_text
 from rocketlake.protocol.bodies.java_enum import name_ordinals
 
 DIALECT_BYTES_MAX: Final = 16 * 1024

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import field
 
-from rocketlake.base import json_text
+from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer, to_json
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry

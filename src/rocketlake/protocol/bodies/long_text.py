@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from rocketlake.base import json_text
 from rocketlake.base.errors import UsageError
+from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import to_json
 from rocketlake.protocol.command import Buffer

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import field
 
-from rocketlake.base import json_text
+from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, convert, parse_answer
 from rocketlake.protocol.bodies.data_version import DataVersionBody

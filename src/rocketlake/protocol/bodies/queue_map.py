@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rocketlake.base import json_text
+from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import BodyError, Entry, convert, parse
 from rocketlake.protocol.bodies.long_text import queue_json

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec import field
 
-from rocketlake.base import json_text
+from rocketlake.base.java import json_text
 from rocketlake.protocol.bodies.body import UNTYPED_BYTES_MAX, Body, BodyError, decode_as
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.topic import TopicEntry, TopicTable

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import field
 
-from rocketlake.base import json_text
+from rocketlake.base.java import json_text
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, Entry, to_json
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.spark.lake.durable import make_folder, put_if_absent, read_if_there
 
 __all__ = ["SIDECAR", "Descriptions", "TableDescription"]

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import uuid4
 
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 
 __all__ = ["make_folder", "put_if_absent", "read_if_there", "remove_if_there", "replace", "sync_written"]
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.files import PosixFiles
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 

@@ -3,7 +3,7 @@
 Owns        their columns and rows.
 Must not know   messages.
 
-Files: docs/internals/store_layout.md; their JSON is fastjson's dialect (base/json_text.py).
+Files: docs/internals/store_layout.md; their JSON is fastjson's dialect (base/java/json_text.py).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, IntegerType, LongType, MapType, StringType, TimestampType
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import PosixFiles
-from rocketlake.base.json_text import TEXT_BYTES_MAX, JsonError, parse
+from rocketlake.base.java.json_text import TEXT_BYTES_MAX, JsonError, parse
 from rocketlake.spark.scan.checkpoint import read_checkpoint
 from rocketlake.spark.scan.messages import store_paths
 from rocketlake.spark.scan.options import ScanOptions

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketlake.base.files import PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.spark.columns import Records
 from rocketlake.spark.record_form import Bools

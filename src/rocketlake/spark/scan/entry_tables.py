@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StringType, TimestampType
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import PosixFiles
 from rocketlake.spark.scan.key_lookup import IndexFile, index_files
 from rocketlake.spark.scan.messages import store_paths
 from rocketlake.spark.scan.options import ScanOptions

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rocketlake.base.files import File, PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import File
 from rocketlake.store.key_index import layout
 
 __all__ = ["ENTRIES", "IndexFile", "KeyLookup", "index_files"]

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import PosixFiles
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.model import sys_flag
 from rocketlake.spark.columns import Records, record_batches
 from rocketlake.spark.record_form import Bools

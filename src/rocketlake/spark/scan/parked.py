@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StringType, TimestampType
 
-from rocketlake.base.files import PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.model import property_names
 from rocketlake.spark.scan.config_tables import read_table
 from rocketlake.spark.scan.messages import MESSAGE_COLUMNS, SCHEDULE_TOPIC, PartRead, store_paths

@@ -14,8 +14,8 @@ from contextlib import closing
 
 import numpy as np
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import PosixFiles
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.spark.scan.checkpoint import read_checkpoint
 from rocketlake.spark.scan.key_lookup import KeyLookup

@@ -17,8 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.model.message import Message
 from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.identity import TaskIdentity

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketlake.base.clock import SystemClock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import Files
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.incarnations import Marks, marks_in, with_marks
 from rocketlake.spark.source.offsets import Offsets, describe, describe_all, from_nested, to_nested

@@ -14,8 +14,8 @@ from uuid import uuid4
 from zlib import crc32
 
 from rocketlake.base.clock import SystemClock
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.files import PosixFiles
 from rocketlake.base.logs import get_logger
 from rocketlake.spark.source.brokers import Bounds
 from rocketlake.spark.source.folders import local_folder

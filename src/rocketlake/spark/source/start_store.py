@@ -14,8 +14,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 from zlib import crc32
 
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.base.saved_json import load_text, save_text
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.brokers import Brokers, keep_offsets, kept_offsets

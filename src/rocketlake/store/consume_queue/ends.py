@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
-from rocketlake.base.files import Files
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable

@@ -17,7 +17,7 @@ import resource
 from collections import OrderedDict
 from pathlib import Path
 
-from rocketlake.base.files import File, Files
+from rocketlake.base.disk.seam import File, Files
 
 __all__ = ["OpenFiles", "QueueFile", "descriptors_to_spare"]
 

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.files import Files
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker

@@ -17,7 +17,7 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
-from rocketlake.base.files import File, Files
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.store.key_index.chains import NewEntries, link_entries
 from rocketlake.store.key_index.layout import (
     ENTRY_SIZE,

@@ -15,8 +15,8 @@ from datetime import datetime
 from pathlib import Path
 
 from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 from rocketlake.store.key_index.file import SLOTS_WAITING_MAX, KeyIndexFile
 from rocketlake.store.key_index.layout import file_size, key_hash
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 
 __all__ = [
     "ENTRY_SIZE",

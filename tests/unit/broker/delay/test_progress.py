@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import MemoryFiles
-from rocketlake.base.json_text import parse
+from rocketlake.base.java.json_text import parse
 from rocketlake.base.saved_json import save_text
 from rocketlake.broker.delay.progress import DelayProgress
 

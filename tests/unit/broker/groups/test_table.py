@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.broker.groups.table import BUILTIN_GROUPS, READ_FORBIDDEN, GroupTable
 from rocketlake.model.group import GroupConfig
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import MemoryFiles
-from rocketlake.base.java_pretty import to_pretty_text
-from rocketlake.base.json_text import parse
+from rocketlake.base.java.java_pretty import to_pretty_text
+from rocketlake.base.java.json_text import parse
 from rocketlake.broker.offsets.table import OffsetTable
 
 GOLDEN = Path(__file__).parents[3] / "golden/stores/apache-5.3.3-clean/config/consumerOffset.json"

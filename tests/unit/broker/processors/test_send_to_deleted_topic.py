@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

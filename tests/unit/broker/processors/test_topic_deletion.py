@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig

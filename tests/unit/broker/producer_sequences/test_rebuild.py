@@ -6,8 +6,8 @@ from zlib import crc32
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.broker.producer_sequences import rebuild
 from rocketlake.broker.producer_sequences.mark import parse_mark
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences

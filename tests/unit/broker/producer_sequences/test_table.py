@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError, StoreError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 

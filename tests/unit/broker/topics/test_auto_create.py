@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.builtin import builtin_topics

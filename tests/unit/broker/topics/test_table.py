@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.base.saved_json import save_text
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import TopicConfig, TopicFilterType

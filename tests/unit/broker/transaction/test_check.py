@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.clients.producers import ProducerTable
+from rocketlake.broker.clients.push import Push
 from rocketlake.broker.config import BrokerConfig, LiveConfig
-from rocketlake.broker.groups.producers import ProducerTable
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.push import Push
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack

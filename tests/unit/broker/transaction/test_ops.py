@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.offsets.table import OffsetTable

@@ -15,8 +15,8 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.spark.lake.description import TableDescription
 from rocketlake.spark.lake.maintenance import open_described
 from rocketlake.spark.lake.offset_ranges import beyond

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.base.files import PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.codec import property_text
 from rocketlake.codec.record import decode_record

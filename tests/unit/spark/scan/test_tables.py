@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.store.key_index.layout import key_hash
 from rocketlake.store.reader import StoreReader
 

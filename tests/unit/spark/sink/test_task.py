@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
-from rocketlake.base.files import MemoryFiles
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.producer.queue_choice import by_key
 from rocketlake.model.message import Message

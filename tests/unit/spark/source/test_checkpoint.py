@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import UsageError
-from rocketlake.base.files import PosixFiles
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.source.checkpoint import Checkpoint
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rocketlake.base.files import PosixFiles
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.spark.source.checkpoint import Checkpoint
 from rocketlake.spark.source.incarnations import marks_in
 from rocketlake.spark.source.losses import DataLoss

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.store.consume_queue.open_files import OpenFiles
 
 FOLDER = Path("/queues/T/0")

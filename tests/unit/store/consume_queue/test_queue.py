@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import FaultPlan, FaultyFiles, MemoryFiles
+from rocketlake.base.disk.faulty import FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER, FILLER_SIZE, pack_entry
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.mapped_file_list import MappedFileList

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketlake.base.files import MemoryFiles
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.mapped_file_list import MappedFileList

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.mapped_file_list import FlushJob

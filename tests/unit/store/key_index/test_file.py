@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles, PosixFiles
 from rocketlake.store.key_index.file import KeyIndexFile
 from rocketlake.store.key_index.layout import HEADER_SIZE, entry_position, pack_slot, slot_position, unpack_header
 

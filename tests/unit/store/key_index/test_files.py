@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Fault, FaultPlan, FaultyFiles, Files, MemoryFiles
 from rocketlake.store.key_index.files import KeyIndex
 
 FOLDER = Path("/store/index")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketlake.base.java_compat import string_hash
+from rocketlake.base.java.java_compat import string_hash
 from rocketlake.store.key_index.layout import (
     entry_position,
     file_size,

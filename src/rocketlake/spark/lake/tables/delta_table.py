@@ -20,8 +20,8 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import partition_folder

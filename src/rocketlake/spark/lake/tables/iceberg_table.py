@@ -19,8 +19,8 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableA
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import FileScanTask, Table
 
+from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import PosixFiles
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, sync_written
 from rocketlake.spark.lake.partition_names import partition_folder

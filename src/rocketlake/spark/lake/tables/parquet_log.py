@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files
 from rocketlake.spark.lake.durable import put_if_absent, read_if_there, remove_if_there, replace
 from rocketlake.spark.lake.offset_ranges import OffsetRanges
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.crash_point import crash_point
+from rocketlake.base.disk.posix import PosixFiles
+from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.files import Files, PosixFiles
 from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, remove_if_there

@@ -1,0 +1,6 @@
+"""Text as Java peers write and read it: string hashes, numbers, JSON that fastjson accepts.
+
+Owns        the forms that Java gives to values.
+Must not know   which file or frame the text belongs to.
+Start reading at    json_text.py
+"""

@@ -1,0 +1,45 @@
+"""Takes out clients that fell silent and locks that ran out.
+
+Owns        how often that happens.
+Must not know   what a heartbeat or a lock is.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.callbacks import call
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service
+from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.clients.producers import ProducerTable
+from rocketlake.broker.clients.queue_locks import QueueLocks
+
+__all__ = ["ClientSweep"]
+
+
+class ClientSweep(Service):
+    """Every 10 s: expired consumers, producers (their links are closed) and queue locks."""
+
+    def __init__(
+        self,
+        consumers: ConsumerTable,
+        producers: ProducerTable,
+        queue_locks: QueueLocks,
+        clock: Clock,
+        interval_ms: int = 10_000,
+    ) -> None:
+        super().__init__("client-sweep", clock)
+        self._consumers = consumers
+        self._producers = producers
+        self._queue_locks = queue_locks
+        self._interval_seconds = interval_ms / 1000
+
+    async def start(self) -> None:
+        """Begin to sweep."""
+        await super().start()
+        self.every("sweep", self._interval_seconds, self.sweep)
+
+    def sweep(self) -> None:
+        """One round."""
+        for link in {*self._consumers.expire(), *self._producers.expire()}:
+            call(link.close)
+        self._queue_locks.expire()

@@ -1,0 +1,193 @@
+"""The consumers that are connected now, by group.
+
+Owns        members of each consumer group, what the group subscribes to, who must hear of a change.
+Must not know   requests, offsets, group settings, how a notice is sent.
+
+Invariant: a group without members is not kept.
+Rule: a new or lost member and a new or dropped topic are changes; a newer version of a known subscription is not
+(RocketMQ's ConsumerManager). The latest heartbeat of any member sets the group's subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.clients.disagreement import Disagreements
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Link, Member
+from rocketlake.model.subscription import Subscription
+
+__all__ = ["BROADCASTING", "ChangeNotice", "ConsumerGroup", "ConsumerTable"]
+
+BROADCASTING = "BROADCASTING"
+
+
+class ChangeNotice(Protocol):
+    """Who tells the members of a group that its membership changed."""
+
+    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
+        """Tell the clients behind `links`."""
+        ...
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """A consumer group with at least one connected member."""
+
+    name: str
+    consume_type: str = ""
+    message_model: str = ""
+    from_where: str = ""
+    notify: bool = True
+    fingerprint: int = 0
+    """Of the last short heartbeat (v2); 0 before the first."""
+    members: dict[Link, Member] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+    @property
+    def client_ids(self) -> list[str]:
+        """Client ids of the members, each once, in order of arrival."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+    def set_subscriptions(self, subscriptions: Iterable[Subscription]) -> bool:
+        """Take the newest version of each; True if a topic came or went."""
+        named = {subscription.topic: subscription for subscription in subscriptions}
+        changed = named.keys() != self.subscriptions.keys()
+        for topic, subscription in named.items():
+            known = self.subscriptions.get(topic)
+            if known is None or subscription.version > known.version:
+                self.subscriptions[topic] = subscription
+        for topic in self.subscriptions.keys() - named.keys():
+            del self.subscriptions[topic]
+        return changed
+
+
+class ConsumerTable:
+    """Connected consumers of all groups."""
+
+    def __init__(self, notice: ChangeNotice, clock: Clock) -> None:
+        self._notice = notice
+        self._clock = clock
+        self._disagreements = Disagreements(clock)
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups_of: dict[Link, set[str]] = {}
+
+    def register(
+        self,
+        group: str,
+        link: Link,
+        client_id: str,
+        consume_type: str,
+        model: str,
+        from_where: str,
+        subscriptions: Iterable[Subscription] | None,
+        language: str = "JAVA",
+        version: int = 0,
+        *,
+        notify: bool = True,
+    ) -> bool:
+        """Note a heartbeat; True (and the members are told) if the group changed.
+
+        `subscriptions=None`: a short heartbeat, which only says that the client is alive.
+        """
+        entry = self._groups.get(group)
+        if entry is None:
+            entry = self._groups[group] = ConsumerGroup(group)
+        entry.consume_type, entry.message_model, entry.from_where = consume_type, model, from_where
+        entry.notify = notify
+        known = entry.members.get(link)
+        changed = known is None
+        now = self._clock.monotonic()
+        member = Member(link, client_id, language, version, now, self._clock.now_ms(), since=now)
+        if known is not None:
+            member.since, member.wants = known.since, known.wants
+        entry.members[link] = member
+        self._groups_of.setdefault(link, set()).add(group)
+        if subscriptions is not None:
+            member.wants = {subscription.topic: subscription for subscription in subscriptions}
+            changed = entry.set_subscriptions(member.wants.values()) or changed
+        self._disagreements.look(group, entry.members.values(), member)
+        if changed:
+            self._tell(entry)
+        return changed
+
+    def take_fingerprint(self, group: str, fingerprint: int) -> bool:
+        """Keep the fingerprint of a version 2 heartbeat; True if the full text is wanted.
+
+        It is when another fingerprint was kept, or when the group's subscriptions are not known (after a restart of the
+        broker a client may go on with short heartbeats; RocketMQ then serves nobody until the client sends all again).
+        """
+        entry = self._groups.get(group)
+        if entry is None:
+            return False
+        wanted = entry.fingerprint not in (0, fingerprint) or not entry.subscriptions
+        entry.fingerprint = fingerprint
+        return wanted
+
+    def unregister(self, group: str, link: Link) -> bool:
+        """Take one member out; True if it was in."""
+        entry = self._groups.get(group)
+        if entry is None or link not in entry.members:
+            return False
+        self._drop(entry, link)
+        return True
+
+    def close_link(self, link: Link) -> None:
+        """The link is gone: take its client out of every group."""
+        for group in sorted(self._groups_of.get(link, ())):
+            self._drop(self._groups[group], link)
+
+    def expire(self) -> list[Link]:
+        """Take out members silent for 120 s; their links, to be closed by the caller."""
+        oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
+        gone: list[Link] = []
+        for entry in list(self._groups.values()):
+            for link in [link for link, member in entry.members.items() if member.heard < oldest]:
+                self._drop(entry, link)
+                gone.append(link)
+        return gone
+
+    def find(self, group: str) -> ConsumerGroup | None:
+        """The group, if any of its members is connected."""
+        return self._groups.get(group)
+
+    def members(self, group: str) -> list[str]:
+        """Client ids of the connected members."""
+        entry = self._groups.get(group)
+        return [] if entry is None else entry.client_ids
+
+    def member(self, group: str, client_id: str) -> Member | None:
+        """One connected member by its client id."""
+        entry = self._groups.get(group)
+        members = () if entry is None else entry.members.values()
+        return next((member for member in members if member.client_id == client_id), None)
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """What the group wants of the topic."""
+        entry = self._groups.get(group)
+        return None if entry is None else entry.subscriptions.get(topic)
+
+    def groups_of_topic(self, topic: str) -> set[str]:
+        """Connected groups that subscribe to the topic."""
+        return {entry.name for entry in self._groups.values() if topic in entry.subscriptions}
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        return iter(self._groups.values())
+
+    def _drop(self, entry: ConsumerGroup, link: Link) -> None:
+        del entry.members[link]
+        groups = self._groups_of[link]
+        groups.discard(entry.name)
+        if not groups:
+            del self._groups_of[link]
+        if not entry.members:
+            del self._groups[entry.name]
+        else:
+            self._tell(entry)
+
+    def _tell(self, entry: ConsumerGroup) -> None:
+        # Broadcasting clients read every queue whoever else is there; a notice would be noise.
+        if entry.notify and entry.message_model != BROADCASTING:
+            self._notice.consumers_changed(entry.name, list(entry.members))

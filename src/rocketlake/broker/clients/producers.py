@@ -1,0 +1,76 @@
+"""The producers that are connected now, by group.
+
+Owns        members of each producer group, choosing one of them to ask.
+Must not know   requests, consumers, transactions.
+
+Invariant: a group without members is not kept.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Link, Member
+
+__all__ = ["ProducerTable"]
+
+_TRIES = 3
+"""Members looked at to find one that reads, as in RocketMQ's ProducerManager."""
+
+
+class ProducerTable:
+    """Connected producers of all groups."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._groups: dict[str, dict[Link, Member]] = {}
+        self._turn = 0
+
+    def register(self, group: str, link: Link, client_id: str, language: str = "JAVA", version: int = 0) -> bool:
+        """Note a heartbeat; True if the client is new in the group."""
+        members = self._groups.setdefault(group, {})
+        is_new = link not in members
+        members[link] = Member(link, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
+        return is_new
+
+    def unregister(self, group: str, link: Link) -> bool:
+        """Take one member out; True if it was in."""
+        members = self._groups.get(group)
+        if members is None or link not in members:
+            return False
+        del members[link]
+        if not members:
+            del self._groups[group]
+        return True
+
+    def close_link(self, link: Link) -> None:
+        """The link is gone: take its client out of every group."""
+        for group in [group for group, members in self._groups.items() if link in members]:
+            self.unregister(group, link)
+
+    def expire(self) -> list[Link]:
+        """Take out members silent for 120 s; their links, to be closed by the caller."""
+        oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
+        gone: list[Link] = []
+        for group, members in list(self._groups.items()):
+            for link in [link for link, member in members.items() if member.heard < oldest]:
+                self.unregister(group, link)
+                gone.append(link)
+        return gone
+
+    def members(self, group: str) -> list[Member]:
+        """Connected members of the group, in order of arrival."""
+        return list(self._groups.get(group, {}).values())
+
+    def any(self, group: str) -> Member | None:
+        """One connected member that keeps up with reading, another one at each call."""
+        members = list(self._groups.get(group, {}).values())
+        for _ in members[:_TRIES]:
+            self._turn += 1
+            member = members[self._turn % len(members)]
+            if member.link.writable:
+                return member
+        return None
+
+    def groups(self) -> list[str]:
+        """Names of all groups."""
+        return list(self._groups)

@@ -1,0 +1,121 @@
+"""Requests from the broker to its clients.
+
+Owns        the commands sent to clients, the questions of admins that are passed on to a client.
+Must not know   who is in which group, what a client does with a command.
+
+Source: docs/internals/clients.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from rocketlake.base.callbacks import call
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError
+from rocketlake.base.service import Service
+from rocketlake.broker.clients.member import Link
+from rocketlake.net.client import InvokeTimeout
+from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.turns import Turns
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.client import NotifyConsumersChangedHeader
+from rocketlake.protocol.headers.transaction import CheckTransactionHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["ASK_MS_MAX", "Push"]
+
+ASK_MS_MAX = 10_000
+"""How long an admin's question may take a client."""
+_TOLD_AT_ONCE = 64
+_ASK_EACH_MS_MAX = 5_000
+"""The same when several clients are asked (RocketMQ's limit, too)."""
+
+
+class Push(Service):
+    """Tells and asks clients. Questions under way end with the service."""
+
+    def __init__(self, turns: Turns, clock: Clock, *, notify_changes: bool = True) -> None:
+        """`notify_changes`: the broker's notifyConsumerIdsChangedEnable."""
+        super().__init__("push", clock)
+        self._turns = turns
+        self._notify_changes = notify_changes
+        self._to_tell: OrderedDict[str, dict[Link, None]] = OrderedDict()
+        """Members of large groups that have not been told yet; the oldest group is found without a walk."""
+
+    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
+        """Tell the members of a group to share the queues anew; the many of a large group in turns."""
+        if not self._notify_changes:
+            return
+        if len(links) <= _TOLD_AT_ONCE and group not in self._to_tell:
+            for link in links:
+                call(_tell, link, group)
+            return
+        if not self._to_tell:
+            self._turns.wait(self._tell_on)
+        self._to_tell.setdefault(group, {}).update(dict.fromkeys(links))
+
+    def _tell_on(self, turn_end: float) -> None:
+        while self._to_tell:
+            group, links = next(iter(self._to_tell.items()))
+            while links:
+                call(_tell, links.popitem()[0], group)
+                if self._clock.monotonic() > turn_end:
+                    self._turns.wait(self._tell_on)
+                    return
+            del self._to_tell[group]
+
+    def check_transaction(self, link: Link, header: CheckTransactionHeader, record: bytearray) -> None:
+        """Ask a producer what became of the transaction of a half message."""
+        link.send(Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, record))
+
+    def pass_on(self, request: Request, link: Link, command: Command) -> Held:
+        """Ask a client in an admin's place; its answer becomes the answer to `request`."""
+        self.spawn("pass-on", self._pass_on(request, link, command))
+        return HELD
+
+    def ask_each(
+        self,
+        request: Request,
+        links: Sequence[Link],
+        question: Callable[[], Command],
+        reply: Callable[[list[Command | LinkError]], Reply],
+    ) -> Held:
+        """Ask several clients at once; `reply` makes the answer to `request` of theirs, in the order of the links."""
+        self.spawn("ask-each", self._ask_each(request, links, question, reply))
+        return HELD
+
+    async def _ask_each(
+        self,
+        request: Request,
+        links: Sequence[Link],
+        question: Callable[[], Command],
+        reply: Callable[[list[Command | LinkError]], Reply],
+    ) -> None:
+        answers = await asyncio.gather(*[_answer_of(link, question()) for link in links])
+        request.answer(reply(answers))
+
+    async def _pass_on(self, request: Request, link: Link, command: Command) -> None:
+        try:
+            answer = await link.invoke(command, ASK_MS_MAX)
+        except InvokeTimeout as error:
+            request.answer(Reply(ResponseCode.CONSUME_MSG_TIMEOUT, remark=str(error)))
+        except LinkError as error:
+            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=str(error)))
+        else:
+            request.answer(Reply(answer.code, body=answer.body_bytes, remark=answer.remark, fields=answer.fields))
+
+
+def _tell(link: Link, group: str) -> None:
+    header = NotifyConsumersChangedHeader(consumer_group=group)
+    link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+
+
+async def _answer_of(link: Link, question: Command) -> Command | LinkError:
+    try:
+        return await link.invoke(question, _ASK_EACH_MS_MAX)
+    except LinkError as error:
+        return error

@@ -1,0 +1,224 @@
+"""Tells name servers about this broker.
+
+Owns        when, and with which topics.
+Must not know   requests of clients, the wire (outbound.py).
+
+Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
+when a topic changed, then with the changed topics only, one by one. A name server that refuses those, because it was
+restarted and knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
+Each name server is told one thing after the other, the newest last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rocketlake.base.callbacks import call_each
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.base.slices import in_slices
+from rocketlake.broker.cluster.outbound import Outbound
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.topic import DataVersion, Perm, TopicConfig
+from rocketlake.protocol.bodies.long_text import encoding
+from rocketlake.protocol.bodies.register import RegisterBrokerBody
+from rocketlake.protocol.bodies.topic import TopicEntry
+from rocketlake.protocol.bodies.topic import TopicTable as TopicTableBody
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Registration"]
+
+_log = get_logger(__name__)
+
+_INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
+_TOPICS_AT_ONCE = 100
+"""Put into a registration in one turn of the loop: some two milliseconds."""
+_READ_WRITE = Perm.READ | Perm.WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class _Everything:
+    """The whole table as a body, and what it shows: the version of the topics and the broker's own permission."""
+
+    state: tuple[DataVersion, int]
+    data: bytes
+
+
+class Registration(Service):
+    """Keeps all name servers informed."""
+
+    def __init__(self, config: LiveConfig, topics: TopicTable, outbound: Outbound, clock: Clock) -> None:
+        super().__init__("registration", clock)
+        self._config = config
+        self._topics = topics
+        self._outbound = outbound
+        self._changed: set[str] = set()
+        self._waiting: list[Callable[[], None]] = []
+        self._wake = asyncio.Event()
+        self._red: set[str] = set()
+        """Name servers that the last round did not reach."""
+        self._lines: dict[str, asyncio.Lock] = {}
+        """One a name server: what it is told is read and sent before anything newer is."""
+
+    async def start(self) -> None:
+        """Register everywhere once, then begin to keep it up. A name server out of reach does not stop the start."""
+        await super().start()
+        await self.register()
+        self._topics.on_change.append(self._note_change)
+        self.every("every-interval", self._interval_seconds, self.register)
+        self.keep("on-change", self._register_next)
+
+    async def stop(self) -> None:
+        """Unregister everywhere, so that clients turn away at once."""
+        if self.is_running:
+            await super().stop()
+            try:
+                await self._tell_all(self._outbound.unregister, "unregistered")
+            finally:
+                self._end_waiting()
+
+    def when_registered(self, done: Callable[[], None]) -> None:
+        """Call `done` when the changes made so far were offered to every name server."""
+        self._waiting.append(done)
+        self._wake.set()
+
+    async def register(self) -> None:
+        """Tell every name server everything now."""
+        told = await self._everything()
+
+        async def one(namesrv: str) -> None:
+            async with self._line(namesrv):
+                await self._register_all(namesrv, told)
+
+        await self._tell_all(one, "registered")
+
+    async def _register_changed(self, names: set[str]) -> None:
+        if any(name not in self._topics for name in names):
+            await self.register()  # a topic is gone: only the whole table can say that
+            return
+
+        async def one(namesrv: str) -> None:
+            async with self._line(namesrv):
+                try:
+                    await self._register_some(namesrv, names)
+                except RemoteError:
+                    await self._register_all(namesrv)
+
+        await self._tell_all(one, "registered")
+
+    def _line(self, namesrv: str) -> asyncio.Lock:
+        return self._lines.setdefault(namesrv, asyncio.Lock())
+
+    async def _register_some(self, namesrv: str, names: set[str]) -> None:
+        """One by one: a registration of some topics only would take all others away from a name server that has
+        deleteTopicWithBrokerRegistration=true. Name servers before 5.0 do not know that request."""
+        config = self._config.now
+        topics = self._masked(topic for name in sorted(names) if (topic := self._topics.get(name)) is not None)
+        if config.single_topic_register:
+            try:
+                for topic in topics:
+                    if topic.name not in self._topics:
+                        continue  # deleted while the one before was told
+                    self._mark_ordered(await self._outbound.register_topic(namesrv, topic, config.register_timeout_ms))
+                return
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+        await self._register(namesrv, await self._body(topics))
+
+    async def _register_all(self, namesrv: str, told: _Everything | None = None) -> None:
+        """With `told`, unless a topic has changed since: it may be gone, and must not come back."""
+        if told is None or told.state != self._state():
+            told = await self._everything()
+        await self._register(namesrv, told.data)
+
+    async def _everything(self) -> _Everything:
+        """As it is now: what changes while the text is made has a registration of its own behind this one."""
+        return _Everything(self._state(), await self._body(list(self._topics.all())))
+
+    def _state(self) -> tuple[DataVersion, int]:
+        return self._topics.data_version, self._config.now.permission
+
+    async def _register(self, namesrv: str, data: bytes) -> None:
+        orders = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)
+        self._mark_ordered(orders)
+
+    def _interval_seconds(self) -> float:
+        return min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX) / 1000
+
+    async def _register_next(self) -> None:
+        await self._wake.wait()
+        self._wake.clear()
+        names, self._changed = self._changed, set()
+        waiting, self._waiting = self._waiting, []
+        try:
+            if names:
+                await self._register_changed(names)
+        finally:
+            # Also when it failed, or the broker stops: they wait for an offer, not for its success.
+            call_each(waiting)
+
+    def _note_change(self, name: str) -> None:
+        self._changed.add(name)
+        self._wake.set()
+
+    def _end_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        call_each(waiting)
+
+    async def _body(self, topics: list[TopicConfig]) -> bytes:
+        """Of these topics, some at a time: ten thousand of them hold up nobody."""
+        entries: dict[str, TopicEntry] = {}
+        body = RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, []))
+        for start in range(0, len(topics), _TOPICS_AT_ONCE):
+            some = self._masked(topics[start : start + _TOPICS_AT_ONCE])
+            entries.update((topic.name, TopicEntry.from_model(topic)) for topic in some)
+            await asyncio.sleep(0)
+        body.topics.topics = entries
+        return b"".join(await in_slices(encoding(body)))
+
+    def _masked(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
+        """The topics with no more permission than the broker has."""
+        permission = self._config.now.permission
+        if permission & _READ_WRITE == _READ_WRITE:
+            return list(topics)
+        return [replace(topic, perm=topic.perm & permission) for topic in topics]
+
+    def _mark_ordered(self, orders: dict[str, str]) -> None:
+        """Topics a name server calls ordered stay so (the mark is never taken back)."""
+        for name in orders:
+            topic = self._topics.get(name)
+            if topic is not None and not topic.order:
+                self._topics.put(replace(topic, order=True))
+
+    async def _tell_all(self, tell: Callable[[str], Coroutine[Any, Any, None]], what: str) -> None:
+        async def one(namesrv: str) -> None:
+            reason = ""
+            try:
+                await tell(namesrv)
+            except RocketLakeError as error:
+                reason = f"not {what} with name server {namesrv}: {error}"
+                _log.warning("%s", reason)
+            except Exception as error:
+                reason = f"not {what} with name server {namesrv}: {error!r}"
+                _log.exception("%s", reason)
+            if self.is_running:
+                self._note(namesrv, reason)
+
+        addresses = self._config.now.namesrv_addresses
+        for gone in self._red.difference(addresses):
+            self._note(gone, "")
+        await asyncio.gather(*(one(namesrv) for namesrv in addresses))
+
+    def _note(self, namesrv: str, reason: str) -> None:
+        if reason:
+            self._red.add(namesrv)
+        else:
+            self._red.discard(namesrv)
+        self.health.set(f"registration/{namesrv}", reason)

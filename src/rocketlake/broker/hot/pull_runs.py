@@ -1,0 +1,196 @@
+"""Runs of plain pulls: what consumers send nearly always, answered or held as they are received.
+
+Owns        when pulls may be taken from a chunk; how a plain pull that was held is answered.
+Must not know   bytes of frames (plain_pull.pyx), the checks of a pull, how records are found, how waiting works.
+
+A run is plain pulls in a row, in one received chunk, that find records in memory, or come to the end of their queue and
+wait there. Every other one is left to processors/pull.py, which also does the checks and the counting for those in a
+run. A plain pull that was held is answered here if it finds records in memory then; otherwise it is left to it, too.
+Walk through it: docs/internals/hot_path.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.broker.hot import plain_pull
+from rocketlake.broker.processors.pull import BYTES_MAX, MESSAGES_MAX, Admission, Pull, reply_of
+from rocketlake.net.link import Link
+from rocketlake.net.request import Request
+from rocketlake.protocol.command import Buffer, Codec, Command
+from rocketlake.protocol.connection import Connection
+from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
+from rocketlake.protocol.headers.pull import PULL_SUSPEND
+from rocketlake.protocol.limits import WireLimits
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store import plain_fetch
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetResult, GetStatus
+
+__all__ = ["PullRuns"]
+
+# Values that stand out, to find their places in an answer of the ordinary path.
+_NUMBERS = (1999999991, 1999999992, 1999999993, 1999999994, 1999999995)
+_OPAQUE = 1999999996
+
+_BYTES_MAX = 4 * 1024 * 1024
+"""Larger answers are left to the ordinary path: it knows what to say if no frame can hold one."""
+_ADMISSIONS_MAX = 256
+
+
+class PullRuns:
+    """Serves runs of plain pulls for the dispatcher (Dispatcher.serve_runs)."""
+
+    def __init__(self, pull: Pull, store: MessageStore, wire: WireLimits, clock: Clock) -> None:
+        self._clock = clock
+        self._pull = pull
+        self._wire = wire
+        self._find_queue = store.queues.find
+        self._fetch = plain_fetch.PlainFetch(store.fetch)
+        self._cut = plain_pull.PlainPullCutter(wire.frame_bytes, wire.header_bytes).cut
+        self._head = _found_answer().head
+        self._admissions: dict[object, Admission] = {}
+        self._kind: object = None
+        self._admission: Admission | None = None
+
+    def serve(self, link: Link, ready: bytes, position: int, turn_end: float) -> int:
+        """Answer or hold the plain pulls of `ready` from `position` on; returns where they end.
+
+        Flow control: no pull is too old, as those that waited in line would not be in the ordinary path.
+        """
+        clock, cut = self._clock.monotonic, self._cut
+        if clock() >= turn_end or not link.writable or (pull := cut(ready, position)) is None:
+            return position
+        # What is looked up from here on holds until the end: nothing else runs meanwhile.
+        self._kind = self._admission = None
+        self._fetch.begin()
+        try:
+            while pull is not None and self._serve(link, pull, ready, position):
+                position = pull.end
+                if clock() >= turn_end or not link.writable or link.room_to_hold <= 0:
+                    break
+                pull = cut(ready, position)
+        except (RocketLakeError, OSError):
+            pass  # the ordinary path says it to the consumer
+        finally:
+            self._fetch.end()
+        return position
+
+    def _serve(self, link: Link, pull: plain_pull.PlainPull, ready: bytes, position: int) -> bool:
+        """Answer or hold the pull at `position`; False, nothing done, if it is for the ordinary path."""
+        queue = self._find_queue(pull.topic, pull.queue_id)
+        if queue is None:
+            return False
+        end = queue.max_offset
+        at_end = pull.queue_offset == end
+        if end == 0 or pull.queue_offset > end or (at_end and not pull.sys_flag & PULL_SUSPEND):
+            return False
+        admission = self._admit(pull)
+        if admission is None or not self._is_plain(pull, admission):
+            return False
+        if at_end:
+            # Of the chunk only these bytes are kept: it may hold hundreds of others.
+            frame = ready[position : pull.end]
+            if not self._pull.hold_plain(pull, link, admission, partial(self._resume, link, pull, admission, frame)):
+                return False
+            link.held += 1
+            return True
+        answer = self._find(queue, pull, admission)
+        if answer is None:
+            return False
+        self._pull.note_brought(pull)
+        link.write_answers(answer)
+        return True
+
+    def _resume(self, link: Link, pull: plain_pull.PlainPull, admission: Admission, frame: bytes) -> None:
+        """Answer a pull that was held: by records in memory, or in the ordinary way."""
+        answer = None
+        if link.writable:
+            self._fetch.begin()
+            try:
+                answer = self._find_again(pull, admission)
+            except (RocketLakeError, OSError):
+                pass
+            finally:
+                self._fetch.end()
+        if answer is not None:
+            link.held -= 1
+            link.write_answers(answer)
+            return
+        request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
+        request.counted = True
+        self._pull.serve_again(request)
+
+    def _find_again(self, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
+        queue = self._find_queue(pull.topic, pull.queue_id)
+        if queue is None or not (self._pull.is_in_force(admission) and self._is_plain(pull, admission)):
+            return None
+        return self._find(queue, pull, admission)
+
+    def _is_plain(self, pull: plain_pull.PlainPull, admission: Admission) -> bool:
+        """Is there nothing to say to this pull but what it finds? Besides its kind, which was admitted."""
+        return 0 <= pull.queue_id < admission.topic.read_queues and not self._pull.must_wait(pull)
+
+    def _find(self, queue: ConsumeQueue, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
+        """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
+        fetch = self._fetch
+        bytes_max = BYTES_MAX if pull.max_msg_bytes is None else pull.max_msg_bytes
+        messages_max = max(1, min(pull.max_msg_nums, MESSAGES_MAX))
+        if not fetch.fetch(queue, pull.queue_offset, messages_max, bytes_max, admission.match):
+            return None
+        next_offset, size = fetch.next_offset, fetch.size
+        if size > _BYTES_MAX:
+            return None
+        self._pull.note_found(pull, next_offset, fetch.count, size)
+        topic, group = admission.topic, admission.group
+        head = self._head(pull, next_offset, fetch.min_offset, fetch.max_offset, topic.sys_flag, group.sys_flag, size)
+        return fetch.framed(head)
+
+    def _admit(self, pull: plain_pull.PlainPull) -> Admission | None:
+        """What lets the pull in: as the last one of this turn, as one before if that is in force, or the checks."""
+        kind = pull.kind
+        if kind == self._kind:
+            return self._admission
+        admission = self._admissions.get(kind)
+        if admission is None or not self._pull.is_in_force(admission):
+            admission = self._pull.admit(pull)
+            if admission is None:
+                self._admissions.pop(kind, None)
+                return None
+            if len(self._admissions) >= _ADMISSIONS_MAX:
+                self._admissions.clear()
+            self._admissions[kind] = admission
+        self._kind, self._admission = kind, admission
+        return admission
+
+
+def _found_answer() -> plain_pull.FoundAnswer:
+    """An answer of the ordinary path, cut at the values that differ from answer to answer."""
+    next_offset, low, high, topic_flag, group_flag = _NUMBERS
+    result = GetResult(GetStatus.FOUND, next_offset=next_offset, min_offset=low, max_offset=high)
+
+    def header(codec: Codec) -> bytes:
+        asked = Command(RequestCode.PULL_MESSAGE, opaque=_OPAQUE, codec=codec)
+        reply = reply_of(ResponseCode.SUCCESS, result, topic_flag, group_flag)
+        return bytes(encode_command(reply.to_command(asked))[0][PREFIX_BYTES:])
+
+    json = _parts(header(Codec.JSON), [str(value).encode() for value in (*_NUMBERS, _OPAQUE)])
+    binary = header(Codec.ROCKETMQ)
+    digits = [str(value).encode() for value in _NUMBERS]
+    start, rest = _parts(binary, [_OPAQUE.to_bytes(4, "big")])
+    first, *others = _parts(rest, [len(text).to_bytes(4, "big") + text for text in digits])
+    fields_at = 17 + len(GetStatus.FOUND.name) + 4 - len(start) - 4  # behind the remark and the length
+    return plain_pull.FoundAnswer(json, (start, first[: fields_at - 4], first[fields_at:], *others))
+
+
+def _parts(text: bytes, values: list[bytes]) -> tuple[bytes, ...]:
+    """The text between these values, which come in this order."""
+    parts = []
+    for value in values:
+        part, _, text = text.partition(value)
+        parts.append(part)
+    return (*parts, text)

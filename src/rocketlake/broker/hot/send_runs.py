@@ -1,0 +1,189 @@
+"""Runs of plain sends: what producers send nearly always, served by the chunk.
+
+Owns        when a run may be taken, the settings the kernel works with, who is answered when.
+Must not know   bytes of frames and records (plain_send.pyx, record_run.pyx), how a run is stored.
+
+A run is the plain sends at the head of one received chunk. What is not plain is left to processors/send.py, as is the
+whole chunk when anything is in the way; so nothing is decided here that is not decided there.
+Walk through it: docs/internals/hot_path.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.hot import plain_send
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
+from rocketlake.broker.processors.send import Send
+from rocketlake.codec import property_text
+from rocketlake.codec.host import encode_host
+from rocketlake.model.topic import Perm, TopicFilterType
+from rocketlake.net.link import Link
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.command import Codec, Command
+from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
+from rocketlake.protocol.limits import WireLimits
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.results import PutResult, PutStatus
+
+__all__ = ["SendRuns"]
+
+_log = get_logger(__name__)
+
+_BORN_HOST = "born host"
+# Values that stand out, to find their places in an answer of the ordinary path.
+_QUEUE_ID, _QUEUE_OFFSET, _OPAQUE, _KEY = 1999999991, 1999999992, 1999999993, "UNIQUE-KEY"
+
+
+class SendRuns:
+    """Serves runs of plain sends for the dispatcher (Dispatcher.serve_runs)."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        send: Send,
+        intake: Intake,
+        sequenced: SequencedPuts,
+        wire: WireLimits,
+        body_bytes_max: Callable[[], int],
+        log_end: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._send = send
+        self._intake = intake
+        self._sequenced = sequenced
+        self._wire = wire
+        self._body_bytes_max = body_bytes_max
+        self._log_end = log_end
+        self._acks_at_once = intake.acks_at_once
+        self._made_for: BrokerConfig | None = None
+        self._takes_sends = False
+        self._cutter: plain_send.PlainSendCutter
+
+    def forget_topics(self) -> None:
+        """A topic was made, changed or deleted."""
+        if self._made_for is not None:
+            self._cutter.forget_topics()
+
+    def serve(self, link: Link, ready: bytes, position: int) -> int:
+        """Serve the plain sends of `ready` from `position` on; returns where they end.
+
+        Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for
+        the disk is looked at here.
+        """
+        config = self._config.now
+        if config is not self._made_for:
+            self._make_cutter(config)
+        if not self._takes_sends or (config.start_accept_send_ms and self._send.is_early):
+            return position
+        host = link.state.get(_BORN_HOST)
+        sends = self._cutter.cut(ready, position, host or _born_host(link))
+        if sends is None:
+            return position
+        if not (self._acks_at_once or self._may_wait(link, sends, config)):
+            return position
+        marked: list[NextBatch] | None = []
+        if sends.marked:
+            marked = self._sequenced.next_ones(sends.marked)
+        if marked is None:
+            return position
+        try:
+            if not self._intake.put_run(sends.run, sends.topic_counts()):
+                return position
+            if marked:
+                self._sequenced.note(marked)
+            if self._acks_at_once:
+                link.write_answers([sends.answers()])
+            else:
+                self._answer_when_durable(link, sends)
+        except Exception as problem:
+            if not 0 <= sends.run.physical_offset < self._log_end():
+                raise
+            # Our bug. The messages are stored: served in the ordinary way they would be stored a second time. The
+            # senders learn by the end of their link that no answer comes.
+            self._sequenced.note(marked)
+            _log.exception("%d sends of %s are stored, but are not answered", sends.count, link.address)
+            link.abort("run", f"its sends are stored, but cannot be answered: {problem!r}")
+        return sends.end
+
+    def _answer_when_durable(self, link: Link, sends: plain_send.PlainSends) -> None:
+        link.held += sends.count
+        self._intake.when_run_durable(
+            sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
+        )
+
+    def _may_wait(self, link: Link, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
+        """Do all senders want to wait for the disk, and is there room for them?"""
+        waiting = self._intake.waiting + sends.count
+        return sends.waits and waiting <= config.waiting_sends_max and sends.count <= link.room_to_hold
+
+    def _answer(self, link: Link, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
+        link.held -= sends.count
+        if status is PutStatus.OK:
+            link.write_answers([sends.answers()])
+            return
+        for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
+            result = PutResult(
+                status,
+                offsets[0],
+                queue_offset=queue_offset,
+                reason=reason,
+                count=len(offsets),
+                offsets=offsets if len(offsets) > 1 else (),
+            )
+            command = Command(
+                RequestCode.SEND_MESSAGE_V2, opaque=opaque, codec=Codec.ROCKETMQ if is_binary else Codec.JSON
+            )
+            Request(command, link, 0).answer(self._send.answer(status, result, queue_id, unique_key))
+
+    # -- what the kernel works with --------------------------------------------------------------------------------
+
+    def _make_cutter(self, config: BrokerConfig) -> None:
+        self._cutter = plain_send.PlainSendCutter(
+            self._find_topic,
+            self._answer_parts(),
+            self._send.store_host,
+            property_text.encode(self._send.added_properties()),
+            self._body_bytes_max(),
+            self._wire.frame_bytes,
+            self._wire.header_bytes,
+        )
+        self._takes_sends = Perm.is_writeable(config.permission)
+        self._made_for = config
+
+    def _find_topic(self, name: str) -> plain_send.PlainTopic | None:
+        topic = self._send.plain_topic(name)
+        if topic is None:
+            return None
+        queues = max(topic.write_queues, topic.read_queues)
+        return plain_send.PlainTopic(name, queues, topic.filter_type is TopicFilterType.MULTI_TAG)
+
+    def _answer_parts(self) -> plain_send.AnswerParts:
+        """An answer of the ordinary path, cut at the values that differ from answer to answer."""
+        result = PutResult(PutStatus.OK, 0, queue_offset=_QUEUE_OFFSET)
+        reply = self._send.answer(PutStatus.OK, result, _QUEUE_ID, _KEY)
+        message_id: str = reply.header.msg_id  # type: ignore[union-attr]
+        json = _header(reply, Codec.JSON)
+        parts: list[bytes] = []
+        for value in (message_id, _QUEUE_ID, _QUEUE_OFFSET, _KEY, _OPAQUE):
+            part, _, json = json.partition(str(value).encode())
+            parts.append(part)
+        binary = _header(reply, Codec.ROCKETMQ)
+        return plain_send.AnswerParts(
+            (*parts, json),
+            (binary[:5], binary[9:17], binary.partition(_KEY.encode())[2]),
+            message_id[:-16].encode(),
+        )
+
+
+def _header(reply: Reply, codec: Codec) -> bytes:
+    request = Command(RequestCode.SEND_MESSAGE_V2, opaque=_OPAQUE, codec=codec)
+    return bytes(encode_command(reply.to_command(request))[0][PREFIX_BYTES:])
+
+
+def _born_host(link: Link) -> bytes:
+    host = link.state[_BORN_HOST] = encode_host(*link.remote)
+    return host

@@ -1,0 +1,224 @@
+"""A batch with a mark: what of it was stored before is cut off, the rest is stored.
+
+Owns        the check before a marked batch goes to the store, counting it afterwards.
+Must not know   requests, where the table is kept.
+
+Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from rocketlake.base.callbacks import call
+from rocketlake.base.errors import RemoteError, UsageError
+from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
+from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.broker.tables.table_saver import TableSaver
+from rocketlake.codec import property_text
+from rocketlake.codec.property_text import find
+from rocketlake.codec.record_batch import decode_batch, entry_starts
+from rocketlake.codec.record_layout import RecordError
+from rocketlake.model import property_names as names
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage, PutResult, PutStatus
+
+__all__ = ["NOTHING_KNOWN", "Known", "SequencedPuts", "refuse_inner_mark", "refuse_inner_marks"]
+
+_NAME = names.PRODUCER_SEQUENCE.encode()
+_INNER_NAMES = tuple(
+    name.encode() for name in (names.PRODUCER_SEQUENCE, names.TRANSACTION_PREPARED, names.DELAY, *TIMER_NAMES)
+)
+
+MarkedBatch = tuple[str, int, str, int]
+"""(topic, queue id, mark, messages)."""
+NextBatch = tuple[str, int, SequenceMark, int]
+"""The same with the mark read; it is the next one of its producer in its queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How many messages of a request were stored before, and how many of its batch are stored in the queue now."""
+
+    messages: int
+    next_number: int
+
+
+NOTHING_KNOWN = Known(0, 0)
+
+
+class SequencedPuts:
+    """Stores marked batches, each message once."""
+
+    def __init__(
+        self, intake: Intake, sequences: ProducerSequences, saver: TableSaver, log_end: Callable[[], int]
+    ) -> None:
+        self._intake = intake
+        self._sequences = sequences
+        self._saver = saver
+        self._log_end = log_end
+        self._waiting: list[tuple[Request, Handler]] = []
+
+    def once_kept(self, request: Request, serve: Handler) -> Reply | Held:
+        """Serve the request now; the very first ones when the table has been written to disk."""
+        if self._sequences.is_kept:
+            return serve(request)
+        self._waiting.append((request, serve))
+        if len(self._waiting) == 1:
+            self._sequences.begin()
+            self._saver.when_saved(self._note_saved)
+        return HELD
+
+    def _note_saved(self, saved: bool) -> None:
+        self._sequences.is_kept = saved
+        waiting, self._waiting = self._waiting, []
+        for request, serve in waiting:
+            reply = run_handler(serve, request) if saved else _not_saved()
+            if reply is not HELD:
+                call(request.answer, reply)
+
+    # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
+
+    def next_ones(self, batches: Sequence[MarkedBatch]) -> list[NextBatch] | None:
+        """These batches if they are new as a whole, each of them, so that they can be stored as they are; or None."""
+        if not self._sequences.is_kept:
+            return None
+        found: list[NextBatch] = []
+        seen: dict[tuple[str, str], tuple[str, set[int]]] = {}
+        writing: dict[tuple[str, str], int] = {}  # which batch of a query
+        for topic, queue_id, text, count in batches:
+            try:
+                mark = parse_mark(text)
+                known = self._sequences.known(topic, queue_id, mark, count, _digest_before(mark))
+            except (UsageError, RemoteError):
+                return None
+            layout, queues = seen.setdefault((topic, mark.producer), (mark.layout, set()))
+            batch = writing.setdefault((topic, mark.query), mark.batch)
+            if known or (batch, layout) != (mark.batch, mark.layout) or queue_id in queues:
+                return None
+            if mark.count not in (0, count):
+                return None
+            queues.add(queue_id)
+            found.append((topic, queue_id, mark, count))
+        return found
+
+    def note(self, batches: Sequence[NextBatch]) -> None:
+        """They were stored."""
+        for batch in batches:
+            self._sequences.advance(*batch)
+
+    # -- one by one ----------------------------------------------------------------------------------------------------
+
+    def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, Known]:
+        """(what became of the new messages, what was known). Without a new one nothing is appended: `count` 0.
+
+        RemoteError if the mark is none, or its number may not be taken now.
+        """
+        topic, queue_id = message.topic, message.queue_id
+        mark = _read(properties)
+        refuse_inner_marks(message.body)
+        body = memoryview(message.body)
+        starts = _entries(body, mark)
+
+        def digest_at(count: int) -> int | None:
+            return mark.before if mark.before is None else crc32(body[: starts[count]], mark.before)
+
+        count = len(starts) - 1
+        known = self._sequences.known(topic, queue_id, mark, count, digest_at)
+        if known == count:
+            # They may not be on disk yet: whoever waits for them waits for all there is.
+            result = PutResult(PutStatus.OK, next_offset=self._log_end(), count=0)
+            return result, Known(known, self._sequences.next_number(topic, queue_id, mark))
+        if known:
+            message.body = body[starts[known] :]
+            mark = mark.later(known, digest_at(known))
+            properties[names.PRODUCER_SEQUENCE] = mark.to_text()
+        log_end = self._log_end()
+        try:
+            result = self._intake.put_batch(message, properties)
+        except Exception:
+            if self._log_end() != log_end:  # it is stored, and will be sent again
+                self._sequences.advance(topic, queue_id, mark, count - known)
+            raise
+        if result.status.is_stored:
+            self._sequences.advance(topic, queue_id, mark, result.count)
+        return result, Known(known, mark.sequence + count - known) if known else NOTHING_KNOWN
+
+
+def _digest_before(mark: SequenceMark) -> Callable[[int], int | None]:
+    """Of a batch of which nothing is known: behind none of its messages. If some are known it is not looked at."""
+    return lambda _count: mark.before
+
+
+def _entries(body: memoryview, mark: SequenceMark) -> list[int]:
+    """Where the entries of a batch begin, and where the last one ends. RemoteError if it is broken."""
+    try:
+        starts = entry_starts(body)
+    except RecordError as error:
+        raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
+    if mark.count not in (0, len(starts)):
+        raise RemoteError(
+            f"property {names.PRODUCER_SEQUENCE} speaks of {mark.count} messages, the batch has {len(starts)}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="write the number of messages of this request into it",
+        )
+    return [*starts, len(body)]
+
+
+def _not_saved() -> Reply:
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the table of producer sequences cannot be saved now")
+
+
+def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
+    """RemoteError if a message of a batch asks for something of its own: it would be stored without it, in silence.
+
+    A sequence mark would be counted, but was not checked; half messages and delayed ones would be seen at once.
+    """
+    data = bytes(body)
+    if not any(name in data for name in _INNER_NAMES):
+        return
+    try:
+        entries = decode_batch(body)
+    except RecordError:
+        return  # refused for that
+    for _flag, _body, text in entries:
+        refuse_inner_mark(text)
+
+
+def refuse_inner_mark(text: bytes) -> None:
+    """The same for the properties of one message."""
+    if not any(name in text for name in _INNER_NAMES):
+        return
+    if find(text, _NAME) is not None:
+        raise RemoteError(
+            f"a message of a batch has the property {names.PRODUCER_SEQUENCE}",
+            code=ResponseCode.MESSAGE_ILLEGAL,
+            hint="leave it out when copying messages: it is the mark of the batch they were stored with",
+        )
+    properties = property_text.decode(text)
+    if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
+        raise _refused("a half message", names.TRANSACTION_PREPARED)
+    for name in (names.DELAY, *TIMER_NAMES):
+        if name in properties and (name != names.DELAY or delay_level(properties) > 0):
+            raise _refused("a delayed message", name)
+
+
+def _refused(what: str, name: str) -> RemoteError:
+    return RemoteError(
+        f"{what} in a batch: property {name}",
+        code=ResponseCode.MESSAGE_ILLEGAL,
+        hint=f"send it alone, or leave {name} out when copying messages",
+    )
+
+
+def _read(properties: dict[str, str]) -> SequenceMark:
+    try:
+        return parse_mark(properties[names.PRODUCER_SEQUENCE])
+    except UsageError as error:
+        raise RemoteError(error.what, code=ResponseCode.MESSAGE_ILLEGAL, hint=error.hint) from None

@@ -1,0 +1,110 @@
+"""What all tables of the broker that live in a JSON file have in common.
+
+Owns        loading and saving of the file, whether it must be saved, the data version of the table.
+Must not know   what a table holds; when it is saved in time (table_saver.py).
+
+Bytes: docs/internals/store_layout.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.base.java.json_text import parse, to_text
+from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.model.topic import DataVersion
+
+__all__ = ["SavedTable", "quoted"]
+
+
+class SavedTable(ABC):
+    """A table in memory, saved as one JSON file with a data version."""
+
+    holds: str
+    """What the file holds, for error texts."""
+    without_file: str
+    """What an operator gets who moves a broken file away, for error texts."""
+
+    def __init__(self, path: Path, files: Files, clock: Clock, *, version_step: int = 1) -> None:
+        """`version_step`: changes that make a new data version."""
+        self.path = path
+        self.changed = False
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+        self._files = files
+        self._clock = clock
+        self._version_step = version_step
+        self._changes = 0
+
+    @abstractmethod
+    def to_text(self) -> str:
+        """The whole text of the file."""
+
+    def text_parts(self) -> Iterator[str]:
+        """The same text in parts, none of which takes long to make: others may work, and change the table, in between.
+
+        What changed meanwhile may be in it or not; it is saved once more then.
+        """
+        yield self.to_text()
+
+    @abstractmethod
+    def _take(self, wire: dict[str, Any]) -> None:
+        """Put what the file holds into the table; ValueError, TypeError, ... for what makes no sense."""
+
+    def load(self) -> None:
+        """Read the file, if there is one. StoreError if neither it nor its copy makes sense."""
+        text = load_text(self._files, self.path)
+        if text is None:
+            return
+        try:
+            wire = parse(text)
+            self._take_version(wire.get("dataVersion") or {})
+            self._take(wire)
+        except (UsageError, ValueError, TypeError, AttributeError, KeyError) as error:
+            raise StoreError(
+                f"{self.holds} cannot be read: {error}",
+                path=str(self.path),
+                hint=f"restore it from {self.path}.bak, or move it away {self.without_file}",
+            ) from error
+        self.changed = False
+
+    def save(self) -> None:
+        """Write the file now, if anything changed. OSError if the disk refuses: then it is still to be saved."""
+        if self.changed:
+            save_text(self._files, self.path, self.to_text())
+            self.changed = False
+
+    def _note_change(self) -> None:
+        self.changed = True
+        self._changes += 1
+        if self._changes % self._version_step == 0:
+            self.data_version = self.data_version.next(self._clock.now_ms())
+
+    def _version_text(self) -> str:
+        """The data version as the first member of the file's object."""
+        version = self.data_version
+        return (
+            f'{{\n\t"dataVersion":{{\n\t\t"counter":{version.counter},\n\t\t"stateVersion":{version.state_version},'
+            f'\n\t\t"timestamp":{version.timestamp}\n\t}},'
+        )
+
+    def _version_on_wire(self) -> dict[str, int]:
+        version = self.data_version
+        return {"counter": version.counter, "stateVersion": version.state_version, "timestamp": version.timestamp}
+
+    def _take_version(self, wire: dict[str, Any]) -> None:
+        self.data_version = DataVersion(
+            counter=int(wire.get("counter", 0)),
+            state_version=int(wire.get("stateVersion", 0)),
+            timestamp=int(wire.get("timestamp", self.data_version.timestamp)),
+        )
+
+
+def quoted(text: str) -> str:
+    """The text as a JSON text."""
+    return to_text(text).decode()
