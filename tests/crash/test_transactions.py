@@ -115,7 +115,7 @@ class Producers:
         question = request.header(CheckTransactionHeader)
         (message,) = decode_records(request.body)
         end = self._end(message.body.decode(), question.commit_log_offset, question.tran_state_table_offset, asked=True)
-        request.link.send(end)
+        request.asker.send(end)
         return Reply()
 
     async def nothing_open(self) -> None:

@@ -75,9 +75,9 @@ from rocketlake.model.topic import DELAY_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.link import Link
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
+from rocketlake.net.request import FrameAsker
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
 from rocketlake.net.unfinished import UnfinishedBytes
@@ -274,7 +274,7 @@ class Broker(Service):
         )
         pulls = PullRuns(processors.pull, self.store, wire, self._clock)
 
-        def serve(link: Link, ready: bytes, position: int, turn_end: float) -> int:
+        def serve(link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
             end = sends.serve(link, ready, position)
             return end if end > position else pulls.serve(link, ready, position, turn_end)
 

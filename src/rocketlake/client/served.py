@@ -67,7 +67,7 @@ class Served:
         if check is None:
             log.warning("broker %s asks about a transaction of group %s, which is not here", request.address, group)
         else:
-            check(question, message, request.link.send)
+            check(question, message, request.asker.send)
         return Reply()
 
     def _members_changed(self, request: Request) -> Reply:

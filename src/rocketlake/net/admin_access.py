@@ -42,7 +42,7 @@ def guard(access: AdminAccess, handler: Handler) -> Handler:
     """The handler behind the rule, for a row of a dispatch table."""
 
     def guarded(request: Request) -> Reply | Held:
-        check_admin_access(access, request.link.remote[0], request_name(request.code))
+        check_admin_access(access, request.asker.remote[0], request_name(request.code))
         return handler(request)
 
     return guarded

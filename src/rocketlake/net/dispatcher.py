@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.net.request import HELD, FrameAsker, Handler, Held, Reply, Request
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
-
-if TYPE_CHECKING:
-    from rocketlake.net.link import Link
 
 log: Final = get_logger(__name__)
 
@@ -35,9 +32,10 @@ class Row:
     """A larger body is refused before anybody reads it; None: as large as a frame may be."""
 
 
-Run: TypeAlias = "Callable[[Link, bytes, int, float], int]"
-"""(link, whole frames and perhaps a begun one, position, turn's end): serves the requests from the position on at once,
-those that take a turn only until its end (monotonic time); returns the position behind them."""
+Run: TypeAlias = Callable[[FrameAsker, bytes, int, float], int]
+"""(asker, whole frames and perhaps the start of one, position, turn's end): serves the requests from the position on.
+
+Requests that take a turn are served only until its end (monotonic time). Returns the position behind those served."""
 
 
 class Dispatcher:

@@ -49,7 +49,7 @@ def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock, *,
         return reply
 
     def take_up(request: Request, work: InTurns, turn_end: float) -> None:
-        if request.link.closed and not finishes:
+        if request.asker.closed and not finishes:
             work.close()
             return
         reply = run_handler(lambda request: go_on(request, work, turn_end), request)

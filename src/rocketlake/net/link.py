@@ -23,7 +23,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.pending import Pending
-from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Buffer, Command
 from rocketlake.protocol.connection import Connection
@@ -56,7 +56,7 @@ class Link(asyncio.Protocol):
         self.remote: tuple[str, int] = ("", 0)
         self.address = "unconnected"
         self.state: dict[str, Any] = {}
-        self.on_close: list[Callable[[Link], None]] = []
+        self.on_close: list[Callable[[Asker], None]] = []
         self.pending = Pending()
         self.held = 0
         self.closed = False

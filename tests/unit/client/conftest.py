@@ -12,9 +12,8 @@ from rocketlake.client.config import ClientConfig
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
 from rocketlake.net.dispatcher import Dispatcher, Row
-from rocketlake.net.link import Link
 from rocketlake.net.memory_net import MemoryNet
-from rocketlake.net.request import Handler, Held, Reply, Request
+from rocketlake.net.request import Asker, Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.bodies.client import GroupMembers
 from rocketlake.protocol.bodies.heartbeat import Heartbeat
@@ -49,7 +48,7 @@ class ScriptedBroker:
         self.heartbeats: list[Heartbeat] = []
         self.left: list[str] = []
         self.members: list[str] = []
-        self.link: Link | None = None
+        self.asker: Asker | None = None
         self.answer_send: Callable[[Request], Reply | Held] = self.accept
         self.handlers: dict[int, Handler] = {
             RequestCode.SEND_MESSAGE_V2: self._send,
@@ -78,13 +77,13 @@ class ScriptedBroker:
 
     def _heartbeat(self, request: Request) -> Reply:
         self.heartbeats.append(Heartbeat.decode(request.body))
-        self.link = request.link
+        self.asker = request.asker
         return Reply()
 
     async def ask_client(self, code: RequestCode, header: Header, body: bytes = b"") -> Command:
         """A request from the broker to the client whose heartbeat came last."""
-        assert self.link is not None
-        return await self.link.invoke(Command.request(code, header, body), 5000)
+        assert self.asker is not None
+        return await self.asker.invoke(Command.request(code, header, body), 5000)
 
     def _unregister(self, request: Request) -> Reply:
         self.left.append((request.command.fields or {})["clientID"])

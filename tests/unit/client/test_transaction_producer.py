@@ -83,7 +83,7 @@ async def stage(peers: Any, make_broker: Any) -> AsyncIterator[Stage]:
 
 async def known_to_the_broker(stage: Stage) -> None:
     async with asyncio.timeout(5):
-        while stage.broker.link is None:  # noqa: ASYNC110  (the client decides when it sends a heartbeat)
+        while stage.broker.asker is None:  # noqa: ASYNC110  (the client decides when it sends a heartbeat)
             await asyncio.sleep(0.005)
 
 

@@ -199,8 +199,8 @@ async def test_an_answer_after_the_link_closed_is_dropped() -> None:
     peer.transport.abort()
     await world.settle()
     world.held[0].answer(Reply(0))
-    assert world.held[0].link.held == 0
-    assert world.held[0].link.closed
+    assert world.held[0].asker.held == 0
+    assert world.held[0].asker.closed
 
 
 @pytest.mark.parametrize("code", [ECHO, HOLD, FAIL, 4711])

@@ -17,8 +17,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.hot import plain_pull
 from rocketlake.broker.processors.pull import BYTES_MAX, MESSAGES_MAX, Admission, Pull, reply_of
-from rocketlake.net.link import Link
-from rocketlake.net.request import Request
+from rocketlake.net.request import FrameAsker, Request
 from rocketlake.protocol.command import Buffer, Codec, Command
 from rocketlake.protocol.connection import Connection
 from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
@@ -57,7 +56,7 @@ class PullRuns:
         self._kind: object = None
         self._admission: Admission | None = None
 
-    def serve(self, link: Link, ready: bytes, position: int, turn_end: float) -> int:
+    def serve(self, link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
         """Answer or hold the plain pulls of `ready` from `position` on; returns where they end.
 
         Flow control: no pull is too old, as those that waited in line would not be in the ordinary path.
@@ -80,7 +79,7 @@ class PullRuns:
             self._fetch.end()
         return position
 
-    def _serve(self, link: Link, pull: plain_pull.PlainPull, ready: bytes, position: int) -> bool:
+    def _serve(self, link: FrameAsker, pull: plain_pull.PlainPull, ready: bytes, position: int) -> bool:
         """Answer or hold the pull at `position`; False, nothing done, if it is for the ordinary path."""
         queue = self._find_queue(pull.topic, pull.queue_id)
         if queue is None:
@@ -106,7 +105,7 @@ class PullRuns:
         link.write_answers(answer)
         return True
 
-    def _resume(self, link: Link, pull: plain_pull.PlainPull, admission: Admission, frame: bytes) -> None:
+    def _resume(self, link: FrameAsker, pull: plain_pull.PlainPull, admission: Admission, frame: bytes) -> None:
         """Answer a pull that was held: by records in memory, or in the ordinary way."""
         answer = None
         if link.writable:

@@ -21,8 +21,7 @@ from rocketlake.broker.processors.send import Send
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.model.topic import Perm, TopicFilterType
-from rocketlake.net.link import Link
-from rocketlake.net.request import Reply, Request
+from rocketlake.net.request import FrameAsker, Reply, Request
 from rocketlake.protocol.command import Codec, Command
 from rocketlake.protocol.frame import PREFIX_BYTES, encode_command
 from rocketlake.protocol.limits import WireLimits
@@ -68,7 +67,7 @@ class SendRuns:
         if self._made_for is not None:
             self._cutter.forget_topics()
 
-    def serve(self, link: Link, ready: bytes, position: int) -> int:
+    def serve(self, link: FrameAsker, ready: bytes, position: int) -> int:
         """Serve the plain sends of `ready` from `position` on; returns where they end.
 
         Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for
@@ -109,18 +108,18 @@ class SendRuns:
             link.abort("run", f"its sends are stored, but cannot be answered: {problem!r}")
         return sends.end
 
-    def _answer_when_durable(self, link: Link, sends: plain_send.PlainSends) -> None:
+    def _answer_when_durable(self, link: FrameAsker, sends: plain_send.PlainSends) -> None:
         link.held += sends.count
         self._intake.when_run_durable(
             sends.run, sends.count, lambda status, why: self._answer(link, sends, status, why)
         )
 
-    def _may_wait(self, link: Link, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
+    def _may_wait(self, link: FrameAsker, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
         """Do all senders want to wait for the disk, and is there room for them?"""
         waiting = self._intake.waiting + sends.count
         return sends.waits and waiting <= config.waiting_sends_max and sends.count <= link.room_to_hold
 
-    def _answer(self, link: Link, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
+    def _answer(self, link: FrameAsker, sends: plain_send.PlainSends, status: PutStatus, reason: str) -> None:
         link.held -= sends.count
         if status is PutStatus.OK:
             link.write_answers([sends.answers()])
@@ -184,6 +183,6 @@ def _header(reply: Reply, codec: Codec) -> bytes:
     return bytes(encode_command(reply.to_command(request))[0][PREFIX_BYTES:])
 
 
-def _born_host(link: Link) -> bytes:
+def _born_host(link: FrameAsker) -> bytes:
     host = link.state[_BORN_HOST] = encode_host(*link.remote)
     return host

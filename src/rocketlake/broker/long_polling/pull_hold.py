@@ -3,7 +3,7 @@
 Owns        the held pulls of each queue, their deadlines, the one timer that ends them.
 Must not know   requests, answers, subscriptions: a held pull is a queue offset, a tag test and a call to make.
 
-Invariant: a pull is held by exactly one queue, one link and one deadline bucket, or by none.
+Invariant: a pull is held by exactly one queue, one asker and one deadline bucket, or by none.
 Invariant: a pull that raises when it is resumed keeps no other from being resumed.
 Rule: a message wakes a pull when it lies at or behind the offset the pull asked for and passes its tag test
 (RocketMQ's PullRequestHoldService). A woken pull reads again and is answered, whatever it finds.
@@ -21,7 +21,7 @@ from rocketlake.base.callbacks import call, raised
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.filter.tag import TagTest
-from rocketlake.net.link import Link
+from rocketlake.net.request import Asker
 from rocketlake.net.turns import Turns
 
 __all__ = ["HeldPull", "PullHold"]
@@ -35,20 +35,20 @@ _K = TypeVar("_K")
 class HeldPull:
     """One waiting pull. `match=None`: any message will do. `resume` reads again and answers."""
 
-    __slots__ = ("bucket", "from_offset", "link", "match", "queue", "resume")
+    __slots__ = ("asker", "bucket", "from_offset", "match", "queue", "resume")
 
     def __init__(
         self,
         queue: tuple[str, int],
         from_offset: int,
         match: TagTest | None,
-        link: Link,
+        asker: Asker,
         resume: Callable[[], None],
     ) -> None:
         self.queue = queue
         self.from_offset = from_offset
         self.match = match
-        self.link = link
+        self.asker = asker
         self.resume = resume
         self.bucket = 0
 
@@ -65,7 +65,7 @@ class PullHold(Service):
         self._woken: deque[Callable[[], None]] = deque()
         self._count = 0
         self._queues: dict[tuple[str, int], dict[HeldPull, None]] = {}
-        self._links: dict[Link, dict[HeldPull, None]] = {}
+        self._askers: dict[Asker, dict[HeldPull, None]] = {}
         self._buckets: dict[int, dict[HeldPull, None]] = {}
         self._not_empty = asyncio.Event()
 
@@ -95,11 +95,11 @@ class PullHold(Service):
         pull.bucket = math.ceil((self._clock.monotonic() + hold_ms / 1000) * SWEEPS_PER_SECOND)
         self._queues.setdefault(pull.queue, {})[pull] = None
         self._buckets.setdefault(pull.bucket, {})[pull] = None
-        of_link = self._links.get(pull.link)
-        if of_link is None:
-            of_link = self._links[pull.link] = {}
-            pull.link.on_close.append(self._drop_link)
-        of_link[pull] = None
+        of_asker = self._askers.get(pull.asker)
+        if of_asker is None:
+            of_asker = self._askers[pull.asker] = {}
+            pull.asker.on_close.append(self._drop_asker)
+        of_asker[pull] = None
         self._count += 1
         self._not_empty.set()
 
@@ -168,7 +168,7 @@ class PullHold(Service):
                 break
 
     def _end(self, bucket: int) -> None:
-        # Empty if one that was resumed before it has closed their links.
+        # Empty if one that was resumed before it has closed their askers.
         ended = list(self._buckets.get(bucket, ()))
         for pull in ended:
             self._take_out(pull)
@@ -178,13 +178,13 @@ class PullHold(Service):
     def _take_out(self, pull: HeldPull) -> None:
         _remove(self._queues, pull.queue, pull)
         _remove(self._buckets, pull.bucket, pull)
-        self._links[pull.link].pop(pull, None)
+        self._askers[pull.asker].pop(pull, None)
         self._count -= 1
 
-    def _drop_link(self, link: Link) -> None:
-        for pull in list(self._links[link]):
+    def _drop_asker(self, asker: Asker) -> None:
+        for pull in list(self._askers[asker]):
             self._take_out(pull)
-        del self._links[link]
+        del self._askers[asker]
 
 
 def _remove(table: dict[_K, dict[HeldPull, None]], key: _K, pull: HeldPull) -> None:

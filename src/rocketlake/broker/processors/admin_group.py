@@ -268,7 +268,7 @@ class AdminGroup:
             or group.retry_max_times < known.retry_max_times
         ):
             what = f"{request_name(request.code)} that takes rights or retries from group {group.name}"
-            check_admin_access(self._access, request.link.remote[0], what)
+            check_admin_access(self._access, request.asker.remote[0], what)
 
     def _answer_when_saved(self, request: Request, reply: Reply) -> Held:
         failed = Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)

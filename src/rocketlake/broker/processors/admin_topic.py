@@ -253,7 +253,7 @@ class AdminTopic:
             known.perm & ~topic.perm or topic.read_queues < known.read_queues or topic.write_queues < known.write_queues
         ):
             what = f"{request_name(request.code)} that takes permissions or queues from topic {topic.name}"
-            check_admin_access(self._access, request.link.remote[0], what)
+            check_admin_access(self._access, request.asker.remote[0], what)
 
     def _refuse_system(self, name: str) -> None:
         if self._topics.is_system(name):

@@ -67,7 +67,7 @@ class Client:
         refused: UsageError | None = None
         for consumer in heartbeat.consumers:
             subscriptions = None if heartbeat.without_sub else (yield from _subscriptions(consumer))
-            if request.link.closed:  # it has been taken out of all groups
+            if request.asker.closed:  # it has been taken out of all groups
                 break
             try:
                 if self._note_consumer(request, heartbeat, consumer, subscriptions):
@@ -76,10 +76,10 @@ class Client:
                 refused = refused or error
             yield
         for producer in heartbeat.producers:
-            if request.link.closed:
+            if request.asker.closed:
                 break
             self._producers.register(
-                producer.group_name, request.link, heartbeat.client_id, command.language, command.version
+                producer.group_name, request.asker, heartbeat.client_id, command.language, command.version
             )
             yield
         if refused is not None:
@@ -104,9 +104,9 @@ class Client:
         """Take the client out of the groups it names."""
         header = request.header(UnregisterClientHeader)
         if header.producer_group:
-            self._producers.unregister(header.producer_group, request.link)
+            self._producers.unregister(header.producer_group, request.asker)
         if header.consumer_group:
-            self._consumers.unregister(header.consumer_group, request.link)
+            self._consumers.unregister(header.consumer_group, request.asker)
         return Reply()
 
     def members(self, request: Request) -> Reply:
@@ -141,7 +141,7 @@ class Client:
         self._make_retry_topic(consumer, group.retry_queues)
         self._consumers.register(
             consumer.group_name,
-            request.link,
+            request.asker,
             heartbeat.client_id,
             consumer.consume_type,
             consumer.message_model,

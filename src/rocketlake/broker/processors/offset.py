@@ -83,7 +83,7 @@ class Offset:
         end = self._store.max_offset(name, queue_id)
         if header.commit_offset > end + 1:  # Spark's first offsets are kept as offset + 1
             what = f"offset {header.commit_offset} of group {group} behind the end {end} of queue {queue_id} of {name}"
-            check_admin_access(self._access, request.link.remote[0], what)
+            check_admin_access(self._access, request.asker.remote[0], what)
         if self._offsets.has_reset(group, name, queue_id):
             if self._will_pull(group):
                 return Reply(remark="Offset has been previously reset")

@@ -30,8 +30,7 @@ from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC, OP_TOPIC, Perm, TopicConfig
 from rocketlake.net.admin_access import check_admin_access
 from rocketlake.net.dispatcher import run_handler
-from rocketlake.net.link import Link
-from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.headers.pull import (
     PULL_COMMIT_OFFSET,
@@ -161,7 +160,7 @@ class Pull:
         header = request.header(PullHeader)
         if header.topic in _INNER_TOPICS:
             what = f"{request_name(request.code)} of {header.topic}"
-            check_admin_access(self._config.now.admin_access, request.link.remote[0], what)
+            check_admin_access(self._config.now.admin_access, request.asker.remote[0], what)
         return self._serve(request, header, first_pass=True)
 
     def _serve(self, request: Request, header: PullHeader, *, first_pass: bool) -> Reply | Held:
@@ -239,12 +238,12 @@ class Pull:
         """Keep the offset that a plain pull brings along. Once, when it comes: later it may be an old one."""
         self._commit(pull)
 
-    def hold_plain(self, pull: PlainPull, link: Link, admission: Admission, resume: Callable[[], None]) -> bool:
+    def hold_plain(self, pull: PlainPull, asker: Asker, admission: Admission, resume: Callable[[], None]) -> bool:
         """A plain pull is at the end of its queue and may wait: hold it. False, nothing done, if there is no room."""
         if self._hold.is_full:
             return False
         self._note_offsets(pull, pull.queue_offset, commits=True)
-        self._hold_pull(pull, link, admission.match, resume)
+        self._hold_pull(pull, asker, admission.match, resume)
         return True
 
     def serve_again(self, request: Request) -> None:
@@ -391,7 +390,7 @@ class Pull:
             self._loading -= 1
             if error is not None:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
-            elif not request.link.closed:
+            elif not request.asker.closed:
                 # In turns: what one read brought into memory may have been waited for by a hundred.
                 self._hold.resume_soon(lambda: self._serve_again(request, header))
 
@@ -406,7 +405,7 @@ class Pull:
         request.answer(_as_reply(run_handler(lambda again: self._answer_again(again, header), request)))
 
     def _answer_again(self, request: Request, header: PullHeader) -> Reply | Held:
-        if not request.link.writable:
+        if not request.asker.writable:
             low = self._store.min_offset(header.topic, header.queue_id)
             high = self._store.max_offset(header.topic, header.queue_id)
             fields = pull_reply_fields(header.queue_offset, low, high, 0, 0)
@@ -417,7 +416,7 @@ class Pull:
         if self._hold.is_full:
             return self._busy(request)
         match = self._wake_test(header, subscription)
-        self._hold_pull(header, request.link, match, lambda: self._serve_again(request, header))
+        self._hold_pull(header, request.asker, match, lambda: self._serve_again(request, header))
         return HELD
 
     def _busy(self, request: Request) -> Reply:
@@ -428,11 +427,11 @@ class Pull:
         self._warnings.warn("held", "a pull of %s is refused: %s", request.address, remark)
         return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
 
-    def _hold_pull(self, header: _Asked, link: Link, match: TagTest | None, resume: Callable[[], None]) -> None:
+    def _hold_pull(self, header: _Asked, asker: Asker, match: TagTest | None, resume: Callable[[], None]) -> None:
         hold_ms = self._config.now.short_polling_ms
         if self._config.now.long_polling_enabled:
             hold_ms = min(max(header.suspend_timeout_millis, 0), _HOLD_MS_MAX)
-        held = HeldPull((header.topic, header.queue_id), header.queue_offset, match, link, resume)
+        held = HeldPull((header.topic, header.queue_id), header.queue_offset, match, asker, resume)
         self._hold.hold(held, hold_ms)
 
     def _wake_test(self, header: PullHeader, subscription: Subscription) -> TagTest | None:

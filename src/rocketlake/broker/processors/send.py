@@ -295,7 +295,7 @@ class Send:
                 yield
         except RecordError as error:
             raise RemoteError(f"the batch is broken: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from None
-        if request.link.closed:
+        if request.asker.closed:
             return Reply()  # nobody hears it, and the sender will send it again
         topic = self._topics.get(message.topic)
         if topic is None:
@@ -316,7 +316,7 @@ class Send:
             flag=header.flag,
             sys_flag=header.sys_flag,
             born_ms=header.born_timestamp,
-            born_host=encode_host(*request.link.remote),
+            born_host=encode_host(*request.asker.remote),
             store_host=self.store_host,
             reconsume_times=max(0, header.reconsume_times or 0),
         )

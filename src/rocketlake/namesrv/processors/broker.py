@@ -76,7 +76,7 @@ class Brokers:
             filter_servers=body.filter_servers,
         )
         is_new = self._routes.data_version(header.cluster_name, header.broker_addr) is None
-        done = yield from self._routes.register(registration, request.link)
+        done = yield from self._routes.register(registration, request.asker)
         if done is None:
             raise RemoteError(
                 "register broker failed",
@@ -168,7 +168,7 @@ class Brokers:
 
     def _check_owner(self, request: Request, link: Link | None, what: str) -> None:
         """Only from where a living broker registered, and for administrators."""
-        host = request.link.remote[0]
+        host = request.asker.remote[0]
         if link is not None and link.remote[0] != host:
             check_admin_access(self._config.now.admin_access, host, what)
 
