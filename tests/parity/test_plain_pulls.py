@@ -317,7 +317,7 @@ def test_plain_pulls_are_taken_as_runs(codec: Codec, monkeypatch: pytest.MonkeyP
         await world.send(chunk + waits + pull(99, queueOffset="1000", codec=codec) + chunk)
         assert taken == [True] * 41 + [False, False] + [True] * 40  # tried once more, as the head of a run
         assert len(world.broker.hold) == 1
-        monkeypatch.setattr(Pull, "_serve", None)  # what was held is answered without the ordinary path
+        monkeypatch.setattr(Pull, "_pull_again", None)  # what was held is answered without the ordinary path
         arrive(world)
         await world.clock.settle()
         assert world.peer.frames[-1].opaque == 98

@@ -57,6 +57,10 @@ from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
+from rocketlake.broker.reads.progress import ReadProgress
+from rocketlake.broker.reads.queue_reads import QueueReads
+from rocketlake.broker.reads.waiting_pulls import WaitingPulls
+from rocketlake.broker.rights.read import ReadRights
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
@@ -307,7 +311,12 @@ class Broker(Service):
             transaction=Transaction(
                 config, store, intake, topics, self.readable_queue, self._half_ledger, self._transaction_ops, clock
             ),
-            pull=Pull(config, store, topics, groups, consumers, offsets, self.hold, stats, clock),
+            pull=Pull(
+                ReadRights(config, topics, groups, consumers),
+                QueueReads(store, offsets, clock),
+                ReadProgress(store, offsets, stats, clock),
+                WaitingPulls(config, store, self.hold, clock),
+            ),
             query=Query(store, topics),
             offset=Offset(store, topics, groups, consumers, offsets, access),
             client=Client(config, consumers, producers, groups, topics, auto_create, clock),

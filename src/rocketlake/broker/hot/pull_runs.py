@@ -4,8 +4,9 @@ Owns        when pulls may be taken from a chunk; how a plain pull that was held
 Must not know   bytes of frames (plain_pull.pyx), the checks of a pull, how records are found, how waiting works.
 
 A run is plain pulls in a row, in one received chunk, that find records in memory, or come to the end of their queue and
-wait there. Every other one is left to processors/pull.py, which also does the checks and the counting for those in a
-run. A plain pull that was held is answered here if it finds records in memory then; otherwise it is left to it, too.
+wait there. processors/pull.py serves every other pull. Both ways are made of the same parts: the checks (rights/), the
+waiting and the counting (reads/). A plain pull that was held is answered here if it then finds records in memory; if
+not, processors/pull.py answers it.
 Walk through it: docs/internals/hot_path.md.
 """
 
@@ -16,7 +17,11 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.broker.hot import plain_pull
-from rocketlake.broker.processors.pull import BYTES_MAX, MESSAGES_MAX, Admission, Pull, reply_of
+from rocketlake.broker.processors.pull import Pull
+from rocketlake.broker.reads.pull_answer import reply_of
+from rocketlake.broker.reads.queue_reads import BYTES_MAX, MESSAGES_MAX
+from rocketlake.broker.rights.read import INNER_TOPICS, Admission
+from rocketlake.broker.rights.refusal import Refused
 from rocketlake.net.request import FrameAsker, Request
 from rocketlake.protocol.command import Buffer, Codec, Command
 from rocketlake.protocol.connection import Connection
@@ -46,7 +51,11 @@ class PullRuns:
 
     def __init__(self, pull: Pull, store: MessageStore, wire: WireLimits, clock: Clock) -> None:
         self._clock = clock
-        self._pull = pull
+        self._rights = pull.rights
+        self._has_reset = pull.reads.has_reset
+        self._progress = pull.progress
+        self._waiting = pull.waiting
+        self._serve_again = pull.serve_again
         self._wire = wire
         self._find_queue = store.queues.find
         self._fetch = plain_fetch.PlainFetch(store.fetch)
@@ -59,7 +68,7 @@ class PullRuns:
     def serve(self, link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
         """Answer or hold the plain pulls of `ready` from `position` on; returns where they end.
 
-        Flow control: no pull is too old, as those that waited in line would not be in the ordinary path.
+        No age check: the age of a request counts from the turn that takes it up, here as in the ordinary path.
         """
         clock, cut = self._clock.monotonic, self._cut
         if clock() >= turn_end or not link.writable or (pull := cut(ready, position)) is None:
@@ -88,20 +97,22 @@ class PullRuns:
         at_end = pull.queue_offset == end
         if end == 0 or pull.queue_offset > end or (at_end and not pull.sys_flag & PULL_SUSPEND):
             return False
-        admission = self._admit(pull)
+        admission = self._admit(pull, link)
         if admission is None or not self._is_plain(pull, admission):
             return False
         if at_end:
             # Of the chunk only these bytes are kept: it may hold hundreds of others.
             frame = ready[position : pull.end]
-            if not self._pull.hold_plain(pull, link, admission, partial(self._resume, link, pull, admission, frame)):
+            resume = partial(self._resume, link, pull, admission, frame)
+            if not self._waiting.hold_plain(pull, link, admission, resume):
                 return False
+            self._progress.note_at_end(pull)
             link.held += 1
             return True
         answer = self._find(queue, pull, admission)
         if answer is None:
             return False
-        self._pull.note_brought(pull)
+        self._progress.keep_brought(pull)
         link.write_answers(answer)
         return True
 
@@ -122,17 +133,21 @@ class PullRuns:
             return
         request = Request(Connection(limits=self._wire).cut(frame)[0], link, self._clock.monotonic())
         request.counted = True
-        self._pull.serve_again(request)
+        self._serve_again(request)
 
     def _find_again(self, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
         queue = self._find_queue(pull.topic, pull.queue_id)
-        if queue is None or not (self._pull.is_in_force(admission) and self._is_plain(pull, admission)):
+        if queue is None or not (self._rights.is_in_force(admission) and self._is_plain(pull, admission)):
             return None
         return self._find(queue, pull, admission)
 
     def _is_plain(self, pull: plain_pull.PlainPull, admission: Admission) -> bool:
-        """Is there nothing to say to this pull but what it finds? Besides its kind, which was admitted."""
-        return 0 <= pull.queue_id < admission.topic.read_queues and not self._pull.must_wait(pull)
+        """False while the broker stops, or if the queue is none or has an offset reset pending: `Pull` answers then."""
+        return (
+            0 <= pull.queue_id < admission.topic.read_queues
+            and not self._waiting.is_closed
+            and not self._has_reset(pull)
+        )
 
     def _find(self, queue: ConsumeQueue, pull: plain_pull.PlainPull, admission: Admission) -> list[Buffer] | None:
         """The answer to a pull that finds records in memory, noted and counted; None, nothing done, for any other."""
@@ -144,19 +159,19 @@ class PullRuns:
         next_offset, size = fetch.next_offset, fetch.size
         if size > _BYTES_MAX:
             return None
-        self._pull.note_found(pull, next_offset, fetch.count, size)
+        self._progress.note_found(pull, next_offset, fetch.count, size)
         topic, group = admission.topic, admission.group
         head = self._head(pull, next_offset, fetch.min_offset, fetch.max_offset, topic.sys_flag, group.sys_flag, size)
         return fetch.framed(head)
 
-    def _admit(self, pull: plain_pull.PlainPull) -> Admission | None:
-        """What lets the pull in: as the last one of this turn, as one before if that is in force, or the checks."""
+    def _admit(self, pull: plain_pull.PlainPull, link: FrameAsker) -> Admission | None:
+        """The admission of this kind of pull: of this turn's last one, of an earlier one if in force, or a new one."""
         kind = pull.kind
         if kind == self._kind:
             return self._admission
         admission = self._admissions.get(kind)
-        if admission is None or not self._pull.is_in_force(admission):
-            admission = self._pull.admit(pull)
+        if admission is None or not self._rights.is_in_force(admission):
+            admission = self._check(pull, link)
             if admission is None:
                 self._admissions.pop(kind, None)
                 return None
@@ -165,6 +180,17 @@ class PullRuns:
             self._admissions[kind] = admission
         self._kind, self._admission = kind, admission
         return admission
+
+    def _check(self, pull: plain_pull.PlainPull, link: FrameAsker) -> Admission | None:
+        """The checks; None if the pull is refused, or is no pull of its kind only."""
+        if pull.topic in INNER_TOPICS:
+            return None  # refused by address: an admission is good for the pulls of every link
+        try:
+            admission = self._rights.admit(pull.code, pull, link.remote[0])
+        except Refused:
+            return None
+        # SQL92: if nothing matches, `Pull` would test the same records again.
+        return admission if admission.subscription.is_tag_type else None
 
 
 def _found_answer() -> plain_pull.FoundAnswer:
