@@ -1,7 +1,7 @@
 """What a pull leaves behind: how far its group has fetched and consumed, and the figures of the broker.
 
 Owns        when the offset that a consumer brings along is kept.
-Must not know   requests, links, how offsets and figures are kept.
+Must not know   requests, askers, how offsets and figures are kept.
 """
 
 from __future__ import annotations

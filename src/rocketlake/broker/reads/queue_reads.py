@@ -1,7 +1,7 @@
 """Reads a queue for a consumer.
 
 Owns        the limits of one read, the choice between an offset reset, tags and SQL92.
-Must not know   requests, links, rights, how records are found, how a read waits.
+Must not know   requests, askers, rights, how records are found, how a read waits.
 """
 
 from __future__ import annotations

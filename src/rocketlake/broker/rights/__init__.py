@@ -1,5 +1,5 @@
 """Who may read and write which topic, as which group.
 
 The checks of a request are here, apart from the processors that serve it: several kinds of request ask the same
-question. Rights take the values of a header, never a request or a link, and refuse by one exception (refusal.py).
+question. Rights take the values of a header, never a request or an asker, and refuse by one exception (refusal.py).
 """

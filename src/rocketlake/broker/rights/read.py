@@ -2,7 +2,7 @@
 
 Owns        the checks of a read in RocketMQ's order (the first one that fails is what the consumer sees), the admission
             they end in, and whether an admission is still in force.
-Must not know   requests and links, where the messages are, how the consumer waits.
+Must not know   requests and askers, where the messages are, how the consumer waits.
 
 Rules: RocketMQ's PullMessageProcessor. The remarks are Apache's words: Java clients and tests compare them.
 """
