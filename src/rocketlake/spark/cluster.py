@@ -15,8 +15,7 @@ import os
 import sys
 import threading
 
-from rocketlake.client.config import ClientConfig
-from rocketlake.client.instance import ClientInstance
+from rocketlake.client.wire import ClientConfig, ClientInstance
 
 __all__ = ["cluster_client"]
 

@@ -26,8 +26,10 @@ from rocketlake.model import property_names, sys_flag
 from rocketlake.spark.columns_numpy import NumpyForm
 from rocketlake.spark.record_form import Bools, Form, Ints, best_form
 
-__all__ = ["Records", "record_batch", "record_batches", "record_starts"]
+__all__ = ["READ_FAULTS", "Records", "record_batch", "record_batches", "record_starts"]
 
+READ_FAULTS = (ProtocolError, RecordError, UsageError)
+"""What reading damaged bytes as records raises. UsageError: a record says that it is one of a batch queue."""
 BODY_BYTES_MAX = 64 << 20
 """Unpacked bodies of one batch: small compressed ones may become large."""
 _ARROW_BYTES_MAX = 0x7FFFFFFF

@@ -11,7 +11,8 @@ import errno
 import random
 
 from rocketlake.base.disk.faulty import Fault
-from rocketlake.testing.simulation import BrokerNode, Cluster
+from rocketlake.testing.nodes import BrokerNode
+from rocketlake.testing.simulated_cluster import Cluster
 
 __all__ = ["Faults"]
 

@@ -1,12 +1,14 @@
 """One request, one answer: refusals become RemoteError.
 
-Owns        `ask` (send a command, check the answer's code) and the hints for frequent refusals.
+Owns        `ask` (send a command, check the answer's code), the table of what a code means for the next try, the hints
+            for frequent refusals.
 Must not know   single requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from enum import Enum, auto
 from typing import Any
 
 from rocketlake.base.errors import RemoteError
@@ -24,6 +26,66 @@ HINTS = {
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "set autoCreateSubscriptionGroup=true on the broker",
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "the broker is too old or too new for this call",
 }
+
+
+class Meaning(Enum):
+    """What an answer other than SUCCESS says about the next try."""
+
+    BUSY = auto()
+    """The broker takes the same request a moment later."""
+    UNCLEAR = auto()
+    """The broker may take the request later, or never: an unnamed fault, or a topic that is just being made."""
+    ELSEWHERE = auto()
+    """This broker will not take the request; another one may."""
+    SLOW_DOWN = auto()
+    """The broker asks a reader to pause. Brokers do not answer sends with it."""
+    UNSURE = auto()
+    """The messages are stored, but not yet flushed or copied as the broker's settings ask."""
+    NO_SUBSCRIPTION = auto()
+    """The broker has another subscription for the group, or none: it waits for a heartbeat, or members disagree."""
+    NO_GROUP = auto()
+    """The broker does not know the group before the next heartbeat."""
+
+
+MEANINGS: dict[int, Meaning] = {
+    ResponseCode.SYSTEM_BUSY: Meaning.BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE: Meaning.BUSY,
+    ResponseCode.GO_AWAY: Meaning.BUSY,
+    ResponseCode.SYSTEM_ERROR: Meaning.UNCLEAR,
+    ResponseCode.TOPIC_NOT_EXIST: Meaning.UNCLEAR,
+    ResponseCode.NO_PERMISSION: Meaning.ELSEWHERE,
+    ResponseCode.NO_BUYER_ID: Meaning.ELSEWHERE,
+    ResponseCode.NOT_IN_CURRENT_UNIT: Meaning.ELSEWHERE,
+    ResponseCode.FLOW_CONTROL: Meaning.SLOW_DOWN,
+    ResponseCode.FLUSH_DISK_TIMEOUT: Meaning.UNSURE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: Meaning.UNSURE,
+    ResponseCode.SLAVE_NOT_AVAILABLE: Meaning.UNSURE,
+    ResponseCode.SUBSCRIPTION_NOT_EXIST: Meaning.NO_SUBSCRIPTION,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST: Meaning.NO_SUBSCRIPTION,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: Meaning.NO_GROUP,
+}
+"""A code that is not here ends the work: repeating the request would bring the same answer."""
+
+
+def _codes(*meanings: Meaning) -> frozenset[int]:
+    return frozenset(int(code) for code, meaning in MEANINGS.items() if meaning in meanings)
+
+
+# Callers differ on purpose in what they repeat; each difference has its name here.
+SENT_TO_ANOTHER_BROKER = _codes(Meaning.BUSY, Meaning.UNCLEAR, Meaning.ELSEWHERE)
+"""A producer tries another broker (RocketMQ's retryResponseCodes). UNSURE is a result, not a refusal."""
+SENT_TO_THE_SAME_QUEUE = _codes(Meaning.BUSY, Meaning.UNCLEAR)
+"""A sender whose queue is fixed tries that queue again. ELSEWHERE is final: there is no other broker."""
+STORED_UNSURELY = _codes(Meaning.UNSURE)
+"""A second try stores the messages twice, unless the broker knows replays."""
+DEAD_LETTER_WAITS = _codes(Meaning.BUSY, Meaning.SLOW_DOWN)
+"""The queue waits behind a damaged record. UNCLEAR is final: a lasting fault would stop the queue for good."""
+PULLED_SLOWER = _codes(Meaning.SLOW_DOWN)
+"""A consumer pauses for a moment without a word. After every other refusal it warns and pauses longer."""
+PULLED_AFTER_HEARTBEAT = _codes(Meaning.NO_SUBSCRIPTION, Meaning.NO_GROUP)
+"""A consumer sends its heartbeat now, then pulls again."""
+OTHERWISE_SUBSCRIBED = _codes(Meaning.NO_SUBSCRIPTION)
+"""If heartbeats do not help, the members of the group subscribe differently."""
 
 
 async def ask(

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
+from rocketlake.client.calls.answer import DEAD_LETTER_WAITS
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.hooks import DamageEvent, Hooks, run_hooks
 from rocketlake.model.message import StoredMessage
-from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["DAMAGE", "Damage"]
 
@@ -26,15 +26,6 @@ log = get_logger(__name__)
 DAMAGE = "DAMAGE"
 """The property of a dead letter that says why its body is not what was sent."""
 _REASON_CHARS_MAX = 500
-_PASSING = frozenset(
-    (
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.FLOW_CONTROL,
-        ResponseCode.GO_AWAY,
-    )
-)
-"""Refusals that end by themselves."""
 
 
 class Damage:
@@ -81,7 +72,7 @@ class Damage:
 
 
 def _may_pass(error: RocketLakeError) -> bool:
-    return error.code in _PASSING if isinstance(error, RemoteError) else isinstance(error, LinkError | NoRoute)
+    return error.code in DEAD_LETTER_WAITS if isinstance(error, RemoteError) else isinstance(error, LinkError | NoRoute)
 
 
 def _place(record: DamagedRecord) -> str:

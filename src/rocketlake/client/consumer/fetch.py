@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.client.calls.answer import PULLED_AFTER_HEARTBEAT, PULLED_SLOWER
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
-from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, UNREGISTERED, wanted_of
+from rocketlake.client.consumer.pull_loop import BROKER_FLOW_CONTROL_SECONDS, wanted_of
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
-from rocketlake.protocol.response_code import ResponseCode
 
 log = get_logger(__name__)
 Keep = Callable[[str, Callable[[], Awaitable[object]]], asyncio.Task[None]]
@@ -113,9 +113,9 @@ class Fetch:
 
     def _after_error(self, error: RocketLakeError) -> float:
         if isinstance(error, RemoteError):
-            if error.code == ResponseCode.FLOW_CONTROL:
+            if error.code in PULLED_SLOWER:
                 return BROKER_FLOW_CONTROL_SECONDS
-            if error.code in UNREGISTERED:
+            if error.code in PULLED_AFTER_HEARTBEAT:
                 self._unregistered()
         elif isinstance(error, LinkError):
             self._line_broke()

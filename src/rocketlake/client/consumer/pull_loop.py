@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.client.calls.answer import OTHERWISE_SUBSCRIBED, PULLED_AFTER_HEARTBEAT, PULLED_SLOWER
 from rocketlake.client.calls.pull import PullAnswer, PullStatus
 from rocketlake.client.calls.records import DamagedRecord
 from rocketlake.client.config import ConsumerConfig
@@ -25,20 +26,10 @@ from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.subscription import Subscription
-from rocketlake.protocol.response_code import ResponseCode
 
 log = get_logger(__name__)
 BROKER_FLOW_CONTROL_SECONDS = 0.02
 NOT_READY_SECONDS = 1.0
-UNREGISTERED = frozenset(
-    (
-        ResponseCode.SUBSCRIPTION_NOT_EXIST,
-        ResponseCode.SUBSCRIPTION_NOT_LATEST,
-        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-    )
-)
-
-OTHERWISE_SUBSCRIBED = frozenset((ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST))
 
 
 @dataclass(slots=True)
@@ -111,9 +102,9 @@ class PullLoop:
         try:
             answer = await plan.pull(held, subscription, self.next_offset, commit)
         except RemoteError as error:
-            if error.code == ResponseCode.FLOW_CONTROL:
+            if error.code in PULLED_SLOWER:
                 return BROKER_FLOW_CONTROL_SECONDS
-            if error.code in UNREGISTERED:
+            if error.code in PULLED_AFTER_HEARTBEAT:
                 # A broker that restarted does not know the group until the next heartbeat.
                 plan.unregistered()
             if error.code in OTHERWISE_SUBSCRIBED:

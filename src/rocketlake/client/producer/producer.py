@@ -24,6 +24,7 @@ from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, Usag
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
+from rocketlake.client.calls.answer import SENT_TO_ANOTHER_BROKER
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus
 from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooManySends
@@ -39,22 +40,8 @@ from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.local_address import local_address
-from rocketlake.protocol.response_code import ResponseCode
 
 log = get_logger(__name__)
-RETRY_CODES = frozenset(
-    (
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    )
-)
-"""A refusal that may pass, or that another broker may not share."""
 COMPRESSION_TYPES = {
     "zlib": sys_flag.ZLIB,
     "lz4": sys_flag.LZ4,
@@ -348,7 +335,7 @@ class Producer(Service):
             try:
                 result = await self._attempt(outgoing, queue, left_ms, message)
             except RemoteError as error:
-                if error.code not in RETRY_CODES or fixed is not None:
+                if error.code not in SENT_TO_ANOTHER_BROKER or fixed is not None:
                     raise
                 attempts.append((queue.broker_name, error))
             except LinkError as error:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 
 from rocketlake.base.crash_point import crash_point
-from rocketlake.spark.lake.tables.table import DataFile, Partition
+from rocketlake.spark.lake.partition_names import Partition
+from rocketlake.spark.lake.tables.table import DataFile
 
 __all__ = ["PartitionWriter"]
 

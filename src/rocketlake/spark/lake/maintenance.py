@@ -19,10 +19,11 @@ import pyarrow as pa
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.spark.lake.description import SIDECAR, Descriptions, TableDescription
 from rocketlake.spark.lake.file_writer import PartitionWriter
+from rocketlake.spark.lake.partition_names import Partition
 from rocketlake.spark.lake.reader import read_file
 from rocketlake.spark.lake.table_schema import STORE_DAY, arrow
 from rocketlake.spark.lake.tables.open_table import open_table
-from rocketlake.spark.lake.tables.table import NAME, DataFile, LakeTable, Partition, data_file_name
+from rocketlake.spark.lake.tables.table import NAME, DataFile, LakeTable, data_file_name
 
 __all__ = ["Compacted", "Rewrite", "clean", "compact", "drop_days_before", "open_described", "plan_compaction"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from rocketlake.spark.lake.tables.table import Partition
+__all__ = ["VALUE_BYTES_MAX", "Partition", "fits", "partition_folder", "safe_name"]
 
-__all__ = ["VALUE_BYTES_MAX", "fits", "partition_folder", "safe_name"]
+Partition = tuple[tuple[str, str | None], ...]
+"""Partition column and its value as text (None: null), in the table's order."""
 
 VALUE_BYTES_MAX = 160
 """A folder name has 255 bytes on most disks; each byte of a value may need three."""

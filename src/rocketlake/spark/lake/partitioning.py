@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql.types import BooleanType, DataType, DateType, IntegerType, LongType, StringType, StructType
 
 from rocketlake.base.errors import UsageError
-from rocketlake.spark.lake.partition_names import VALUE_BYTES_MAX, fits
+from rocketlake.spark.lake.partition_names import VALUE_BYTES_MAX, Partition, fits
 from rocketlake.spark.lake.table_schema import STORE_DAY
-from rocketlake.spark.lake.tables.table import Partition
 
 __all__ = ["check_partition_columns", "cut", "with_store_day"]
 

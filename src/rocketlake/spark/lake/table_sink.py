@@ -22,10 +22,11 @@ from rocketlake.spark.lake.file_writer import PartitionWriter
 from rocketlake.spark.lake.messages import TableWritten
 from rocketlake.spark.lake.offset_ranges import QUEUE_COLUMNS, add_batch
 from rocketlake.spark.lake.options import LakeOptions
+from rocketlake.spark.lake.partition_names import Partition
 from rocketlake.spark.lake.partitioning import check_partition_columns, cut, with_store_day
 from rocketlake.spark.lake.table_schema import COLUMNS_MAX, STORE_DAY, arrow, clash, grown
 from rocketlake.spark.lake.tables.open_table import open_table
-from rocketlake.spark.lake.tables.table import LakeTable, Partition, data_file_name
+from rocketlake.spark.lake.tables.table import LakeTable, data_file_name
 
 __all__ = ["Attempt", "TableSink", "describe", "partition_columns", "stored_columns"]
 

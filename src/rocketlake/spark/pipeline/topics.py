@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.calls import offset as calls
-from rocketlake.client.calls.route import NameServers
-from rocketlake.client.config import ClientConfig
-from rocketlake.client.routes import subscribe_view
+from rocketlake.client.wire import ClientConfig, NameServers, offset_calls, subscribe_view
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.client import NetClient
 
@@ -92,6 +89,6 @@ async def _topic(net: NetClient, servers: NameServers, topic: str, rows: int) ->
 
 
 async def _bounds(net: NetClient, address: str, queue: MessageQueue, rows: int) -> tuple[int, int, int]:
-    low = max(0, await calls.min_offset(net, address, queue, _TIMEOUT_MS))
-    end = await calls.max_offset(net, address, queue, _TIMEOUT_MS)
+    low = max(0, await offset_calls.min_offset(net, address, queue, _TIMEOUT_MS))
+    end = await offset_calls.max_offset(net, address, queue, _TIMEOUT_MS)
     return low, max(low, end - rows), end

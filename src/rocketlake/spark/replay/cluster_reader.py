@@ -10,10 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rocketlake.base.errors import LinkError
-from rocketlake.client.calls import offset as calls
-from rocketlake.client.calls.pull import PullAnswer, pull
-from rocketlake.client.errors import NoRoute
-from rocketlake.client.instance import ClientInstance
+from rocketlake.client.wire import ClientInstance, NoRoute, PullAnswer, offset_calls, pull
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 
@@ -47,12 +44,16 @@ class ClusterReader:
 
     async def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """First and next offset."""
-        low = await self._ask(queue, lambda address: calls.min_offset(self._client.net, address, queue))
-        return max(0, low), await self._ask(queue, lambda address: calls.max_offset(self._client.net, address, queue))
+        low = await self._ask(queue, lambda address: offset_calls.min_offset(self._client.net, address, queue))
+        return max(0, low), await self._ask(
+            queue, lambda address: offset_calls.max_offset(self._client.net, address, queue)
+        )
 
     async def near(self, queue: MessageQueue, time_ms: int) -> int:
         """An offset whose message was stored about then; brokers differ by one."""
-        return await self._ask(queue, lambda address: calls.offset_by_time(self._client.net, address, queue, time_ms))
+        return await self._ask(
+            queue, lambda address: offset_calls.offset_by_time(self._client.net, address, queue, time_ms)
+        )
 
     async def pull(self, queue: MessageQueue, offset: int, subscription: Subscription) -> PullAnswer:
         """Messages from here on, around damaged ones; never waits for new ones."""

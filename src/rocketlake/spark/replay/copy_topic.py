@@ -18,10 +18,7 @@ from dataclasses import dataclass
 from rocketlake.base.crash_point import crash_point
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.calls.pull import PullAnswer, PullStatus
-from rocketlake.client.errors import BatchFailed
-from rocketlake.client.instance import ClientInstance
-from rocketlake.client.producer.producer import Producer
+from rocketlake.client.wire import BatchFailed, ClientInstance, Producer, PullAnswer, PullStatus
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue

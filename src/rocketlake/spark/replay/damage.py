@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rocketlake.client.calls.pull import PullAnswer
-from rocketlake.client.consumer.damage import DAMAGE
-from rocketlake.client.producer.batch import ENTRY_BYTES
-from rocketlake.client.producer.producer import TAG_SEPARATOR
+from rocketlake.client.wire import DAMAGE, ENTRY_BYTES, TAG_SEPARATOR, PullAnswer
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model.message import Message, StoredMessage

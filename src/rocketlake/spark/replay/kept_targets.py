@@ -14,8 +14,7 @@ from collections.abc import Collection
 
 from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.calls.answer import ask
-from rocketlake.client.instance import ClientInstance
+from rocketlake.client.wire import ClientInstance, ask
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.namesrv import GetKvHeader, GetKvReplyHeader, PutKvHeader

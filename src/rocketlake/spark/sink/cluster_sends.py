@@ -12,9 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from rocketlake.base.clock import SystemClock
-from rocketlake.client.calls.send import Outgoing, Sender
-from rocketlake.client.errors import NoRoute
-from rocketlake.client.instance import ClientInstance
+from rocketlake.client.wire import ClientInstance, NoRoute, Outgoing, Sender
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.command import Command
 from rocketlake.spark.cluster import cluster_client

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.errors import NoRoute
+from rocketlake.client.wire import NoRoute
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.spark.sink.options import SinkOptions
 from rocketlake.spark.sink.sending import SinkCluster

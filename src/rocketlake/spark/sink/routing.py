@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.producer.queue_choice import java_hash
+from rocketlake.client.wire import java_hash
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic, is_sendable_topic
 from rocketlake.spark.sink.arrow_rows import ArrowRows

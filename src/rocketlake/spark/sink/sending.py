@@ -22,8 +22,7 @@ from typing import Any, Protocol
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.calls.answer import refusal
-from rocketlake.client.calls.send import Outgoing
+from rocketlake.client.wire import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, Outgoing, refusal
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.send import SendReplyHeader
@@ -40,20 +39,6 @@ _WAITING_MAX_FACTOR = 3
 """Requests that are made or under way, as a multiple of option inFlight."""
 _PAUSE_MAX_SECONDS = 5.0
 
-_UNSURE = frozenset(
-    (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE)
-)
-"""Stored, but not as safe as the broker's settings ask."""
-_PASSING = frozenset(
-    (
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.GO_AWAY,
-    )
-)
-"""Refusals that may pass."""
 _HINTS = {
     ResponseCode.MESSAGE_ILLEGAL: "if it is too long: the broker's maxMessageSize bounds a whole request; lower"
     " 'batchBytes', or 'maxMessageBytes'",
@@ -202,7 +187,7 @@ class Sending:
                 if self._is_stored(answer, request):
                     return
                 error: RocketLakeError = _refusal(answer, queue)
-                may_pass = answer.code in _PASSING or answer.code in _UNSURE
+                may_pass = answer.code in SENT_TO_THE_SAME_QUEUE or answer.code in STORED_UNSURELY
             except LinkError as broken:
                 error, may_pass = broken, True
                 cluster.route_is_old()
@@ -218,7 +203,7 @@ class Sending:
 
     def _is_stored(self, answer: Command, request: SendRequest) -> bool:
         """Count a request whose messages the broker has."""
-        if answer.code in _UNSURE and not self._options.effectively_once:
+        if answer.code in STORED_UNSURELY and not self._options.effectively_once:
             # Sending it again would store it again; the broker's settings decide how much this matters.
             self._counts.unsure += 1
         elif answer.code != ResponseCode.SUCCESS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rocketlake.base.errors import InternalError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.calls.send import Outgoing
+from rocketlake.client.wire import Outgoing
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import property_names as names

@@ -14,10 +14,15 @@ from typing import Any, TypeVar
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import LinkError, ProtocolError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.calls import offset as offset_calls
-from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, query_messages
-from rocketlake.client.errors import NoRoute
-from rocketlake.client.instance import ClientInstance
+from rocketlake.client.wire import (
+    ClientInstance,
+    NoRoute,
+    PreparedPulls,
+    PullAnswer,
+    PullStatus,
+    offset_calls,
+    query_messages,
+)
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import SQL92, Subscription, parse_subscription
 from rocketlake.protocol.response_code import ResponseCode

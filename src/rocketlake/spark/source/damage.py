@@ -18,16 +18,13 @@ from rocketlake.base.errors import ProtocolError, UsageError
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_batch import unwrap_batch
 from rocketlake.codec.record_layout import RecordError
-from rocketlake.spark.columns import BODY_BYTES_MAX, Records, record_starts
+from rocketlake.spark.columns import BODY_BYTES_MAX, READ_FAULTS, Records, record_starts
 from rocketlake.spark.source.brokers import Brokers
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange
 from rocketlake.spark.source.range_walk import Answer, Chunk, RangeWalk
 
-__all__ = ["READ_FAULTS", "Damaged", "sound_parts", "whole_chunk"]
-
-READ_FAULTS = (ProtocolError, RecordError, UsageError)
-"""What reading damaged bytes as records raises; UsageError: a record says it is one of a batch queue."""
+__all__ = ["Damaged", "sound_parts", "whole_chunk"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,8 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.columns import Records, record_starts
+from rocketlake.spark.columns import READ_FAULTS, Records, record_starts
 from rocketlake.spark.source.brokers import Bounds, Brokers, PullOutcome, of_each
-from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import MARKS, Offsets, describe
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.seek import offsets_of_times

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from rocketlake.model import property_names
 from rocketlake.model.subscription import parse_subscription
-from rocketlake.spark.columns import Records, record_batches
+from rocketlake.spark.columns import READ_FAULTS, Records, record_batches
 from rocketlake.spark.source.brokers import Brokers
-from rocketlake.spark.source.damage import READ_FAULTS, sound_parts, whole_chunk
+from rocketlake.spark.source.damage import sound_parts, whole_chunk
 from rocketlake.spark.source.losses import lose, lose_damaged
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.plan import QueueRange

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.columns import Records, record_batch, record_starts
+from rocketlake.spark.columns import READ_FAULTS, Records, record_batch, record_starts
 from rocketlake.spark.source.brokers import Brokers, PullOutcome, of_each
-from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import describe
 from rocketlake.spark.source.options import SourceOptions
 

@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.spark.columns import Records, record_starts
+from rocketlake.spark.columns import READ_FAULTS, Records, record_starts
 from rocketlake.spark.source.brokers import Bounds, Brokers, PullOutcome, kept_offsets, of_each, with_retries
-from rocketlake.spark.source.damage import READ_FAULTS
 from rocketlake.spark.source.offsets import Offsets, describe, describe_all
 from rocketlake.spark.source.options import SourceOptions
 from rocketlake.spark.source.positions import Kind, Position, Positions, Side

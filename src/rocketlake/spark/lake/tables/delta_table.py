@@ -24,10 +24,10 @@ from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, sync_written
-from rocketlake.spark.lake.partition_names import partition_folder
+from rocketlake.spark.lake.partition_names import Partition, partition_folder
 from rocketlake.spark.lake.table_schema import arrow
 from rocketlake.spark.lake.tables.commit_note import from_note, note
-from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile, Partition
+from rocketlake.spark.lake.tables.table import NAME_PATTERN, BatchPart, Committed, DataFile
 
 __all__ = ["DeltaLakeTable"]
 

@@ -22,9 +22,9 @@ from rocketlake.base.errors import StoreError
 from rocketlake.spark.lake.batch_content import BatchContent
 from rocketlake.spark.lake.description import SIDECAR, TableDescription
 from rocketlake.spark.lake.durable import make_folder, remove_if_there
-from rocketlake.spark.lake.partition_names import partition_folder
+from rocketlake.spark.lake.partition_names import Partition, partition_folder
 from rocketlake.spark.lake.tables.parquet_log import Entry, FileEntry, ParquetLog, QueryHead
-from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, UNNAMED, BatchPart, Committed, DataFile, Partition
+from rocketlake.spark.lake.tables.table import NAME, NAME_PATTERN, UNNAMED, BatchPart, Committed, DataFile
 
 __all__ = ["ParquetTable"]
 

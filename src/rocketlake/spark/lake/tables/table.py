@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rocketlake.spark.lake.batch_content import BatchContent
+from rocketlake.spark.lake.partition_names import Partition
 
 if TYPE_CHECKING:
     from rocketlake.spark.lake.description import TableDescription
@@ -26,12 +27,8 @@ __all__ = [
     "Committed",
     "DataFile",
     "LakeTable",
-    "Partition",
     "data_file_name",
 ]
-
-Partition = tuple[tuple[str, str | None], ...]
-"""Partition column and its value as text (None: null), in the table's order."""
 
 UNNAMED = "batch-"
 """Begins the query id of a batch write without txnAppId, which is never repeated: old ones are forgotten."""

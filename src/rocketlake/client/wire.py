@@ -1,0 +1,50 @@
+"""The door for programs that speak to brokers themselves: single requests, without a producer or consumer around them.
+
+Owns        the names that `rocketlake.spark` may take from the client.
+Must not know   what is asked, or why.
+
+Only names that stand here are used above: an import contract (pyproject.toml) closes the client's other modules to
+`rocketlake.spark`.
+"""
+
+from __future__ import annotations
+
+from rocketlake.client.calls import offset as offset_calls
+from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, refusal
+from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, pull, query_messages
+from rocketlake.client.calls.route import NameServers
+from rocketlake.client.calls.send import Outgoing, Sender
+from rocketlake.client.config import ClientConfig
+from rocketlake.client.consumer.damage import DAMAGE
+from rocketlake.client.errors import BatchFailed, NoRoute
+from rocketlake.client.instance import ClientInstance
+from rocketlake.client.producer.batch import ENTRY_BYTES
+from rocketlake.client.producer.producer import TAG_SEPARATOR, Producer
+from rocketlake.client.producer.queue_choice import java_hash
+from rocketlake.client.routes import subscribe_view
+
+__all__ = [
+    "DAMAGE",
+    "ENTRY_BYTES",
+    "SENT_TO_THE_SAME_QUEUE",
+    "STORED_UNSURELY",
+    "TAG_SEPARATOR",
+    "BatchFailed",
+    "ClientConfig",
+    "ClientInstance",
+    "NameServers",
+    "NoRoute",
+    "Outgoing",
+    "PreparedPulls",
+    "Producer",
+    "PullAnswer",
+    "PullStatus",
+    "Sender",
+    "ask",
+    "java_hash",
+    "offset_calls",
+    "pull",
+    "query_messages",
+    "refusal",
+    "subscribe_view",
+]
