@@ -7,7 +7,8 @@ A kernel is a `.pyx` that has no Python form: where it is missing, an ordinary p
 (docs/internals/hot_path.md).
 
 ROCKETLAKE_PURE=1       compile nothing
-ROCKETLAKE_COMPILED=1   fail if one module does not compile (else pip warns and installs the Python form)
+ROCKETLAKE_COMPILED=1   fail if one module does not compile: `make install`, and so CI, sets it.
+                        Without it pip warns and installs the Python form of that module.
 
 On a machine without a C compiler the one of the PyPI package `ziglang` is taken, if it is installed.
 """
@@ -22,6 +23,9 @@ import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 COMPILED = (
     "rocketlake.base.java.java_compat",
@@ -67,6 +71,24 @@ DIRECTIVES = {
     "wraparound": True,
     "embedsignature": True,
 }
+
+class Build(build_ext):
+    """setup()'s `build_ext`: it names the module that does not compile; the compiler has said above what is wrong."""
+
+    _failed = ""
+
+    def build_extension(self, ext: Any) -> None:
+        if self._failed:  # what the compiler said stays the last thing that is shown
+            raise CCompilerError(f"{ext.name} is not built, as {self._failed} does not compile")
+        try:
+            super().build_extension(ext)
+        except (CCompilerError, BaseError) as error:
+            said = f"{ext.name} does not compile: {error}. The compiler's words stand above"
+            if not ext.optional:
+                self._failed = ext.name
+                raise CCompilerError(said) from error
+            runs = "messages go one by one without it" if ext.name in KERNELS else "its Python form runs instead"
+            self.warn(f"{said}; {runs}, two to ten times slower")
 
 
 def extensions() -> list[Any]:

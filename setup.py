@@ -7,6 +7,6 @@ from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # an isolated build does not look in the project's folder
 
-from build_ext import extensions
+from build_ext import Build, extensions
 
-setup(ext_modules=extensions())
+setup(ext_modules=extensions(), cmdclass={"build_ext": Build})

@@ -32,13 +32,6 @@ def test_import_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_lint_is_clean() -> None:
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ruff", "check", "."], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stdout
-
-
 def test_each_module_imports_alone() -> None:
     """A module that only works after another was imported hides a circle."""
     program = (
@@ -49,7 +42,7 @@ def test_each_module_imports_alone() -> None:
     )
     names = [name for name in MODULES if name.startswith("rocketlake")]
     if not has_kernel("rocketlake.broker.hot.plain_send"):  # modules that are imported only with their kernels
-        for name in ("broker.send_runs", "broker.pull_runs", "spark.columns_kernel"):
+        for name in ("broker.hot.send_runs", "broker.hot.pull_runs", "spark.columns_kernel"):
             names.remove(f"rocketlake.{name}")
     done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,35 @@
+"""What the commands of the Makefile would run, in which order (`make --dry-run`)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def steps(target: str) -> list[str]:
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.replace("\\\n", " ").splitlines()
+
+
+def at(steps: list[str], word: str) -> int:
+    return next(number for number, step in enumerate(steps) if word in step)
+
+
+def test_make_install_asks_for_every_compiled_module() -> None:
+    found = steps("install")
+    assert found[at(found, "build_ext --inplace")].startswith("ROCKETLAKE_COMPILED=1 ")
+
+
+def test_make_test_checks_lint_format_types_and_contracts_before_the_tests() -> None:
+    found = steps("test")
+    tests = at(found, "-m pytest")
+    for gate in ("ruff check", "ruff format --check", "bin/mypy", "lint-imports"):
+        assert at(found, gate) < tests
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    assert ROOT.joinpath(".ci/run").read_text().endswith("exec make test\n")
