@@ -194,8 +194,8 @@ CALLBACKS: dict[str, Callable[[World, Callable[..., None]], object]] = {
     "turn ended": lambda world, fail: world.broker._turns.wait(lambda _end: world.broker._turns.at_end(fail)),
     "turn": lambda world, fail: world.broker._turns.wait(fail),
     "held pull": lambda world, fail: world.broker.hold.resume_soon(fail),
-    "flushed": lambda world, fail: setattr(world.broker.store._sync, "on_flushed", fail),
-    "safe": lambda world, fail: world.broker.store._sync.flushed.wait(1 << 40, fail, world.clock.monotonic() + 1),
+    "flushed": lambda world, fail: setattr(world.broker.store.durability, "on_readable", fail),
+    "safe": lambda world, fail: world.broker.store.durability.flushed.wait(1 << 40, fail, world.clock.monotonic() + 1),
     "read": lambda world, fail: world.broker.store.load([(Path("/none"), 0, 10)], fail),
 }
 
@@ -203,7 +203,7 @@ CALLBACKS: dict[str, Callable[[World, Callable[..., None]], object]] = {
 async def test_no_callback_that_raises_harms_another(world: World, caplog: pytest.LogCaptureFixture) -> None:
     raised: list[str] = []
     for name, give in CALLBACKS.items():
-        heard = world.broker.store.on_arrival, world.broker.store._sync.on_flushed
+        heard = world.broker.store.on_arrival, world.broker.store.durability.on_readable
 
         def fail(*_any: object, name: str = name) -> None:
             raised.append(name)
@@ -216,7 +216,7 @@ async def test_no_callback_that_raises_harms_another(world: World, caplog: pytes
         sent = await world.send(Message("T", b"during " + name.encode()))
         assert sent is not None
         await world.clock.run_for(2000)
-        world.broker.store.on_arrival, world.broker.store._sync.on_flushed = heard
+        world.broker.store.on_arrival, world.broker.store.durability.on_readable = heard
     await world.clock.run_for(12_000)
     # Without SYNC_FLUSH nobody waits for a sync, and one comes later than the fault is taken out again.
     late = set() if world.broker.store.config.sync_flush else {"safe", "flushed"}

@@ -30,7 +30,7 @@ class _Entry:
 
 
 class Threshold:
-    """A number that only grows, and those who wait for it. Insert is O(log n), release O(log n) per waiter."""
+    """A number that grows, and those who wait for it. Insert is O(log n), release O(log n) per waiter."""
 
     __slots__ = ("_by_deadline", "_by_target", "_order", "_waiting", "value")
 
@@ -65,9 +65,12 @@ class Threshold:
 
     def advance(self, value: int) -> None:
         """The number is now `value` (a lower one than before is ignored); runs the waiters it reaches."""
-        if value <= self.value:
-            return
-        self.value = value
+        if value > self.value:
+            self.value = value
+            self.release()
+
+    def release(self) -> None:
+        """Runs the waiters whose target the value has reached; for an owner that has set the value itself."""
         heap = self._by_target
         # A waiter may wait again or advance further: look at the heap and the value anew each time.
         while heap and heap[0][0] <= self.value:
@@ -79,6 +82,16 @@ class Threshold:
         heap = self._by_deadline
         while heap and heap[0][0] <= now:
             self._release(heapq.heappop(heap)[2], False)
+        self._drop_called()
+
+    def set_back(self, value: int) -> None:
+        """The number is `value` if it was more; runs the waiters of targets beyond it with False, in target order.
+
+        What will be counted from there on is not what they wait for.
+        """
+        self.value = min(self.value, value)
+        for _, _, entry in sorted((item for item in self._by_target if item[0] > value), key=lambda item: item[:2]):
+            self._release(entry, False)
         self._drop_called()
 
     def fail_all(self) -> None:

@@ -1,11 +1,12 @@
-"""When bytes of the log become safe: group commit, timed flush, commit of the write pool.
+"""When bytes of the log reach the disk: syncs, the timed flush, the commit of the write pool.
 
-Owns        the sync that is under way and the next one, who waits for them, when they start.
-Must not know   records, messages, what is told to the sender.
+Owns        the sync that is under way and the next one, and when they start.
+Must not know   records, messages, which acks wait for a sync (durability.py).
 
 Invariant: a position is "flushed" only after a sync that began after its bytes were written has succeeded.
-Invariant: after a failed sync nothing is synced again and nobody is told OK.
+Invariant: after a failed sync nothing is synced again, and no ack that asks for a sync is given.
 
+With SYNC_FLUSH a put asks for a sync by `Soon`: all messages of one turn of the loop share it.
 Rules: docs/internals/store_layout.md, "Flush" (Apache: GroupCommit-, FlushRealTime- and CommitRealTimeService).
 """
 
@@ -16,39 +17,44 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
-from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.base.threshold import Threshold, Waiter
 from rocketlake.base.worker import Worker
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.durability import Durability, Stage
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.slow_work import SlowDisk
 
-__all__ = ["GroupCommit", "LogSync", "PoolCommit", "Soon", "Thorough", "TimedFlush"]
+__all__ = ["LogSync", "PoolCommit", "Soon", "Thorough", "TimedFlush"]
 
 _log = get_logger(__name__)
 
 
 class LogSync:
-    """Syncs of one log, one at a time, on a worker; `flushed` is how far the log is safe.
+    """Syncs of one log, one at a time, on a worker; each tells `durability` how far the log is flushed.
 
-    While a sync runs the next one lies in the worker's hands already, and takes along all that is written until it
-    begins: the disk never waits for the loop, which meanwhile serves the senders of the last one.
+    While one sync runs, the next is queued on the worker; it covers everything written before it starts. So the disk
+    never waits for the loop, which meanwhile answers the senders of the last sync.
     """
 
-    def __init__(self, log: MappedFileList, worker: Worker, last_store_ms: Callable[[], int], slow: SlowDisk) -> None:
-        self.flushed = Threshold(log.flushed_offset)
+    def __init__(
+        self,
+        log: MappedFileList,
+        worker: Worker,
+        durability: Durability,
+        last_store_ms: Callable[[], int],
+        slow: SlowDisk,
+    ) -> None:
         self.failure = ""
         """Why nothing is synced any more; "" while all is well."""
         self.safe_store_ms = 0
         """Every record stored at or before this time is safe (for the checkpoint)."""
         self.zero_step = 0
         """So many zeros at a time are written ahead while syncs are small; 0: none."""
-        self.on_flushed: Callable[[], object] = _nothing
         self._log = log
         self._worker = worker
+        self._durability = durability
         self._last_store_ms = last_store_ms
         self._slow = slow
         self._given: deque[_Sync] = deque()
@@ -114,16 +120,14 @@ class LogSync:
             job.failed(error)
             self.failure = self._log.sync_error
             _log.error("%s; the store takes no more messages until it is restarted", self.failure)
-            self.flushed.fail_all()
+            self._durability.fail(Stage.FLUSHED)
             return
         self._slow.note("flush", sync.seconds, job.end - self._log.flushed_offset, job.end)
         job.done()
         self.safe_store_ms = store_ms or self.safe_store_ms
         if sync.due is not sync.begun and not self._given:
             self.start()
-        # First what the sync makes readable, then the senders: who is told OK finds the message.
-        call(self.on_flushed)
-        self.flushed.advance(self._log.flushed_offset)
+        self._durability.advance(Stage.FLUSHED, self._log.flushed_offset)
 
 
 class _Sync:
@@ -138,46 +142,6 @@ class _Sync:
         """What `due` was when the worker came to it. Set by the worker, once."""
         self.seconds = 0.0
         """How long it took. Set by the worker."""
-
-
-class GroupCommit(Service):
-    """SYNC_FLUSH: everybody who waits when a sync starts is served by that one sync."""
-
-    def __init__(self, sync: LogSync, clock: Clock) -> None:
-        super().__init__("group-commit", clock)
-        self._sync = sync
-        self._soon = Soon(sync.start)
-        self._somebody_waits = asyncio.Event()
-
-    async def start(self) -> None:
-        """Begin to watch deadlines."""
-        await super().start()
-        self.keep("deadlines", self._watch_deadlines)
-
-    def wait(self, target: int, waiter: Waiter, timeout_ms: int) -> None:
-        """Call `waiter(True)` when the log is safe up to `target`, `waiter(False)` at the timeout or a failed sync.
-
-        The append that led to `target` has called `wake`.
-        """
-        if self._sync.failure:
-            waiter(False)
-            return
-        self._sync.flushed.wait(target, waiter, self._clock.monotonic() + timeout_ms / 1000)
-        self._somebody_waits.set()
-
-    def wake(self) -> None:
-        """Sync at the end of this loop turn, so that all messages of a chunk of requests share it."""
-        self._soon.ask()
-
-    async def _watch_deadlines(self) -> None:
-        await self._somebody_waits.wait()
-        pause = self._sync.flushed.next_deadline - self._clock.monotonic()
-        if pause == float("inf"):
-            self._somebody_waits.clear()
-        elif pause > 0:
-            await self._clock.sleep(pause)
-        else:
-            self._sync.flushed.expire(self._clock.monotonic())
 
 
 class TimedFlush(Service):
@@ -273,7 +237,3 @@ class Soon:
     def _run(self) -> None:
         self._asked = False
         self._call()
-
-
-def _nothing() -> None:
-    """Nobody is interested."""

@@ -5,7 +5,7 @@ Must not know   the network, topic settings, consumer groups, subscriptions.
 
 One thread (the event loop's) owns all state; `Files` calls that may block run on named workers and come back to it.
 
-Reading on: commit_log.py (append), flush.py (when it is safe), dispatch.py (how readers find it), recovery.py.
+Reading on: commit_log.py (append), durability.py (when it is safe), dispatch.py (how readers find it), recovery.py.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch, perhaps
 from rocketlake.store.dispatch_scan import appended_entry, scan
+from rocketlake.store.durability import AT_ONCE, Demands, Durability, Stage
 from rocketlake.store.fetch import Fetch, MatchRecord, MatchTag
-from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, Soon, TimedFlush
+from rocketlake.store.flush import LogSync, PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.check import IndexCheck
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.large_batch import LargeBatch
@@ -158,10 +159,11 @@ class MessageStore(Service):
     def _build_services(self) -> None:
         config, clock, workers = self.config, self._clock, self._workers
         self._slow = SlowDisk(clock)
-        self._sync = LogSync(self.log.list, workers["flush"], lambda: self.log.last_store_ms, self._slow)
-        self._sync.on_flushed = self._dispatch_readable
+        log = self.log
+        self.durability = Durability(lambda: log.max_offset, clock, is_buffered=log.pool is not None)
+        self.durability.demand(own_demands(config))
+        self._sync = LogSync(log.list, workers["flush"], self.durability, lambda: log.last_store_ms, self._slow)
         self._sync.zero_step = _ZERO_STEP if config.sync_flush else 0
-        self._group = GroupCommit(self._sync, clock)
         self._timed = TimedFlush(self._sync, config, clock)
         self._pool_commit = PoolCommit(self._commit_pool, config, clock)
         self.retention = Retention(
@@ -187,17 +189,28 @@ class MessageStore(Service):
             CheckpointWriter(self.checkpoint, self._note_safe, clock, workers["queues"]),
             self.retention,
         ]
-        self._services.append(self._group if config.sync_flush else self._timed)
+        self._services.append(self.durability)
+        if not config.sync_flush:
+            self._services.append(self._timed)
         if self.log.pool is not None:
             self._services.append(self._pool_commit)
             self.log.on_pool_busy = self._pool_commit.look_soon
+        self._wake = self._after_append()
         if config.index_enabled:
             check = IndexCheck(self.index, self._disk, clock, workers["delete"], self._index_damaged)
             self._services.append(check)
         self.adopt(*self._services, self.residency)
-        self._waits_for_sync = config.sync_flush and not config.read_uncommitted
         self._dispatch_soon = Soon(self._dispatch_readable)
-        self._dispatches_at_once = not self._waits_for_sync and self.log.pool is None
+        self.durability.on_readable = self._dispatch_readable
+
+    def _after_append(self) -> Callable[[], object]:
+        """What brings the appended bytes to the disk, by the settings."""
+        config = self.config
+        if config.sync_flush:
+            return Soon(self._sync.start).ask
+        if self.log.pool is not None:
+            return self._pool_commit.wake
+        return self._timed.wake if config.flush_wakes_on_put or not config.flush_timed else bool
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -253,7 +266,7 @@ class MessageStore(Service):
         gone = self._deletion.load()
         self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)], gone=gone)
         self.queues.min_physical = self.log.min_offset
-        self._sync.flushed.advance(self.log.list.flushed_offset)
+        self.durability.flushed.advance(self.log.list.flushed_offset)
         self._late.then("deleted topics and the ends of the queues cannot be noted", self._write_known)
         self._closed = ""
         if self._late.are_open:
@@ -325,14 +338,14 @@ class MessageStore(Service):
             trace = None if isinstance(error, OSError | StoreError) else error
             _log.error("the store could not be stopped cleanly, the next start recovers it: %s", error, exc_info=trace)
         finally:
-            self._sync.flushed.fail_all()
+            self.durability.fail_all()
             self._release()
 
     async def _flush_all(self) -> None:
         self.log.commit()
         self.log.list.flush()
-        self._sync.flushed.advance(self.log.list.flushed_offset)
-        self.dispatch.run_all(self._readable_end)
+        self.durability.flushed.advance(self.log.list.flushed_offset)
+        self.dispatch.run_all(self.log.max_offset)  # all that the next start would dispatch, whatever the role asks
         self._late.retry()
         if self._late.are_open:
             raise StoreError(self._late.reason, path=str(self._paths.root))
@@ -468,7 +481,7 @@ class MessageStore(Service):
                 message.properties,
                 self._delays_ms,
             ),
-            readable=self._dispatches_at_once,
+            readable=self.durability.dispatches_at_once,
         )
         self._appended()
         return PutResult(PutStatus.OK, offset, size, queue_offset, store_ms, offset + size)
@@ -531,7 +544,7 @@ class MessageStore(Service):
         if not self.log.append_run(run, self._clock.now_ms()):
             return False
         run.take_numbers()
-        self.dispatch.appended_run(run, readable=self._dispatches_at_once)
+        self.dispatch.appended_run(run, readable=self.durability.dispatches_at_once)
         self._appended()
         return True
 
@@ -544,41 +557,32 @@ class MessageStore(Service):
         return refuse(message, self.config.body_bytes_max)
 
     def _appended(self) -> None:
-        if self._dispatches_at_once:
-            if self.dispatch.position < self.log.list.wrote_offset:
-                self._dispatch_readable()
-            if self.config.flush_wakes_on_put or not self.config.flush_timed:
-                self._timed.wake()
-        elif self.log.pool is not None:
-            self._pool_commit.wake()
-        if self.config.sync_flush:
-            self._group.wake()
-
-    @property
-    def acks_at_once(self) -> bool:
-        """True with ASYNC_FLUSH: nobody waits for the disk, the status of a put is final."""
-        return not self.config.sync_flush
+        if self.durability.dispatches_at_once and self.dispatch.position < self.log.list.wrote_offset:
+            self._dispatch_readable()
+        self._wake()
 
     def when_durable(self, result: PutResult, *, wait: bool, done: Callable[[PutStatus], object]) -> None:
-        """Call `done` with the final status: at once, or with SYNC_FLUSH and `wait` after the sync or its timeout."""
-        if not (wait and self.config.sync_flush and result.status.is_stored):
+        """Call `done` with the final status: at once, or with `wait` when the message is as safe as the role asks."""
+        if not result.status.is_stored:
             done(result.status)
             return
 
-        def ended(reached: bool) -> None:
-            if reached:
-                done(PutStatus.OK)
-            elif self._sync.failure or self._closed:
-                result.reason = self.not_writable_reason
-                done(PutStatus.SERVICE_NOT_AVAILABLE)
-            else:
-                done(PutStatus.FLUSH_DISK_TIMEOUT)
-                self._say_timeout(result)
+        def ended(late: Sequence[Stage]) -> None:
+            done(self._late_status(result, late) if late else result.status)
 
-        self._group.wait(result.next_offset, ended, self.config.sync_flush_timeout_ms)
+        asked = self.durability.demands.acks if wait else AT_ONCE
+        self.durability.when_durable(result.next_offset, asked, ended)
 
-    def _say_timeout(self, result: PutResult) -> None:
-        """Whose message is in the log, and not on disk in time."""
+    def _late_status(self, result: PutResult, late: Sequence[Stage]) -> PutStatus:
+        """The status of a put that is not as safe as it was asked to be; as with Apache the replicas' part counts."""
+        if self._sync.failure or self._closed:
+            result.reason = self.not_writable_reason
+            return PutStatus.SERVICE_NOT_AVAILABLE
+        self._say_timeout(result, late)
+        return PutStatus.FLUSH_DISK_TIMEOUT if late == [Stage.FLUSHED] else PutStatus.FLUSH_SLAVE_TIMEOUT
+
+    def _say_timeout(self, result: PutResult, late: Sequence[Stage]) -> None:
+        """Say whose message is in the log, and not as safe as asked in time."""
         record = self.log.record(result.physical_offset) if result.count else None
         if record is None:
             whose = "of an ended transaction"
@@ -588,8 +592,8 @@ class MessageStore(Service):
             whose = "of topic {}, tags {!r}, from client {}:{}".format(topic, tags, *first.born_host)
         self._warnings.warn(
             "timeout",
-            "not on disk within syncFlushTimeout (%d ms): %d messages at %d %s; on disk is the log up to %d of %d",
-            self.config.sync_flush_timeout_ms,
+            "not %s: %d messages at %d %s; on disk is the log up to %d of %d",
+            ", not ".join(self._named(stage) for stage in late),
             result.count,
             result.physical_offset,
             whose,
@@ -597,15 +601,18 @@ class MessageStore(Service):
             self.log.list.wrote_offset,
         )
 
-    # -- what follows a put --------------------------------------------------------------------------------------------
+    def _named(self, stage: Stage) -> str:
+        """A stage and its timeout, for the log."""
+        timeout_ms = self.durability.demands.acks.get(stage, 0)
+        if stage is Stage.FLUSHED:
+            return f"on disk within syncFlushTimeout ({timeout_ms} ms)"
+        return f"{stage.value} within {timeout_ms} ms"
 
-    @property
-    def _readable_end(self) -> int:
-        return self.log.list.flushed_offset if self._waits_for_sync else self.log.max_offset
+    # -- what follows a put --------------------------------------------------------------------------------------------
 
     def _dispatch_readable(self) -> None:
         """Dispatch what may be read, a bounded piece now and the rest in the next turns."""
-        if self.dispatch.run(self._readable_end) and not self.dispatch.error:
+        if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
 
     def _retry_dispatch(self) -> None:
@@ -632,8 +639,7 @@ class MessageStore(Service):
         self._slow.note("commit", self._slow.seconds() - began, log.max_offset - committed, log.max_offset)
         self._commit_failure = ""
         self._timed.wake()
-        if not self._waits_for_sync:
-            self._dispatch_readable()
+        self._dispatch_readable()
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:
         try:
@@ -805,6 +811,14 @@ class MessageStore(Service):
         this survives a crash, with the error if it may not. Raises StoreError.
         """
         self._deletion.delete(names, self.max_physical_offset, noted)
+
+
+def own_demands(config: StoreConfig) -> Demands:
+    """What a store asks for that stands alone: SYNC_FLUSH asks for the sync."""
+    if not config.sync_flush:
+        return Demands()
+    acks = {Stage.FLUSHED: config.sync_flush_timeout_ms}
+    return Demands(acks, reads=() if config.read_uncommitted else (Stage.FLUSHED,))
 
 
 _NUMBERED = (TRANSACTION_NONE, TRANSACTION_COMMIT)

@@ -175,3 +175,16 @@ def test_a_hundred_thousand_waiters_are_released_in_one_go_quickly():
     assert count == 100_000
     # About 0.3 s; a list with insertion in the middle or a scan per release needs minutes.
     assert time.perf_counter() - started < 10
+
+
+def test_a_number_that_is_set_back_fails_those_who_wait_beyond_it_in_target_order():
+    calls = Calls()
+    threshold = Threshold(10)
+    for target in (40, 20, 30):
+        threshold.wait(target, calls(target), deadline=9)
+    threshold.set_back(20)
+    assert (calls.seen, threshold.value) == ([(30, False), (40, False)], 10)
+    threshold.set_back(5)
+    threshold.advance(8)
+    assert (threshold.value, len(threshold)) == (8, 0)
+    assert calls.seen[2:] == [(20, False)]

@@ -65,7 +65,7 @@ class World:
 async def abandon(store: MessageStore) -> None:
     names = {
         "store",
-        "group-commit",
+        "durability",
         "timed-flush",
         "pool-commit",
         "queue-flush",

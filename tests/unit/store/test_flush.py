@@ -11,7 +11,8 @@ from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker
 from rocketlake.store.config import StoreConfig
-from rocketlake.store.flush import GroupCommit, LogSync, PoolCommit, TimedFlush
+from rocketlake.store.durability import Demands, Durability, Stage
+from rocketlake.store.flush import LogSync, PoolCommit, Soon, TimedFlush
 from rocketlake.store.mapped_file import PAGE
 from rocketlake.store.mapped_file_list import MappedFileList
 from rocketlake.store.slow_work import SlowDisk
@@ -28,7 +29,8 @@ class Parts:
         self.store_ms = 0
         self.at_look: Callable[[], object] | None = None
         """Done once, when the loop has looked at the sync that waits and before it changes it."""
-        self.sync = LogSync(self.log, self.worker, self.last_store_ms, SlowDisk(self.clock))
+        self.durability = Durability(lambda: self.log.max_offset, self.clock)
+        self.sync = LogSync(self.log, self.worker, self.durability, self.last_store_ms, SlowDisk(self.clock))
         self.told: list[tuple[str, bool]] = []
 
     def last_store_ms(self) -> int:
@@ -44,6 +46,12 @@ class Parts:
 
     def tell(self, name: str):  # type: ignore[no-untyped-def]
         return lambda reached: self.told.append((name, reached))
+
+    def wait(self, name: str, timeout_ms: int) -> None:
+        """A sender appends, and waits for the sync."""
+        self.durability.when_durable(
+            self.append(10), {Stage.FLUSHED: timeout_ms}, lambda late: self.told.append((name, not late))
+        )
 
     @property
     def syncs(self) -> int:
@@ -120,7 +128,7 @@ def test_what_a_sync_missed_because_it_began_just_then_gets_another_one(parts: P
 
 def test_a_sync_given_before_the_last_one_failed_does_not_begin(parts: Parts) -> None:
     for name in "ab":
-        parts.sync.flushed.wait(parts.append(100), parts.tell(name), 1e9)
+        parts.durability.flushed.wait(parts.append(100), parts.tell(name), 1e9)
         parts.sync.start()
         if name == "a":
             parts.files.plan.add(Fault("sync", times=1, error=errno.EIO))
@@ -144,9 +152,10 @@ def test_the_safe_store_time_is_that_of_a_sync_that_left_nothing_behind(parts: P
 
 
 def test_readers_find_a_message_before_its_sender_is_told(parts: Parts) -> None:
-    parts.sync.on_flushed = lambda: parts.told.append(("dispatch", True))
+    parts.durability.demand(Demands(reads=(Stage.FLUSHED,)))
+    parts.durability.on_readable = lambda: parts.told.append(("dispatch", True))
     end = parts.append(100)
-    parts.sync.flushed.wait(end, parts.tell("sender"), 1e9)
+    parts.durability.flushed.wait(end, parts.tell("sender"), 1e9)
     parts.sync.start()
     parts.worker.run_all()
     assert parts.told == [("dispatch", True), ("sender", True)]
@@ -154,7 +163,7 @@ def test_readers_find_a_message_before_its_sender_is_told(parts: Parts) -> None:
 
 def test_a_failed_sync_tells_all_waiters_and_is_never_repeated(parts: Parts) -> None:
     end = parts.append(100)
-    parts.sync.flushed.wait(end, parts.tell("a"), 1e9)
+    parts.durability.flushed.wait(end, parts.tell("a"), 1e9)
     parts.files.plan.add(Fault("sync", times=1, error=errno.EIO))
     parts.sync.start()
     parts.worker.run_all()
@@ -190,47 +199,47 @@ def test_a_disk_too_full_for_zeros_is_told_by_an_append_not_by_a_sync(parts: Par
 
 
 async def test_all_senders_of_one_turn_share_a_sync(parts: Parts) -> None:
-    group = GroupCommit(parts.sync, parts.clock)
-    await group.start()
+    soon = Soon(parts.sync.start)
+    await parts.durability.start()
     for name in "abc":
-        group.wait(parts.append(10), parts.tell(name), 5000)
-        group.wake()
+        parts.wait(name, 5000)
+        soon.ask()
     await parts.clock.settle()
     assert len(parts.worker.pending) == 1
     parts.worker.run_all()
     assert parts.told == [("a", True), ("b", True), ("c", True)]
     assert parts.syncs == 1
-    await group.stop()
+    await parts.durability.stop()
 
 
 async def test_senders_that_come_during_a_sync_share_the_next(parts: Parts) -> None:
-    group = GroupCommit(parts.sync, parts.clock)
-    await group.start()
-    group.wait(parts.append(10), parts.tell("a"), 5000)
-    group.wake()
+    soon = Soon(parts.sync.start)
+    await parts.durability.start()
+    parts.wait("a", 5000)
+    soon.ask()
     await parts.clock.settle()
     parts.worker.call_one()
     for name in "bc":
-        group.wait(parts.append(10), parts.tell(name), 5000)
-        group.wake()
+        parts.wait(name, 5000)
+        soon.ask()
         await parts.clock.settle()
     parts.worker.report_one()
     assert parts.told == [("a", True)]
     parts.worker.run_one()
     assert parts.told == [("a", True), ("b", True), ("c", True)]
     assert parts.syncs == 2
-    await group.stop()
+    await parts.durability.stop()
 
 
 async def test_a_slow_sync_times_out_at_five_seconds_and_later_senders_wait_on(parts: Parts) -> None:
-    group = GroupCommit(parts.sync, parts.clock)
-    await group.start()
-    group.wait(parts.append(10), parts.tell("a"), 5000)
-    group.wake()
+    soon = Soon(parts.sync.start)
+    await parts.durability.start()
+    parts.wait("a", 5000)
+    soon.ask()
     await parts.clock.run_for(1000)
     parts.worker.call_one()
-    group.wait(parts.append(10), parts.tell("b"), 5000)
-    group.wake()
+    parts.wait("b", 5000)
+    soon.ask()
     await parts.clock.run_for(3999)
     assert parts.told == []
     await parts.clock.run_for(1)
@@ -238,16 +247,15 @@ async def test_a_slow_sync_times_out_at_five_seconds_and_later_senders_wait_on(p
     parts.worker.report_one()
     parts.worker.run_all()
     assert parts.told == [("a", False), ("b", True)]
-    await group.stop()
+    await parts.durability.stop()
 
 
 async def test_after_a_failed_sync_a_sender_is_told_at_once(parts: Parts) -> None:
-    group = GroupCommit(parts.sync, parts.clock)
     parts.append(10)
     parts.files.plan.add(Fault("sync"))
     parts.sync.start()
     parts.worker.run_all()
-    group.wait(parts.append(10), parts.tell("late"), 5000)
+    parts.wait("late", 5000)
     assert parts.told == [("late", False)]
 
 

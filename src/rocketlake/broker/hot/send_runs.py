@@ -57,7 +57,6 @@ class SendRuns:
         self._wire = wire
         self._body_bytes_max = body_bytes_max
         self._log_end = log_end
-        self._acks_at_once = intake.acks_at_once
         self._made_for: BrokerConfig | None = None
         self._takes_sends = False
         self._cutter: plain_send.PlainSendCutter
@@ -82,7 +81,8 @@ class SendRuns:
         sends = self._cutter.cut(ready, position, host or _born_host(link))
         if sends is None:
             return position
-        if not (self._acks_at_once or self._may_wait(link, sends, config)):
+        acks_at_once = self._intake.acks_at_once
+        if not (acks_at_once or self._may_wait(link, sends, config)):
             return position
         marked: list[NextBatch] | None = []
         if sends.marked:
@@ -94,7 +94,7 @@ class SendRuns:
                 return position
             if marked:
                 self._sequenced.note(marked)
-            if self._acks_at_once:
+            if acks_at_once:
                 link.write_answers([sends.answers()])
             else:
                 self._answer_when_durable(link, sends)

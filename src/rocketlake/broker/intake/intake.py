@@ -50,12 +50,16 @@ class Intake:
         self._levels = levels
         self._stats = stats
         self._seconds = stats.seconds
-        self.acks_at_once = store.acks_at_once
-        """True when nobody ever waits for the disk: what `put` returned is final then, `when_durable` is not needed."""
+        self._durability = store.durability
         self.waiting = 0
         """Messages stored whose durability somebody waits for."""
         self.slow_append = SlowAppend(float("-inf"), 0.0)
         """The last append that held everybody up for more than a second."""
+
+    @property
+    def acks_at_once(self) -> bool:
+        """True while no ack waits: what `put` returns is final, `when_durable` is not needed. It follows the role."""
+        return self._durability.acks_at_once
 
     def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
         """Append one message; `properties` (changed here) become its property text. RemoteError if refused."""
@@ -94,10 +98,11 @@ class Intake:
         """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
         self.waiting += 1
         began = self._seconds()
+        is_timed = self.acks_at_once  # by `_appended`
 
         def count_out(status: PutStatus) -> None:
             self.waiting -= 1
-            if not self.acks_at_once:
+            if not is_timed:
                 self._stats.put_latency.note(self._seconds() - began, result.count)
             done(status)
 
