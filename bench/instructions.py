@@ -1,130 +1,87 @@
-"""`python -m bench.instructions`: machine instructions of the broker's send path per message, counted by callgrind.
+"""`python -m bench.instructions [ROOT ...]`: machine instructions of a broker for each message, counted by callgrind.
 
-Owns        a broker in this process, fed whole chunks of frames over a memory transport, its store on real files.
-Must not know   other brokers, wall time: an instruction count holds on a noisy machine.
+Owns        one valgrind process for each play and checkout, and the table of what was counted.
+Must not know   what is played (counted_plays.py), how a broker is fed (counted_broker.py), wall time: an instruction
+    count holds on a noisy machine.
 
-The work of starting Python and the broker falls out: a short and a long run are counted, and the difference is divided
-by the messages between them. Needs valgrind; says so and ends well when there is none.
+Each ROOT is a checkout of RocketLake, built; without one it is this checkout. With more than one, the ratio of each to
+the first is printed: `python -m bench.instructions /tmp/wt/base /work/main`. The plays and the client's side are those
+of this checkout. Needs valgrind; says so and ends well when there is none.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rocketlake.broker.broker import Broker
-from rocketlake.broker.config import BrokerConfig
-from rocketlake.net.memory_net import MemoryNet
-from rocketlake.store.config import StoreConfig
+from bench.counted_plays import PLAYS, Play
 
-ADDRESS = ("10.0.0.2", 10911)
-FEW, MANY = 1024, 6144
-CHUNKS = (1, 64)
-"""Messages that arrive together: one alone, or as many as 64 threads have outstanding."""
-PATIENCE_MS = 600_000
-"""Under valgrind all takes fifty times as long; no send may be refused for having waited."""
+HERE = Path(__file__).resolve().parent.parent
+MARK = "getpgid"
+"""See counted_broker.mark: callgrind writes what it has counted, and begins at 0, when this C function is called."""
 
 
-class Sender(asyncio.Protocol):
-    """Writes a chunk of `count` frames when the answers to the one before are there."""
-
-    def __init__(self, frames: bytes, count: int, messages: int) -> None:
-        self._frames, self._count = memoryview(frames), count
-        self._frame_bytes = len(frames) // messages
-        self._expected = 0
-        self._rest = b""
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._send()
-
-    def _send(self) -> None:
-        if not self._frames:
-            self.done.set_result(None)
-            return
-        size = self._count * self._frame_bytes
-        chunk, self._frames = self._frames[:size], self._frames[size:]
-        self._expected += self._count
-        self._transport.write(bytes(chunk))
-
-    def data_received(self, data: bytes) -> None:
-        data, at = self._rest + data, 0
-        while at + 10 <= len(data) and at + (size := 4 + int.from_bytes(data[at : at + 4], "big")) <= len(data):
-            if data[at + 4] != 1 or data[at + 8 : at + 10] != b"\0\0":
-                raise RuntimeError(f"not a success in the binary codec: {data[at : at + size]!r}")
-            self._expected -= 1
-            at += size
-        self._rest = data[at:]
-        if self._expected == 0:
-            self._send()
+def counted(root: Path, play: Play) -> int:
+    """Instructions of a broker of the checkout `root` for each message of the play."""
+    with tempfile.TemporaryDirectory(prefix="rocketlake-callgrind-") as name:
+        folder = Path(name)
+        (folder / "play").write_bytes(pickle.dumps((play.prepare, play.counted)))
+        command = ["valgrind", "--tool=callgrind", f"--dump-before={MARK}", f"--callgrind-out-file={folder}/out"]
+        command += [sys.executable, "-m", "bench.counted_broker", name]
+        path = os.pathsep.join((str(root / "src"), str(HERE)))
+        environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONPATH": path}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+        # Dump 1 holds the work up to the first mark, dump 2 the work between the two marks.
+        part = folder / "out.2"
+        if done.returncode or not part.exists():
+            raise RuntimeError(f"valgrind ended with {done.returncode}: {done.stderr[-2000:]}")
+        found = re.search(r"^totals: (\d+)", part.read_text(), re.MULTILINE)
+        if found is None:
+            raise RuntimeError(f"{part} has no totals")
+        return int(found.group(1)) // play.messages
 
 
-async def serve(folder: Path, count: int, messages: int) -> None:
-    """One broker, so many messages over one connection, `count` a chunk."""
-    net = MemoryNet()
-    config = BrokerConfig(
-        listen_host=ADDRESS[0],
-        listen_port=ADDRESS[1],
-        fast_listen_port=0,
-        store_root=folder / "store",
-        send_age_max_ms=PATIENCE_MS,
-    )
-    broker = Broker(config, StoreConfig(), network=net.host(ADDRESS[0]))
-    await broker.start()
-    frames = (folder / "frames").read_bytes()
-    sender = await net.host("10.0.0.1").connect(lambda: Sender(frames, count, messages), *ADDRESS)
-    assert isinstance(sender, Sender)
-    await sender.done
-    await broker.stop()
-
-
-def counted(count: int, messages: int) -> int:
-    """Instructions of a whole process that serves so many messages of 1 KiB, over 900 queues."""
-    # Made here: numpy's import would be most of what is counted there.
-    from bench.generator import Template
-
-    template = Template("BenchmarkTest", range(100, 1000), 1024)
-    with tempfile.TemporaryDirectory(prefix="rocketlake-callgrind-") as folder:
-        frames = b"".join(bytes(template.frames(first, 64)) for first in range(0, messages, 64))
-        (Path(folder) / "frames").write_bytes(frames)
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", sys.executable]
-        command += ["-m", "bench.instructions", "--one", str(count), str(messages), folder]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "0"})
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    if done.returncode or not found:
-        raise RuntimeError(f"valgrind ended with {done.returncode}: {done.stderr[-2000:]}")
-    return int(found.group(1))
-
-
-def measure() -> dict[int, int]:
-    """Instructions per message, by messages a chunk."""
-    found = {}
-    for count in CHUNKS:
-        found[count] = (counted(count, MANY) - counted(count, FEW)) // (MANY - FEW)
-        print(f"{count:3} messages of 1 KiB a chunk: {found[count]:8,} instructions a message", flush=True)
-    return found
+def measure(roots: list[Path], names: list[str], jobs: int) -> None:
+    """Print a line for each play, a column for each checkout; `jobs` processes at a time."""
+    width = max(len(title) for title, _ in PLAYS.values())
+    print(" " * width, *(f"{root.name:>12}" for root in roots), sep="  ", flush=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        lines = []
+        for name in names:
+            title, make = PLAYS[name]
+            play = make()
+            lines.append((title, [pool.submit(counted, root, play) for root in roots]))
+        try:
+            for title, found in lines:
+                figures = [each.result() for each in found]
+                ratios = "".join(f"{figure / figures[0]:8.3f}" for figure in figures[1:])
+                print(f"{title:{width}}", *(f"{figure:12,}" for figure in figures), ratios, sep="  ", flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.instructions")
-    parser.add_argument("--one", nargs=3, metavar=("COUNT", "MESSAGES", "FOLDER"), help="one run in this process")
+    parser.add_argument("root", nargs="*", type=Path, default=[HERE], help="checkouts, built; the first is the measure")
+    parser.add_argument("--only", choices=sorted(PLAYS), nargs="+", default=list(PLAYS), help="these plays alone")
+    parser.add_argument("--jobs", type=int, default=1, help="valgrind processes at a time")
     options = parser.parse_args()
-    if options.one:
-        count, messages, folder = options.one
-        asyncio.run(serve(Path(folder), int(count), int(messages)))
-    elif shutil.which("valgrind"):
-        measure()
-    else:
+    roots = [root.resolve() for root in options.root]
+    for root in roots:
+        if not any((root / "src" / "rocketlake").rglob("*.so")):
+            parser.error(f"{root} has no compiled modules: run `make install` there")
+    if shutil.which("valgrind") is None:
         print("skipped: valgrind is not installed (Debian: apt-get install valgrind)")
+        return
+    measure(roots, options.only, options.jobs)
 
 
 if __name__ == "__main__":
