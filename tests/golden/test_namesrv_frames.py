@@ -17,6 +17,7 @@ from rocketlake.namesrv.kv_config import KVConfig
 from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.route_table import Registration, RouteTable
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
@@ -69,7 +70,7 @@ def test_recorded_route_requests_get_the_recorded_answers(codec: str) -> None:
         routes = Routes(table, KVConfig(Path("/kv"), MemoryFiles()), LiveConfig(NameServerConfig()))
         dispatcher = Dispatcher([Row(RequestCode.GET_ROUTEINFO_BY_TOPIC, routes.route)])
         warnings = RareWarnings(logging.getLogger("test"), clock=clock)
-        link = Link(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
+        link = Link(Endpoint(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005)))
         reply = dispatcher.dispatch(Request(asked, link, 0.0))
         assert isinstance(reply, Reply)
         assert reply.code == recorded.code

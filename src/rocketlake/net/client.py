@@ -14,12 +14,13 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
+from rocketlake.net.asked import InvokeTimeout
 from rocketlake.net.client_link import ClientLink
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link_pool import LinkPool
 from rocketlake.net.network import Network, TcpNetwork
-from rocketlake.net.pending import InvokeTimeout
 from rocketlake.net.request import Handler
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
@@ -50,13 +51,12 @@ class NetClient(Service):
         codec: Codec = Codec.JSON,
     ) -> None:
         super().__init__("net-client", clock)
-        self._limits = limits or _LIMITS
-        self._codec = codec
-        self._warnings = RareWarnings(log, clock=self._clock)
+        limits = limits or _LIMITS
         self.dispatcher = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
-        self._turns = Turns(self._clock, self._limits.turn_seconds)
+        warnings, turns = RareWarnings(log, clock=self._clock), Turns(self._clock, limits.turn_seconds)
+        self._endpoint = Endpoint(self.dispatcher, limits, self._clock, codec, warnings, turns)
         self._sweeper = Sweeper(self._clock)
-        self._pool = LinkPool(self._make_link, network or TcpNetwork(), self._limits, self._clock, self._sweeper)
+        self._pool = LinkPool(self._make_link, network or TcpNetwork(), limits, self._clock, self._sweeper)
         self.adopt(self._sweeper, self._pool)
 
     async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
@@ -114,13 +114,4 @@ class NetClient(Service):
         return max(1.0, (deadline - self._now()) * 1000)
 
     def _make_link(self) -> ClientLink:
-        return ClientLink(
-            self.dispatcher,
-            self._limits,
-            self._clock,
-            self._codec,
-            self._warnings,
-            self._turns,
-            lost=self._pool.lost,
-            expects=self._sweeper.expect,
-        )
+        return ClientLink(self._endpoint, lost=self._pool.lost, expects=self._sweeper.expect)

@@ -11,16 +11,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
-from rocketlake.base.logs import RareWarnings
-from rocketlake.net.dispatcher import Dispatcher
-from rocketlake.net.limits import NetLimits
+from rocketlake.net.asked import InvokeTimeout
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.link import Link
-from rocketlake.net.pending import InvokeTimeout
-from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.frame import Codec
 
 _WOKEN_AT_ONCE: Final = 16
 
@@ -31,18 +26,9 @@ class ClientLink(Link):
     stops_reading: ClassVar[bool] = False
 
     def __init__(
-        self,
-        dispatcher: Dispatcher,
-        limits: NetLimits,
-        clock: Clock,
-        codec: Codec,
-        warnings: RareWarnings,
-        turns: Turns,
-        *,
-        lost: Callable[[ClientLink], None],
-        expects: Callable[[ClientLink], None],
+        self, endpoint: Endpoint, *, lost: Callable[[ClientLink], None], expects: Callable[[ClientLink], None]
     ) -> None:
-        super().__init__(dispatcher, limits, clock, codec, warnings, turns)
+        super().__init__(endpoint)
         self._lost = lost
         self._expects = expects
         self._writers: deque[asyncio.Future[None]] = deque()
@@ -51,7 +37,7 @@ class ClientLink(Link):
     @property
     def usable(self) -> bool:
         """False once it is closed, closing, or asked to go away."""
-        return not self.closed and not self._closing and not self._retiring
+        return not self.closed and not self._output.closing and not self._retiring
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
@@ -68,7 +54,7 @@ class ClientLink(Link):
         """Waits until the server has caught up. Raises InvokeTimeout, or LinkError when the link closes."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
-        while self._paused and not self._closing:
+        while self._output.paused and not self._output.closing:
             waiter: asyncio.Future[None] = loop.create_future()
             self._writers.append(waiter)
             try:
@@ -79,7 +65,7 @@ class ClientLink(Link):
                 waiter.cancel()
             if not done:
                 raise InvokeTimeout(f"{self.address} does not read what we send")
-        if self._closing:
+        if self._output.closing:
             raise LinkError(f"link to {self.address} is closed")
 
     def start(self, command: Command, timeout_ms: float) -> asyncio.Future[Command]:
@@ -100,7 +86,7 @@ class ClientLink(Link):
             self._close_when_idle()
 
     def _close_when_idle(self) -> None:
-        if not self.pending:
+        if not self.asked:
             self.close()
 
     def _wake_writers(self, count: int) -> None:
@@ -108,7 +94,7 @@ class ClientLink(Link):
 
         Waking all of them for the room of a few would cost the square of their number.
         """
-        while self._writers and count and not self._paused:
+        while self._writers and count and not self._output.paused:
             writer = self._writers.popleft()
             if not writer.done():
                 writer.set_result(None)

@@ -16,6 +16,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Listener, Network, TcpNetwork
 from rocketlake.net.server_link import ServerLink
@@ -56,10 +57,9 @@ class Server(Service):
         self._port = port
         self._limits = limits or NetLimits()
         self._network = network or TcpNetwork()
-        self._codec = codec
-        self._turns = turns or Turns(self._clock, self._limits.turn_seconds)
+        warnings, turns = RareWarnings(log, clock=self._clock), turns or Turns(self._clock, self._limits.turn_seconds)
+        self._endpoint = Endpoint(dispatcher, self._limits, self._clock, codec, warnings, turns)
         self._unfinished = unfinished or UnfinishedBytes(self._limits.unfinished_bytes)
-        self._warnings = RareWarnings(log, clock=self._clock)
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
         self.adopt(self._sweeper)
@@ -142,13 +142,4 @@ class Server(Service):
         self._sweeper.expect(link)
 
     def _make_link(self) -> ServerLink:
-        return ServerLink(
-            self,
-            self.dispatcher,
-            self._limits,
-            self._clock,
-            self._codec,
-            self._warnings,
-            self._turns,
-            self._unfinished,
-        )
+        return ServerLink(self, self._endpoint, self._unfinished)

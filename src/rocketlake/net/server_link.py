@@ -9,16 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final, Protocol
 
-from rocketlake.base.clock import Clock
-from rocketlake.base.logs import RareWarnings
-from rocketlake.net.dispatcher import Dispatcher
-from rocketlake.net.limits import NetLimits
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.link import Link
 from rocketlake.net.request import Reply, Request
-from rocketlake.net.turns import Turns
 from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.frame import Codec
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.protocol.versions import GO_AWAY_AFTER
 
@@ -45,18 +40,8 @@ class LinkOwner(Protocol):
 class ServerLink(Link):
     """One accepted connection. `state` is a dict for the owner of the server (client id and so on)."""
 
-    def __init__(
-        self,
-        owner: LinkOwner,
-        dispatcher: Dispatcher,
-        limits: NetLimits,
-        clock: Clock,
-        codec: Codec,
-        warnings: RareWarnings,
-        turns: Turns,
-        unfinished: UnfinishedBytes,
-    ) -> None:
-        super().__init__(dispatcher, limits, clock, codec, warnings, turns)
+    def __init__(self, owner: LinkOwner, endpoint: Endpoint, unfinished: UnfinishedBytes) -> None:
+        super().__init__(endpoint)
         self._owner = owner
         self._unfinished = unfinished
         self._is_judged = False
@@ -70,7 +55,7 @@ class ServerLink(Link):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the transport is gone."""
         super().connection_lost(exc)
-        self._note_unfinished(0)
+        self.note_unfinished(0)
         self._machine.forget()
         self._owner.lost(self)
 
@@ -80,15 +65,16 @@ class ServerLink(Link):
         self._owner.expects(self)
         return future
 
-    def _note_unfinished(self, size: int) -> None:
+    def note_unfinished(self, size: int) -> int:
+        """`size` bytes of an incomplete frame are kept. A request that will be refused is refused now."""
         if size < _JUDGED_BYTES:
             self._is_judged = False
         elif not self._is_judged:
             self._is_judged = True
             if self._refuse_begun():
                 size = 0
-        super()._note_unfinished(size)
         self._unfinished.note(self, size)
+        return size
 
     def _refuse_begun(self) -> bool:
         """Answer a request whose body would be refused when it is all there, and pass its body by as it comes."""
@@ -99,10 +85,12 @@ class ServerLink(Link):
         if reply is None:
             return False
         self._machine.skip()
-        self._write_reply(Request(found[0], self, self._last_active), reply)
+        self._deliver(found[0], reply)
         return True
 
-    def _admits_runs(self) -> bool:
+    @property
+    def admits_runs(self) -> bool:
+        """False when a request might be refused before it is dispatched."""
         return not self._owner.draining and self.held < self._limits.held
 
     def _admit(self, request: Request) -> Reply | None:

@@ -72,8 +72,8 @@ class Sweeper(Service):
             for link in tuple(self._links):
                 call(link.sweep, now)
         for link in tuple(self._expecting):
-            call(link.pending.sweep, now)
-            if not link.pending:
+            call(link.asked.sweep, now)
+            if not link.asked:
                 self._expecting.pop(link, None)
 
     def _start(self) -> None:

@@ -7,6 +7,7 @@ import pytest
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.turns import Turns
@@ -22,6 +23,6 @@ def new_link() -> NewLink:
     def make(clock: Clock) -> Link:
         limits = NetLimits()
         turns = Turns(clock, limits.turn_seconds)
-        return Link(Dispatcher([]), limits, clock, Codec.JSON, RareWarnings(get_logger(__name__)), turns)
+        return Link(Endpoint(Dispatcher([]), limits, clock, Codec.JSON, RareWarnings(get_logger(__name__)), turns))
 
     return make

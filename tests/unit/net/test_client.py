@@ -221,14 +221,14 @@ async def test_a_client_waits_while_its_server_does_not_read() -> None:
     await world.server.start()
     await world.ask()
     link = next(iter(world.server.links))
-    link._stop_reading()
+    link._input.stop_reading()
     first = asyncio.ensure_future(world.ask(body=bytes(50_000)))
     await world.clock.settle()
     second = asyncio.ensure_future(world.ask(body=b"y"))
     with pytest.raises(InvokeTimeout, match="does not read"):
         await world.ask(body=b"z", timeout_ms=20)
     assert not second.done()
-    link._go_on_reading()
+    link._input.go_on_reading()
     assert (await first).code == (await second).code == 0
     await world.close()
 
@@ -238,15 +238,15 @@ async def test_many_askers_at_once_do_not_pile_up_what_the_server_does_not_read(
     await world.server.start()
     await world.ask()
     link = next(iter(world.server.links))
-    link._stop_reading()
+    link._input.stop_reading()
     calls = [asyncio.ensure_future(world.ask(body=bytes(10_000), timeout_ms=60_000)) for _ in range(500)]
     await world.clock.settle()
     waiting = world.client._pool.ready("a:10911")
     assert waiting is not None
-    assert len(waiting.pending) < 50
+    assert len(waiting.asked) < 50
     for call in calls[20:120]:
         call.cancel()
-    link._go_on_reading()
+    link._input.go_on_reading()
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(isinstance(result, Command) for result in results) == 400
     await world.close()
@@ -258,13 +258,13 @@ async def test_a_client_still_reads_while_its_server_does_not() -> None:
     held = asyncio.ensure_future(world.ask(HOLD))
     await world.clock.settle()
     link = next(iter(world.server.links))
-    link._stop_reading()
+    link._input.stop_reading()
     stuck = asyncio.ensure_future(world.ask(body=bytes(50_000)))
     await world.clock.settle()
     world.held[0].answer(Reply(0, body=b"answer"))
     assert (await held).body == b"answer"
     assert not stuck.done()
-    link._go_on_reading()
+    link._input.go_on_reading()
     await stuck
     await world.close()
 

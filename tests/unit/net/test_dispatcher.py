@@ -10,6 +10,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings
 from rocketlake.net.dispatcher import Dispatcher, Row
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -23,7 +24,7 @@ from rocketlake.protocol.response_code import ResponseCode
 def request(dispatcher: Dispatcher, code: int = 34) -> Request:
     clock = ManualClock()
     warnings = RareWarnings(logging.getLogger("test"), clock=clock)
-    link = Link(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
+    link = Link(Endpoint(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005)))
     return Request(Command(code), link, 0.0)
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
+from rocketlake.net.asked import InvokeTimeout
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.network import Network
-from rocketlake.net.pending import InvokeTimeout
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import FLAG_ONEWAY, Command

@@ -10,6 +10,7 @@ from rocketlake.base.logs import RareWarnings
 from rocketlake.broker.clients.push import Push
 from rocketlake.net.client import InvokeTimeout
 from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link import Link
 from rocketlake.net.request import HELD, Reply, Request
@@ -49,7 +50,7 @@ class Admin(Link):
     def __init__(self) -> None:
         clock, dispatcher = ManualClock(), Dispatcher([])
         warnings = RareWarnings(logging.getLogger("test"), clock=clock)
-        super().__init__(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005))
+        super().__init__(Endpoint(dispatcher, NetLimits(), clock, Codec.JSON, warnings, Turns(clock, 0.0005)))
         self.replies: list[Reply] = []
 
     def answer(self, request: Request, reply: Reply) -> None:
