@@ -62,7 +62,7 @@ class InProcess:
     def subscribe(self, link: ServerLink) -> None:
         """Make the link a consumer of everything in TOPIC."""
         everything = [parse_subscription(TOPIC, "*", version=1)]
-        self.broker.consumers.register(GROUP, link, "reader", "CONSUME_PASSIVELY", "CLUSTERING", "", everything)
+        self.broker.clients.consumers.register(GROUP, link, "reader", "CONSUME_PASSIVELY", "CLUSTERING", "", everything)
 
     def serve_one_by_one(self) -> None:
         """From now on nothing is served by runs: see Dispatcher.run."""

@@ -54,7 +54,7 @@ async def test_topics_groups_and_offsets_are_taken_over(broker: Broker) -> None:
 
 
 async def test_what_apache_has_delivered_is_not_delivered_again(broker: Broker) -> None:
-    assert broker.schedule.waiting() == {1: (6, 6)}
+    assert broker.delay.schedule.waiting() == {1: (6, 6)}
     assert len(read(broker, "%RETRY%golden_group", 0)) == 6
 
 

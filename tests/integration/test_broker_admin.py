@@ -368,8 +368,9 @@ async def test_a_topic_that_is_made_anew_while_a_reset_is_served_hides_nothing(w
     await world.send("orders", 0, b"a", b"b", b"c")
     await asker.beat("c1", "g", ("orders",))
     admin = AdminOffset(
-        topics=broker.topics, groups=broker.groups, offsets=broker.offsets, consumers=broker.consumers,
-        store=broker.store, hold=broker.hold, stats=broker.stats, identity=broker._identity, clock=SystemClock(),
+        topics=broker.topics, groups=broker.groups, offsets=broker.offsets, consumers=broker.clients.consumers,
+        store=broker.store, hold=broker.reading.hold, stats=broker.stats, identity=broker.ground.role.identity,
+        clock=SystemClock(),
     )  # fmt: skip
     to_end = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=-1, is_force=True)
     steps = admin.reset(Request(Command.request(Code.INVOKE_BROKER_TO_RESET_OFFSET, to_end), Any, 0.0))  # type: ignore[arg-type]
@@ -581,7 +582,7 @@ async def test_a_reset_reaches_a_pull_that_waits(world: World) -> None:
     )  # fmt: skip
     pull = Command.request(Code.PULL_MESSAGE, header)
     waiting = asyncio.create_task(world.asker().net.invoke(asker.address, pull, 9000))
-    while not len(world.broker.hold):
+    while not len(world.broker.reading.hold):
         await asker.good(Code.GET_BROKER_RUNTIME_INFO)
     reset = client_headers.ResetOffsetHeader(topic="orders", group="g", timestamp=0, is_force=True)
     await asker.good(Code.INVOKE_BROKER_TO_RESET_OFFSET, reset)

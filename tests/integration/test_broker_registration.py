@@ -114,7 +114,7 @@ async def test_a_new_topic_is_told_at_once(world: World) -> None:
     await world.broker.start()
     told: list[str] = []
     world.broker.topics.put(TopicConfig("orders", read_queues=3, write_queues=3))
-    world.broker.registration.when_registered(lambda: told.append("done"))
+    world.broker.cluster.registration.when_registered(lambda: told.append("done"))
     await world.clock.settle()
     await world.clock.settle()
     assert told == ["done"]
@@ -209,7 +209,7 @@ async def test_a_whole_registration_that_takes_long_brings_no_deleted_topic_back
     for name in names:
         world.broker.topics.put(TopicConfig(name))
     await world.clock.run_for(1000)
-    long = asyncio.create_task(world.broker.registration.register())
+    long = asyncio.create_task(world.broker.cluster.registration.register())
     for _ in range(5):
         await asyncio.sleep(0)
     for name in names[1:]:

@@ -239,10 +239,10 @@ async def test_a_stop_that_is_cancelled_leaves_the_group(cluster: Standalone) ->
     consumer.subscribe("T")
     await consumer.start()
     await begun.wait()
-    assert cluster.broker.consumers.find("g") is not None
+    assert cluster.broker.clients.consumers.find("g") is not None
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(consumer.stop(), 0.2)
-    assert cluster.broker.consumers.find("g") is None
+    assert cluster.broker.clients.consumers.find("g") is None
     assert not consumer.instance.is_running
 
 

@@ -61,11 +61,11 @@ async def test_a_queue_is_given_up_when_its_listener_has_ended(cluster: Standalo
         for _ in range(resets):
             await consumer._held.reset("T", {queue: 0})
         assert not await consumer._held.leave(queue), "given up while its listener runs"
-        assert cluster.broker.queue_locks.holder("g", queue) == consumer.instance.client_id
+        assert cluster.broker.clients.queue_locks.holder("g", queue) == consumer.instance.client_id
         listener.goes_on.set()
         while not await consumer._held.leave(queue):
             pass
-        assert cluster.broker.queue_locks.holder("g", queue) is None
+        assert cluster.broker.clients.queue_locks.holder("g", queue) is None
 
 
 async def test_the_lock_is_renewed_until_the_listener_ends(
@@ -78,7 +78,7 @@ async def test_the_lock_is_renewed_until_the_listener_ends(
         queue = await listener.begun
         consumer._rebalance.is_paused = True
         assert not await consumer._held.leave(queue)
-        renewed, locks = asyncio.Event(), cluster.broker.queue_locks
+        renewed, locks = asyncio.Event(), cluster.broker.clients.queue_locks
         lock = locks.lock
 
         def watched(group: str, client_id: str, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
@@ -109,7 +109,7 @@ async def test_a_stop_keeps_the_lock_of_a_function_that_still_runs(cluster: Stan
     finally:
         goes_on.set()
     assert queues[0] in held
-    locks = cluster.broker.queue_locks
+    locks = cluster.broker.clients.queue_locks
     assert {queue for queue in held if locks.holder("g", queue) == client_id} == {queues[0]}
 
 
@@ -119,7 +119,7 @@ async def test_a_stop_ends_a_coroutine_before_it_gives_its_lock_up(
     listener = SlowListener()
     consumer = ordered(cluster, listener.__call__, ConsumerConfig(drain_ms=0))
     had_ended: list[bool] = []
-    locks = cluster.broker.queue_locks
+    locks = cluster.broker.clients.queue_locks
     unlock = locks.unlock
 
     def watched(group: str, client_id: str, queues: list[MessageQueue]) -> None:

@@ -87,7 +87,7 @@ class World:
 
     @property
     def turn_seconds(self) -> float:
-        return self.broker._turns.seconds
+        return self.broker.ground.turns.seconds
 
     async def held(self, pulls: int = 1) -> None:
         """Wait until so many pulls wait for the disk."""
@@ -168,7 +168,7 @@ async def test_only_so_many_pulls_may_wait(world: World, caplog: pytest.LogCaptu
     waiting = [asyncio.create_task(world.pull(offset)) for offset in (0, 200)]
     await world.held(2)
     waiting.append(asyncio.create_task(world.pull(COUNT, flags=PULL_SUSPEND, wait_ms=10_000)))
-    while not len(world.broker.hold):  # noqa: ASYNC110
+    while not len(world.broker.reading.hold):  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert (await world.pull(64)).code == ResponseCode.SYSTEM_BUSY
     assert "[OVERLOAD]system busy" in caplog.text and "3 pulls wait (pullThreadPoolQueueCapacity)" in caplog.text

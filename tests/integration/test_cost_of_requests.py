@@ -169,8 +169,8 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
             for attempt in range(TRIES):
                 broker.offsets.commit(f"MANY{number}", f"GONE{attempt}", 0, 1)
             link: Any = FarLink(number)
-            broker.consumers.register("BIG", link, f"m{number}", "", "CLUSTERING", "", ())
-            broker.producers.register("BIG", link, f"m{number}")
+            broker.clients.consumers.register("BIG", link, f"m{number}", "", "CLUSTERING", "", ())
+            broker.clients.producers.register("BIG", link, f"m{number}")
         yield broker
 
 

@@ -142,7 +142,7 @@ class World:
         assert self.got[-2:] == [body, b"later " + body]
         ended: list[str] = []
         link = next(iter(self.broker._servers[0].links))
-        self.broker.hold.hold(HeldPull(("T", 9), 0, None, link, lambda: ended.append("held")), 500)
+        self.broker.reading.hold.hold(HeldPull(("T", 9), 0, None, link, lambda: ended.append("held")), 500)
         self.broker.topics.put(TopicConfig("N" + body.decode(), read_queues=1, write_queues=1))
         await self.clock.run_for(12_000)
         assert ended == ["held"]
@@ -188,12 +188,14 @@ async def test_every_duty_goes_on_after_an_unexpected_exception(world: World, ca
 CALLBACKS: dict[str, Callable[[World, Callable[..., None]], object]] = {
     "arrival": lambda world, fail: setattr(world.broker.store, "on_arrival", fail),
     "topic changed": lambda world, fail: world.broker.topics.on_change.insert(0, fail),
-    "topics saved": lambda world, fail: world.broker.saver.when_saved(fail),
-    "registered": lambda world, fail: world.broker.registration.when_registered(fail),
+    "topics saved": lambda world, fail: world.broker.ground.saver.when_saved(fail),
+    "registered": lambda world, fail: world.broker.cluster.registration.when_registered(fail),
     "link lost": lambda world, fail: world.broker._servers[0].on_link_lost.insert(0, fail),
-    "turn ended": lambda world, fail: world.broker._turns.wait(lambda _end: world.broker._turns.at_end(fail)),
-    "turn": lambda world, fail: world.broker._turns.wait(fail),
-    "held pull": lambda world, fail: world.broker.hold.resume_soon(fail),
+    "turn ended": lambda world, fail: world.broker.ground.turns.wait(
+        lambda _end: world.broker.ground.turns.at_end(fail)
+    ),
+    "turn": lambda world, fail: world.broker.ground.turns.wait(fail),
+    "held pull": lambda world, fail: world.broker.reading.hold.resume_soon(fail),
     "flushed": lambda world, fail: setattr(world.broker.store.durability, "on_readable", fail),
     "safe": lambda world, fail: world.broker.store.durability.flushed.wait(1 << 40, fail, world.clock.monotonic() + 1),
     "read": lambda world, fail: world.broker.store.load([(Path("/none"), 0, 10)], fail),
@@ -230,12 +232,22 @@ async def test_a_part_that_cannot_be_stopped_keeps_no_other_from_its_stop(
     async def fail() -> None:
         raise Fault("stop")
 
-    for part in (world.broker.hold, world.broker.schedule, world.broker.registration, world.broker.stats):
+    for part in (
+        world.broker.reading.hold,
+        world.broker.delay.schedule,
+        world.broker.cluster.registration,
+        world.broker.stats,
+    ):
         part.stop = fail  # type: ignore[method-assign]
     await world.broker.stop()
     failed = [record.getMessage() for record in caplog.records if "could not be stopped" in record.getMessage()]
     assert len(failed) == 4, failed
     assert not world.broker.store.writable
     assert not world.files.exists(Path("/s/abort"))
-    for part in (world.broker.hold, world.broker.schedule, world.broker.registration, world.broker.stats):
+    for part in (
+        world.broker.reading.hold,
+        world.broker.delay.schedule,
+        world.broker.cluster.registration,
+        world.broker.stats,
+    ):
         await type(part).stop(part)

@@ -226,7 +226,7 @@ def test_queues_that_are_found_later_are_copied_as_far_as_the_first_run_goes(
 
 async def resize(broker: Broker, topic: str, queues: int) -> None:
     make_topic([broker], topic, queues)
-    await broker.registration.register()
+    await broker.cluster.registration.register()
 
 
 @pytest.mark.parametrize("is_record_lost", [False, True])
@@ -254,7 +254,7 @@ def test_queues_of_the_target_change_between_runs(
             file.unlink()
     # Fewer queues to send to, but all can be read: this is how a topic is made smaller.
     broker.topics.put(TopicConfig(target, read_queues=max(numbers), write_queues=numbers[1]))
-    cluster.run(broker.registration.register())
+    cluster.run(broker.cluster.registration.register())
     replay(source, "--to-topic", target)
     assert bodies(everything(cluster, target)) == [*range(2000)]
 

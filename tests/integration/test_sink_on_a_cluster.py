@@ -28,7 +28,7 @@ ONCE = {"deliveryGuarantee": "effectively_once"}
 def make_topic(cluster: EmbeddedCluster, topic: str, queues: int = QUEUES) -> None:
     async def make() -> None:
         cluster.standalone.broker.topics.put(TopicConfig(topic, read_queues=queues, write_queues=queues))
-        await cluster.standalone.broker.registration.register()
+        await cluster.standalone.broker.cluster.registration.register()
 
     cluster.run(make())
 

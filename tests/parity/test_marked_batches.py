@@ -86,13 +86,13 @@ def test_marked_batches_are_taken_by_the_chunk_when_they_are_new() -> None:
         await world.start()
         await world.send(batch(1, "q/0/0/0/l", 3))  # makes the log's first file, and the table's
         taken: list[int] = []
-        put_run = world.broker.intake.put_run
+        put_run = world.broker.ground.intake.put_run
 
         def count(run: Any, counts: Any) -> bool:
             taken.append(len(run))
             return put_run(run, counts)
 
-        world.broker.intake.put_run = count  # type: ignore[method-assign]
+        world.broker.ground.intake.put_run = count  # type: ignore[method-assign]
         await world.send(batch(2, "q/0/0/3/l", 2) + batch(3, "q/0/0/0/l", 4, queue="2") + batch(4, "r/0/0/0/l", 1))
         assert taken == [7]
         for odd in ("q/0/0/5/m", "q/0/0/6/l", "q/0/0/4/l", "odd"):  # layout, gap, overlap, no mark
@@ -137,7 +137,7 @@ def test_what_is_stored_counts_as_served_whatever_fails_behind_it(
         assert broker.store.max_offset("T", 1) == 3 + 2 + 1
         assert failures and world.peer.lost, "the senders learn that no answer comes"
         mark = parse_mark(digested("q/1/0", 0, 2))
-        assert broker.sequences.known("T", 1, mark, 2, lambda count: mark.after if count else 0) == 2
+        assert broker.sending.sequences.known("T", 1, mark, 2, lambda count: mark.after if count else 0) == 2
         await world.stop()
 
     run(work)

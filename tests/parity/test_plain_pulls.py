@@ -67,7 +67,7 @@ async def prepare(world: World) -> None:
     for group, expression in (("all", "*"), ("reds", "red || green"), ("single", "*"), ("forbidden", "*")):
         model = BROADCASTING if group == "single" else "CLUSTERING"
         subscriptions = [parse_subscription("T", expression, version=5)]
-        broker.consumers.register(group, link, f"{group}-1", "CONSUME_PASSIVELY", model, "", subscriptions)
+        broker.clients.consumers.register(group, link, f"{group}-1", "CONSUME_PASSIVELY", model, "", subscriptions)
     await world.clock.settle()
     world.peer.raw.clear()
     world.peer.frames.clear()
@@ -83,7 +83,7 @@ def state(world: World) -> dict[str, object]:
         "committed": list(offsets.all()),
         "version": offsets.data_version,
         "groups": list(world.broker.groups.all()),
-        "held": len(world.broker.hold),
+        "held": len(world.broker.reading.hold),
         "held by link": [link.held for link in world.broker._servers[0].links],
     }
 
@@ -205,7 +205,7 @@ def no_reading(world: World) -> None:
 
 
 def new_subscription(world: World) -> None:
-    group = world.broker.consumers.find("all")
+    group = world.broker.clients.consumers.find("all")
     if group is not None:
         group.set_subscriptions([parse_subscription("T", "blue", version=6)])
 
@@ -221,7 +221,7 @@ def group_on(world: World) -> None:
 def broadcasting(world: World) -> None:
     """The group now says that it broadcasts, which it may not."""
     world.broker.groups.put(GroupConfig("all", consume_broadcast_enable=False))
-    group = world.broker.consumers.find("all")
+    group = world.broker.clients.consumers.find("all")
     if group is not None:
         group.message_model = BROADCASTING
 
@@ -246,14 +246,14 @@ def topic_made_anew(world: World) -> None:
 
 
 def leave(world: World) -> None:
-    group = world.broker.consumers.find("all")
+    group = world.broker.clients.consumers.find("all")
     if group is not None:
         for link in list(group.members):
-            world.broker.consumers.unregister("all", link)
+            world.broker.clients.consumers.unregister("all", link)
 
 
 def wake(world: World) -> None:
-    world.broker.hold.wake("T", 1)
+    world.broker.reading.hold.wake("T", 1)
 
 
 def pass_by(world: World) -> None:
@@ -316,7 +316,7 @@ def test_plain_pulls_are_taken_as_runs(codec: Codec, monkeypatch: pytest.MonkeyP
         waits = pull(98, queueOffset=_END, sysFlag=str(PULL_SUSPEND), codec=codec)
         await world.send(chunk + waits + pull(99, queueOffset="1000", codec=codec) + chunk)
         assert taken == [True] * 41 + [False, False] + [True] * 40  # tried once more, as the head of a run
-        assert len(world.broker.hold) == 1
+        assert len(world.broker.reading.hold) == 1
         monkeypatch.setattr(Pull, "_pull_again", None)  # what was held is answered without the ordinary path
         arrive(world)
         await world.clock.settle()
@@ -407,7 +407,7 @@ def test_a_pull_that_finds_no_room_to_wait_is_refused_alike() -> None:
         held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in range(5))
 
         def little_room(world: World) -> None:
-            world.broker.hold._held_max = 3
+            world.broker.reading.hold._held_max = 3
 
         fast = await both([little_room, held, arrive])
         assert [answer.code for answer in fast.peer.frames[:2]] == [ResponseCode.SYSTEM_BUSY] * 2
@@ -423,7 +423,7 @@ def test_a_held_pull_whose_link_is_gone_leaves_nothing() -> None:
             world.peer.transport.close()
 
         fast = await both([held, gone, arrive])
-        assert len(fast.broker.hold) == 0
+        assert len(fast.broker.reading.hold) == 0
 
     run(work)
 

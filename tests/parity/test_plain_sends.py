@@ -205,13 +205,13 @@ def test_plain_sends_are_taken_by_the_chunk(codec: Codec, sync: bool) -> None:
         world = World(by_runs=True, sync=sync)
         await world.start()
         taken: list[int] = []
-        put_run = world.broker.intake.put_run
+        put_run = world.broker.ground.intake.put_run
 
         def count(run: Any, counts: Any) -> Any:
             taken.append(len(run))
             return put_run(run, counts)
 
-        world.broker.intake.put_run = count  # type: ignore[method-assign]
+        world.broker.ground.intake.put_run = count  # type: ignore[method-assign]
         await world.send(chunk)
         assert taken == [54, 53]  # the first send makes the log's first file, in the ordinary way
         await world.stop()

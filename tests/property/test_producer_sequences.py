@@ -416,7 +416,7 @@ def test_a_single_message_loses_the_mark_it_was_copied_with() -> None:
         got = world.broker.store.get("T", 0, 0, 1, 1 << 20)
         (message,) = decode_records(bytes(got.slices[0]))
         assert "__RL_SEQ" not in message.properties and message.properties["KEYS"] == "k"
-        assert len(world.broker.sequences) == 0
+        assert len(world.broker.sending.sequences) == 0
 
     run_one(case)
 
@@ -427,7 +427,7 @@ def test_a_broker_without_marked_batches_keeps_no_table() -> None:
         await world.send(0, None, [b"a"])
         await world.clock.run_for(10_000)
         await world.crash(world.disk.killed())
-        assert world.broker.sequences.log_offset is None and not world.disk.exists(path)
+        assert world.broker.sending.sequences.log_offset is None and not world.disk.exists(path)
         await world.send(0, "q/0/0/0/l", [b"b"])
         assert world.disk.exists(path), "else a killed broker would not look for this mark"
 

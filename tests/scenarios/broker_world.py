@@ -279,12 +279,12 @@ class BrokerWorld:
         )
         code = RequestCode.LITE_PULL_MESSAGE if lite == "yes" else RequestCode.PULL_MESSAGE
         command = Command.request(code, header)
-        held_before, began = len(self._broker.hold), self._clock.now_ms()
+        held_before, began = len(self._broker.reading.hold), self._clock.now_ms()
         task = self._loop.create_task(self._hear_pull(name, command, client, began))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
         await self._clock.settle()
-        return [f"held {name}"] if len(self._broker.hold) > held_before else []
+        return [f"held {name}"] if len(self._broker.reading.hold) > held_before else []
 
     async def hang_up(self, client: str = "c1") -> list[str]:
         """The client's connection breaks."""
@@ -295,7 +295,7 @@ class BrokerWorld:
 
     async def held(self) -> list[str]:
         """How many pulls wait."""
-        return [f"holding {len(self._broker.hold)}"]
+        return [f"holding {len(self._broker.reading.hold)}"]
 
     async def topics(self, name: str) -> list[str]:
         """What the broker knows of a topic."""
@@ -331,7 +331,7 @@ class BrokerWorld:
 
     async def delay_offsets(self) -> list[str]:
         """How far the delay levels are delivered."""
-        waiting = self._broker.schedule.waiting()
+        waiting = self._broker.delay.schedule.waiting()
         return [f"level {level} delivered={offset} of={end}" for level, (offset, end) in sorted(waiting.items())]
 
     async def restart(self, down_ms: str = "0") -> list[str]:

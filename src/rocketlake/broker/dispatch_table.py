@@ -4,12 +4,13 @@ Owns        code -> handler, the lane whose limits count, what the asker may cha
 Must not know   what the handlers do.
 
 The columns: request code; handler; lane (its oldest age and how many may wait are settings, see flow_control.py); Use.
-Codes that are not here are answered REQUEST_CODE_NOT_SUPPORTED.
+Codes that are not here are answered REQUEST_CODE_NOT_SUPPORTED. Each function gives the rows of one wing, or of one
+part of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from inspect import isgeneratorfunction
@@ -39,7 +40,19 @@ from rocketlake.net.request import Handler, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.request_code import RequestCode as Code
 
-__all__ = ["Processors", "Row", "Use", "dispatcher_rows", "rows"]
+__all__ = [
+    "Row",
+    "Use",
+    "client_rows",
+    "dispatcher_rows",
+    "group_rows",
+    "offset_rows",
+    "reading_rows",
+    "sending_rows",
+    "server_rows",
+    "topic_rows",
+    "transaction_rows",
+]
 
 
 _SMALL = 32 * 1024
@@ -68,37 +81,27 @@ class Row:
     """Less than for other requests: what is in it is read in one go."""
 
 
-@dataclass(frozen=True, slots=True)
-class Processors:
-    """The processors of one broker."""
-
-    send: Send
-    send_back: SendBack
-    transaction: Transaction
-    pull: Pull
-    query: Query
-    offset: Offset
-    client: Client
-    lock: Lock
-    assignment: Assignment
-    admin_topic: AdminTopic
-    admin_store: AdminStore
-    admin_group: AdminGroup
-    admin_offset: AdminOffset
-    admin_position: AdminPosition
-    admin_broker: AdminBroker
-
-
-def rows(serve: Processors) -> Iterator[Row]:
-    """Every request this broker serves."""
-    send, pull, query, offset, client = serve.send, serve.pull, serve.query, serve.offset, serve.client
+def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
+    """Messages that come in."""
     # fmt: off
     yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.CONSUMER_SEND_MSG_BACK,              serve.send_back.send_back,  Lane.SEND,      Use.SUBSCRIBE)
-    yield Row(Code.END_TRANSACTION,                     serve.transaction.end,      Lane.QUICK,     Use.PUBLISH)
+    yield Row(Code.CONSUMER_SEND_MSG_BACK,              send_back.send_back,        Lane.SEND,      Use.SUBSCRIBE)
+    # fmt: on
 
+
+def transaction_rows(transaction: Transaction) -> Iterator[Row]:
+    """Ends of transactions."""
+    # fmt: off
+    yield Row(Code.END_TRANSACTION,                     transaction.end,            Lane.QUICK,     Use.PUBLISH)
+    yield Row(Code.RESUME_CHECK_HALF_MESSAGE,           transaction.resume,         Lane.ADMIN,     Use.CHANGE)
+    # fmt: on
+
+
+def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
+    """Messages and offsets that are read."""
+    # fmt: off
     yield Row(Code.PULL_MESSAGE,                        pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
     yield Row(Code.LITE_PULL_MESSAGE,                   pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
     yield Row(Code.QUERY_MESSAGE,                       query.by_key,               Lane.ADMIN,     Use.READ)
@@ -110,21 +113,25 @@ def rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.GET_MAX_OFFSET,                      offset.maximum,             Lane.QUICK,     Use.READ)
     yield Row(Code.GET_MIN_OFFSET,                      offset.minimum,             Lane.QUICK,     Use.READ)
     yield Row(Code.GET_EARLIEST_MSG_STORETIME,          offset.earliest_time,       Lane.QUICK,     Use.READ)
+    # fmt: on
 
+
+def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:
+    """Connected clients and what they agree on."""
+    # fmt: off
     yield Row(Code.HEART_BEAT,                          client.heartbeat,           Lane.HEARTBEAT, Use.SUBSCRIBE)
     yield Row(Code.UNREGISTER_CLIENT,                   client.unregister,          Lane.QUICK,     Use.SUBSCRIBE)
     yield Row(Code.GET_CONSUMER_LIST_BY_GROUP,          client.members,             Lane.QUICK,     Use.SUBSCRIBE)
     yield Row(Code.CHECK_CLIENT_CONFIG,                 client.check_config, Lane.QUICK, Use.SUBSCRIBE, _SMALL)
-    yield Row(Code.LOCK_BATCH_MQ,                       serve.lock.lock,            Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.UNLOCK_BATCH_MQ,                     serve.lock.unlock,          Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.QUERY_ASSIGNMENT,                    serve.assignment.query, Lane.QUICK, Use.SUBSCRIBE, _SMALL)
-    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            serve.assignment.set_mode, Lane.ADMIN, Use.SUBSCRIBE, _SMALL)
+    yield Row(Code.LOCK_BATCH_MQ,                       lock.lock,                  Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.UNLOCK_BATCH_MQ,                     lock.unlock,                Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.QUERY_ASSIGNMENT,                    assignment.query,    Lane.QUICK, Use.SUBSCRIBE, _SMALL)
+    yield Row(Code.SET_MESSAGE_REQUEST_MODE,            assignment.set_mode, Lane.ADMIN, Use.SUBSCRIBE, _SMALL)
     # fmt: on
-    yield from _admin_rows(serve)
 
 
-def _admin_rows(serve: Processors) -> Iterator[Row]:
-    topic, group, offset, broker = serve.admin_topic, serve.admin_group, serve.admin_offset, serve.admin_broker
+def topic_rows(topic: AdminTopic) -> Iterator[Row]:
+    """Topics, for administrators."""
     # fmt: off
     yield Row(Code.UPDATE_AND_CREATE_TOPIC,             topic.create,               Lane.ADMIN,     Use.PUBLISH)
     yield Row(Code.UPDATE_AND_CREATE_TOPIC_LIST,        topic.create_list,          Lane.ADMIN,     Use.PUBLISH)
@@ -134,7 +141,12 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.GET_TOPIC_STATS_INFO,                topic.stats,                Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_TOPIC_CONSUME_BY_WHO,          topic.consumers,            Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,   topic.system_topics,        Lane.ADMIN,     Use.READ)
+    # fmt: on
 
+
+def group_rows(group: AdminGroup) -> Iterator[Row]:
+    """Consumer groups and their members, for administrators."""
+    # fmt: off
     yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, group.create, Lane.ADMIN, Use.SUBSCRIBE, 2 * _SMALL)
     yield Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group.create_list,     Lane.ADMIN,     Use.SUBSCRIBE)
     yield Row(Code.DELETE_SUBSCRIPTIONGROUP,            group.delete,               Lane.ADMIN,     Use.CHANGE)
@@ -146,7 +158,13 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.GET_ALL_PRODUCER_INFO,               group.all_producers,        Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_SUBSCRIPTION_BY_CONSUMER,      group.subscription,         Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_CONSUMER_RUNNING_INFO,           group.running_info,         Lane.ADMIN,     Use.READ)
+    yield Row(Code.CONSUME_MESSAGE_DIRECTLY,            group.consume_directly,     Lane.ADMIN,     Use.CHANGE)
+    # fmt: on
 
+
+def offset_rows(offset: AdminOffset, position: AdminPosition) -> Iterator[Row]:
+    """Offsets of groups, for administrators."""
+    # fmt: off
     yield Row(Code.GET_ALL_CONSUMER_OFFSET,             offset.all,                 Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_CONSUME_STATS,                   offset.consume_stats,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_BROKER_CONSUME_STATS,            offset.broker_consume_stats, Lane.ADMIN,    Use.READ)
@@ -154,32 +172,35 @@ def _admin_rows(serve: Processors) -> Iterator[Row]:
     yield Row(Code.CLONE_GROUP_OFFSET,                  offset.clone,               Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.QUERY_TOPICS_BY_CONSUMER,            offset.topics_of_consumer,  Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_CONSUME_TIME_SPAN,             offset.time_span,           Lane.ADMIN,     Use.READ)
-    yield Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, serve.admin_position.client_offsets, Lane.ADMIN, Use.READ)
-    yield Row(Code.QUERY_CORRECTION_OFFSET,             serve.admin_position.correction, Lane.ADMIN, Use.READ)
+    yield Row(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, position.client_offsets,   Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_CORRECTION_OFFSET,             position.correction,        Lane.ADMIN,     Use.READ)
+    # fmt: on
 
+
+def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
+    """Settings, figures and files of the broker, for administrators."""
+    # fmt: off
     yield Row(Code.UPDATE_BROKER_CONFIG,                broker.update_config,       Lane.ADMIN,     Use.CHANGE, _SMALL)
     yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_BROKER_RUNTIME_INFO,             broker.runtime_info,        Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_CONSUME_QUEUE,                 serve.admin_store.queue_contents, Lane.ADMIN, Use.READ)
-    yield Row(Code.DELETE_EXPIRED_COMMITLOG,            serve.admin_store.delete_expired, Lane.ADMIN, Use.CHANGE)
-    yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          serve.admin_store.clean_queues, Lane.ADMIN, Use.CHANGE)
-    yield Row(Code.CLEAN_UNUSED_TOPIC,                  serve.admin_store.clean_topics, Lane.ADMIN, Use.CHANGE)
-    yield Row(Code.CONSUME_MESSAGE_DIRECTLY,            group.consume_directly,     Lane.ADMIN,     Use.CHANGE)
-    yield Row(Code.RESUME_CHECK_HALF_MESSAGE,           serve.transaction.resume,   Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.QUERY_CONSUME_QUEUE,                 store.queue_contents,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.DELETE_EXPIRED_COMMITLOG,            store.delete_expired,       Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          store.clean_queues,         Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.CLEAN_UNUSED_TOPIC,                  store.clean_topics,         Lane.ADMIN,     Use.CHANGE)
     # fmt: on
 
 
 def dispatcher_rows(
-    serve: Processors, admin_access: AdminAccess, body_bytes_max: int, turns: Turns, clock: Clock
+    rows: Iterable[Row], admin_access: AdminAccess, body_bytes_max: int, turns: Turns, clock: Clock
 ) -> Iterator[dispatcher.Row]:
     """The rows as the dispatcher takes them, with a guard before those that change what others rely on.
 
     Handlers that are generators are served in turns. `body_bytes_max`: of requests that are no sends.
     """
-    for row in rows(serve):
+    for row in rows:
         handler = row.handler
         if isgeneratorfunction(handler):
             handler = in_turns(handler, turns, clock, finishes=row.use is not Use.READ)

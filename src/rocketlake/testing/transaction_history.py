@@ -152,7 +152,7 @@ class TransactionHistory:
         broker = await self._node.start()
         if _TOPIC not in broker.topics:
             broker.topics.put(TopicConfig(_TOPIC, read_queues=_QUEUES, write_queues=_QUEUES))
-            broker.saver.save_soon()
+            broker.ground.saver.save_soon()
         end = broker.store.max_physical_offset
         self.note(f"broker up, its log ends at {end}")
         for half in self._halves.values():

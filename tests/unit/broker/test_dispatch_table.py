@@ -9,7 +9,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
-from rocketlake.broker.dispatch_table import Row, Use, rows
+from rocketlake.broker.dispatch_table import Row, Use
 from rocketlake.broker.flow_control import Lane
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.store.config import StoreConfig
@@ -49,7 +49,7 @@ async def table() -> dict[Code, Row]:
         clock=ManualClock(),
         workers=InlineWorker,
     )
-    listed = list(rows(broker._processors()))
+    listed = [row for wing in broker.wings for row in wing.rows]
     assert len(listed) == len({row.code for row in listed})
     return {row.code: row for row in listed}
 

@@ -66,7 +66,7 @@ class SendRuns:
         if self._made_for is not None:
             self._cutter.forget_topics()
 
-    def serve(self, link: FrameAsker, ready: bytes, position: int) -> int:
+    def serve(self, link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
         """Serve the plain sends of `ready` from `position` on; returns where they end.
 
         Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for

@@ -40,6 +40,7 @@ class Client:
 
     def __init__(
         self,
+        *,
         config: LiveConfig,
         consumers: ConsumerTable,
         producers: ProducerTable,

@@ -79,6 +79,7 @@ class Send:
 
     def __init__(
         self,
+        *,
         config: LiveConfig,
         intake: Intake,
         sequenced: SequencedPuts,

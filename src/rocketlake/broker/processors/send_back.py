@@ -42,6 +42,7 @@ class SendBack:
 
     def __init__(
         self,
+        *,
         config: LiveConfig,
         store: MessageStore,
         intake: Intake,

@@ -60,6 +60,7 @@ class Transaction:
 
     def __init__(
         self,
+        *,
         config: LiveConfig,
         store: MessageStore,
         intake: Intake,

@@ -9,7 +9,7 @@ Invariant: one save at a time; a change made during a save is saved by the next 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
@@ -47,12 +47,10 @@ class _Round:
 class TableSaver(Service):
     """Saves changed tables every few seconds, at once when somebody waits, and at stop."""
 
-    def __init__(
-        self, tables: Sequence[SavedTable], files: Files, clock: Clock, worker: Worker, interval_ms: int = 5000
-    ) -> None:
+    def __init__(self, files: Files, clock: Clock, worker: Worker, interval_ms: int = 5000) -> None:
         """`interval_ms`: flushConsumerOffsetInterval. The worker is the saver's own and is closed at stop."""
         super().__init__("table-saver", clock)
-        self._tables = tables
+        self.tables: list[SavedTable] = []
         self._files = files
         self._worker = worker
         self._interval_seconds = interval_ms / 1000
@@ -60,6 +58,10 @@ class TableSaver(Service):
         self._saving = False
         self._collecting: _Round | None = None
         """The save whose texts are being made."""
+
+    def add(self, *tables: SavedTable) -> None:
+        """Save these tables too, from now on."""
+        self.tables += tables
 
     async def start(self) -> None:
         """Begin to save."""
@@ -71,7 +73,7 @@ class TableSaver(Service):
         await super().stop()
         await self._worker.close()
         self._give_up_collecting()
-        for table in self._tables:
+        for table in self.tables:
             try:
                 table.save()
             except Exception as error:
@@ -108,7 +110,7 @@ class TableSaver(Service):
 
     def _make_texts(self, save: _Round) -> Iterator[None]:
         """The texts of all tables that changed, part by part; what one raises harms no other."""
-        for table in self._tables:
+        for table in self.tables:
             if not table.changed:
                 continue
             table.changed = False  # a change from here on is saved by the next round
@@ -159,5 +161,5 @@ class TableSaver(Service):
         self.health.set(f"table-saver/{name}", "" if error is None else f"{name} cannot be saved: {error!r}")
 
     def _save_changed(self) -> None:
-        if any(table.changed for table in self._tables):
+        if any(table.changed for table in self.tables):
             self.save_soon()

@@ -48,6 +48,7 @@ class TransactionCheck(Service):
 
     def __init__(
         self,
+        *,
         config: LiveConfig,
         store: MessageStore,
         topics: TopicTable,

@@ -78,11 +78,11 @@ async def test_held_pulls_of_a_peer_that_does_not_read_are_told_that_there_is_no
         command.opaque = opaque
         peer.transport.write(b"".join(bytes(part) for part in peer.machine.send(command)))
     await clock.run_for(100)
-    assert len(broker.hold) == PULLS
+    assert len(broker.reading.hold) == PULLS
     peer.transport.pause_reading()
     broker.store.put(PutMessage("T", 0, BODY))
     await clock.run_for(100)
-    assert len(broker.hold) == 0
+    assert len(broker.reading.hold) == 0
     peer.transport.resume_reading()
     await clock.run_for(100)
     codes = Counter(answer.code for answer in peer.answers)

@@ -112,7 +112,7 @@ async def test_only_so_many_sends_wait_for_the_disk(bench: Bench) -> None:
     assert (refused.remark or "").startswith("[OVERLOAD]")
     await bench.run_flush()
     assert [(await sent).code for sent in waiting] == [ResponseCode.SUCCESS] * 3
-    assert bench.broker.intake.waiting == 0
+    assert bench.broker.ground.intake.waiting == 0
 
 
 async def test_a_message_of_a_new_topic_waits_until_the_topic_is_saved(bench: Bench) -> None:

@@ -52,7 +52,7 @@ async def refused_and_tried_again(clock: ManualClock) -> None:
         queue.write_tail()  # its folder is there
     broker.offsets.commit("g", "T", 0, 1)
     mark = SequenceMark("query", 0, 0, "layout")
-    broker.sequences.recover("T", 0, mark, 5, None)
+    broker.sending.sequences.recover("T", 0, mark, 5, None)
 
     async def delete() -> int:
         command = Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic="T"))
@@ -63,14 +63,14 @@ async def refused_and_tried_again(clock: ManualClock) -> None:
     assert broker.topics.get("T") is not None
     assert broker.store.max_offset("T", 0) == 1
     assert broker.offsets.query("g", "T", 0) == 1
-    assert broker.sequences.next_number("T", 0, mark) == 5
+    assert broker.sending.sequences.next_number("T", 0, mark) == 5
 
     files.plan.faults.clear()
     assert await delete() == ResponseCode.SUCCESS
     assert broker.topics.get("T") is None
     assert broker.store.max_offset("T", 0) == 0
     assert broker.offsets.query("g", "T", 0) == -1
-    assert broker.sequences.next_number("T", 0, mark) == 0
+    assert broker.sending.sequences.next_number("T", 0, mark) == 0
     assert "T@g" not in broker.offsets.to_text()
     await client.close()
     await broker.stop()

@@ -27,7 +27,7 @@ def read(world: BrokerWorld) -> list[str]:
 
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_an_unexpected_error_of_a_commit(world: BrokerWorld, monkeypatch: pytest.MonkeyPatch, is_stored: bool) -> None:
-    intake = world._broker.intake
+    intake = world._broker.ground.intake
     put = intake.put
 
     def fail(message, properties):  # type: ignore[no-untyped-def]

@@ -118,7 +118,8 @@ async def test_the_text_of_a_big_table_is_made_in_turns_and_a_stop_between_them_
     for number in range(1000):
         table.put(TopicConfig(f"T{number}"))
     worker = HandWorker()
-    saver = TableSaver([table], files, clock, worker)
+    saver = TableSaver(files, clock, worker)
+    saver.add(table)
     await saver.start()
     told: list[bool] = []
     saver.when_saved(told.append)
@@ -136,7 +137,8 @@ async def test_what_changes_while_the_text_is_made_is_saved_by_the_next_round() 
     table = TopicTable(PATH, files, clock)
     for number in range(1000):
         table.put(TopicConfig(f"T{number}"))
-    saver = TableSaver([table], files, clock, InlineWorker())
+    saver = TableSaver(files, clock, InlineWorker())
+    saver.add(table)
     await saver.start()
     told: list[tuple[str, int]] = []
 

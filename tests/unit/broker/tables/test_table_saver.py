@@ -22,7 +22,8 @@ class Case:
         self.files = files
         self.table = OffsetTable(PATH, files, self.clock)
         self.worker = worker
-        self.saver = TableSaver([self.table], files, self.clock, worker, interval_ms=5000)
+        self.saver = TableSaver(files, self.clock, worker, interval_ms=5000)
+        self.saver.add(self.table)
 
     def saved(self, queue_id: int = 0) -> int:
         table = OffsetTable(PATH, self.files, self.clock)
@@ -95,7 +96,8 @@ async def test_a_save_that_fails_is_told_and_tried_again() -> None:
 async def test_a_table_that_cannot_say_its_text_costs_neither_waiters_nor_other_tables() -> None:
     case = Case(MemoryFiles(), InlineWorker())
     other = OffsetTable(PATH.with_name("other.json"), case.files, case.clock)
-    saver = TableSaver([case.table, other], case.files, case.clock, case.worker, interval_ms=5000)
+    saver = TableSaver(case.files, case.clock, case.worker, interval_ms=5000)
+    saver.add(case.table, other)
     mistakes = [KeyError("a mistake")]
     real = case.table.text_parts
 

@@ -76,7 +76,14 @@ class World:
         self.producers.register("g", self.link, "c")
         check_back = CheckBack(self.producers, Push(Turns(clock, 1.5), clock), lambda: "b", clock)
         self.check = TransactionCheck(
-            self.live, self.store, self.topics, self.ledger, self.ops, self.progress, check_back, clock
+            config=self.live,
+            store=self.store,
+            topics=self.topics,
+            ledger=self.ledger,
+            ops=self.ops,
+            progress=self.progress,
+            check_back=check_back,
+            clock=clock,
         )
 
     def put(self, body: bytes = b"m", **properties: str) -> None:

@@ -1,0 +1,48 @@
+"""What this broker is in its group, now: master or slave, under which id and address.
+
+Owns        the broker id, which a change of role changes; the identity that name servers and records get.
+Must not know   who changes the role, what follows from a change (broker.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.broker.cluster.outbound import Identity
+from rocketlake.broker.config import LiveConfig
+
+__all__ = ["MASTER_ID", "Role"]
+
+MASTER_ID = 0
+
+
+class Role:
+    """The role of one broker."""
+
+    def __init__(self, config: LiveConfig, host: str, port: Callable[[], int]) -> None:
+        """`host`, `port`: where clients find this broker; the port is known when the broker listens."""
+        self.broker_id = config.now.broker_id
+        self.host = host
+        self._config = config
+        self._port = port
+
+    @property
+    def is_master(self) -> bool:
+        """Does this broker take messages?"""
+        return self.broker_id == MASTER_ID
+
+    @property
+    def refusal(self) -> str:
+        """Says to a client why a request that only a master serves is not served here."""
+        return f"this broker is a slave (brokerId {self.broker_id}): ask the master of {self._config.now.broker_name}"
+
+    def address(self) -> tuple[str, int]:
+        """(host, port) under which clients find this broker; part of message ids."""
+        return self.host, self._port()
+
+    def identity(self) -> Identity:
+        """What name servers are told."""
+        config = self._config.now
+        host, port = self.address()
+        # A slave looks for its master one port higher, as in RocketMQ; nothing listens there before replication comes.
+        return Identity(config.cluster_name, config.broker_name, self.broker_id, f"{host}:{port}", f"{host}:{port + 1}")

@@ -1,0 +1,46 @@
+"""Brings the table of producer sequences up to the end of the log, at each start of the sends.
+
+Owns        from which place the log is read; what is said while that takes long.
+Must not know   how records are read (rebuild.py), when the table is saved.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.producer_sequences.rebuild import recover_sequences
+from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.slow_work import Progress
+
+__all__ = ["catch_up"]
+
+_log = get_logger(__name__)
+
+
+def catch_up(table: ProducerSequences, store: MessageStore, clock: Clock) -> None:
+    """Have the table count every marked message of the log, and open it."""
+    start = table.log_offset
+    if start is not None:
+        if start > store.max_physical_offset:
+            _log.warning("the log ends before what %s counts up to; the log is read from its start", table.path)
+            table.forget_all()
+            start = 0
+        deleted = store.deletions.topics
+        table.forget_deleted(deleted)
+        progress = Progress(clock)
+
+        def note(position: int) -> None:
+            if progress.is_due():
+                _log.info(
+                    "start: the log is read for producer sequences, from %d; now at %d of %d (%d s)",
+                    start,
+                    position,
+                    store.max_physical_offset,
+                    progress.seconds,
+                )
+
+        found = recover_sequences(table, store.log_views(start), deleted, note)
+        if progress.was_due:
+            _log.info("start: producer sequences are known, %d messages were counted", found)
+    table.opened()

@@ -1,0 +1,121 @@
+"""The wing of administrators: topics, groups, offsets, settings, figures.
+
+Owns        which part gets which.
+Must not know   what the parts do.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.settings.config_file import setting_texts
+from rocketlake.broker.dispatch_table import Row, group_rows, offset_rows, server_rows, topic_rows
+from rocketlake.broker.processors.admin_broker import AdminBroker
+from rocketlake.broker.processors.admin_group import AdminGroup
+from rocketlake.broker.processors.admin_offset import AdminOffset
+from rocketlake.broker.processors.admin_position import AdminPosition
+from rocketlake.broker.processors.admin_store import AdminStore
+from rocketlake.broker.processors.admin_topic import AdminTopic
+from rocketlake.broker.wings.clients import Clients
+from rocketlake.broker.wings.cluster import Cluster
+from rocketlake.broker.wings.delay import Delay
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.reading import Reading
+from rocketlake.broker.wings.sending import Sending
+from rocketlake.broker.wings.wing import Wing
+
+__all__ = ["Administration"]
+
+
+class Administration(Wing):
+    """Serves admin requests, which look into all other wings."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        *,
+        cluster: Cluster,
+        clients: Clients,
+        reading: Reading,
+        sending: Sending,
+        delay: Delay,
+    ) -> None:
+        super().__init__("administration", ground.clock)
+        self._ground = ground
+        self._cluster = cluster
+        self._clients = clients
+        self._reading = reading
+        self._sending = sending
+        self._delay = delay
+        self.rows = (*self._topic_rows(), *self._group_rows(), *self._offset_rows(), *self._server_rows())
+
+    def _topic_rows(self) -> list[Row]:
+        ground = self._ground
+        return list(
+            topic_rows(
+                AdminTopic(
+                    topics=ground.topics,
+                    offsets=ground.offsets,
+                    sequences=self._sending.sequences,
+                    consumers=self._clients.consumers,
+                    store=ground.store,
+                    hold=self._reading.hold,
+                    stats=ground.stats,
+                    saver=ground.saver,
+                    registration=self._cluster.registration,
+                    identity=ground.role.identity,
+                    access=ground.config.now.admin_access,
+                )
+            )
+        )
+
+    def _group_rows(self) -> list[Row]:
+        ground, clients = self._ground, self._clients
+        return list(
+            group_rows(
+                AdminGroup(
+                    groups=ground.groups,
+                    offsets=ground.offsets,
+                    consumers=clients.consumers,
+                    producers=clients.producers,
+                    stats=ground.stats,
+                    saver=ground.saver,
+                    push=clients.push,
+                    record=ground.store.read_record,
+                    broker_name=lambda: ground.config.now.broker_name,
+                    access=ground.config.now.admin_access,
+                )
+            )
+        )
+
+    def _offset_rows(self) -> list[Row]:
+        ground, consumers = self._ground, self._clients.consumers
+        offset = AdminOffset(
+            topics=ground.topics,
+            groups=ground.groups,
+            offsets=ground.offsets,
+            consumers=consumers,
+            store=ground.store,
+            hold=self._reading.hold,
+            stats=ground.stats,
+            identity=ground.role.identity,
+            clock=ground.clock,
+        )
+        position = AdminPosition(consumers, ground.offsets, ground.store, self._clients.push)
+        return list(offset_rows(offset, position))
+
+    def _server_rows(self) -> list[Row]:
+        ground, hold = self._ground, self._reading.hold
+        broker = AdminBroker(
+            config=ground.config,
+            store_settings=lambda: setting_texts(ground.store.config),
+            topics=ground.topics,
+            store=ground.store,
+            stats=ground.stats,
+            delays=self._delay.progress,
+            schedule=self._delay.schedule,
+            registration=self._cluster.registration,
+            waiting_sends=lambda: ground.intake.waiting,
+            held_pulls=lambda: len(hold),
+            disk_room=ground.disk_room,
+            clock=ground.clock,
+        )
+        return list(server_rows(broker, AdminStore(ground.store, ground.topics, self._clients.consumers)))

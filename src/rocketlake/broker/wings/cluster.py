@@ -1,0 +1,28 @@
+"""The wing that knows the rest of the cluster: registration with name servers, queues of other brokers.
+
+Owns        which part gets which.
+Must not know   what the parts do.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.cluster.cluster_queues import ClusterQueues
+from rocketlake.broker.cluster.outbound import Outbound
+from rocketlake.broker.cluster.registration import Registration
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.wing import Wing
+from rocketlake.net.client import NetClient
+
+__all__ = ["Cluster"]
+
+
+class Cluster(Wing):
+    """Starts last, when all others can serve; stops first, so that clients turn away. `net` outlives it."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__("cluster", ground.clock)
+        self.net = NetClient(ground.seams.limits, ground.clock, network=ground.seams.network)
+        outbound = Outbound(self.net, ground.role.identity)
+        self.registration = Registration(ground.config, ground.topics, outbound, ground.clock)
+        self.queues = ClusterQueues(ground.config, ground.topics, outbound)
+        self.adopt(self.registration)

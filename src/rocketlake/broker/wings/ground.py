@@ -1,0 +1,110 @@
+"""The parts of a broker that several wings stand on.
+
+Owns        the store, the tables of topics, groups and offsets, what is shared by all; built once, never replaced.
+Must not know   the wings, roles, requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.disk.seam import Files
+from rocketlake.base.worker import Worker
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.config import BrokerConfig, LiveConfig
+from rocketlake.broker.groups.table import GroupTable
+from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.stats import BrokerStats
+from rocketlake.broker.tables.table_saver import TableSaver
+from rocketlake.broker.topics.auto_create import AutoCreate
+from rocketlake.broker.topics.builtin import builtin_topics
+from rocketlake.broker.topics.readable_queue import ReadableQueue
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.topic import TopicConfig
+from rocketlake.net.limits import NetLimits
+from rocketlake.net.network import Network
+from rocketlake.net.turns import Turns
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Ground", "Seams"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """What a test replaces by hand-driven forms."""
+
+    files: Files
+    clock: Clock
+    network: Network | None
+    workers: Callable[[str], Worker]
+    limits: NetLimits
+
+
+class Ground:
+    """What all wings share."""
+
+    def __init__(
+        self, config: BrokerConfig, store_config: StoreConfig, seams: Seams, *, host: str, port: Callable[[], int]
+    ) -> None:
+        """`host`, `port`: where clients find this broker."""
+        files, clock = seams.files, seams.clock
+        self.seams = seams
+        self.clock = clock
+        self.config = LiveConfig(config)
+        self.role = Role(self.config, host, port)
+        self.levels = DelayLevels(store_config.message_delay_level)
+        self.store = MessageStore(config.store_folder, store_config, files=files, clock=clock, workers=seams.workers)
+        self.turns = Turns(clock, seams.limits.turn_seconds, seams.limits.brief_turn_seconds)
+        self.stats = BrokerStats(config.cluster_name, clock)
+        self.topics = TopicTable(
+            self.table_path("topics.json"),
+            files,
+            clock,
+            _builtin_topics(config, self.levels),
+            topics_max=config.topics_max,
+            queues_max=config.queues_max,
+        )
+        self.groups = GroupTable(
+            self.table_path("subscriptionGroup.json"),
+            files,
+            clock,
+            auto_create=config.auto_create_group,
+            groups_max=config.groups_max,
+        )
+        self.offsets = OffsetTable(self.table_path("consumerOffset.json"), files, clock, config.offset_version_step)
+        self.tables = (self.topics, self.groups, self.offsets)
+        self.saver = TableSaver(files, clock, seams.workers("table-saver"), config.offset_save_interval_ms)
+        self.saver.add(*self.tables)
+        self.auto_create = AutoCreate(self.topics, self.saver, self.config)
+        self.intake = Intake(self.store, self.levels, self.stats)
+        self.readable_queue = ReadableQueue(self.topics, clock)
+
+    def table_path(self, name: str) -> Path:
+        """Where the table with this file name is saved."""
+        return self.config.now.store_folder / "config" / name
+
+    def disk_room(self) -> tuple[int, int]:
+        """(bytes this broker can have, bytes of them that are free) of the store's disk; 0 if the disk does not say."""
+        try:
+            return self.seams.files.disk_usage(self.config.now.store_folder)
+        except OSError:
+            return 0, 0
+
+
+def _builtin_topics(config: BrokerConfig, levels: DelayLevels) -> list[TopicConfig]:
+    return builtin_topics(
+        config.cluster_name,
+        config.broker_name,
+        template_queues=config.default_topic_queues,
+        auto_create=config.auto_create_topic,
+        cluster_topic=config.cluster_topic,
+        broker_topic=config.broker_topic,
+        delay_levels=levels.highest,
+        trace_topic=config.trace_topic if config.trace_topic_enabled else None,
+    )

@@ -1,0 +1,72 @@
+"""The fast path of the wings: how runs of plain sends and pulls come to the dispatcher.
+
+Owns        whether the kernels are there; the order in which runs are tried.
+Must not know   what is plain (broker/hot).
+
+The modules of broker/hot import the kernels, so they are imported here only after a look whether the kernels exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from rocketlake.base.pure_import import has_kernel
+from rocketlake.broker.intake.sequenced_puts import SequencedPuts
+from rocketlake.broker.processors.pull import Pull
+from rocketlake.broker.processors.send import Send
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.net.dispatcher import Run
+from rocketlake.net.request import FrameAsker
+
+__all__ = ["are_there", "one_of", "pull_run", "send_run"]
+
+_KERNELS = ("rocketlake.broker.hot.plain_send", "rocketlake.broker.hot.plain_pull", "rocketlake.store.plain_fetch")
+
+
+def are_there() -> bool:
+    """Were the kernels compiled?"""
+    return all(map(has_kernel, _KERNELS))
+
+
+def send_run(ground: Ground, send: Send, sequenced: SequencedPuts) -> Run | None:
+    """Serves plain sends."""
+    if not are_there():
+        return None
+    from rocketlake.broker.hot.send_runs import SendRuns
+
+    store = ground.store
+    sends = SendRuns(
+        ground.config,
+        send,
+        ground.intake,
+        sequenced,
+        ground.seams.limits.wire,
+        lambda: store.config.body_bytes_max,
+        lambda: store.max_physical_offset,
+    )
+    ground.topics.on_change.append(lambda _name: sends.forget_topics())
+    return sends.serve
+
+
+def pull_run(ground: Ground, pull: Pull) -> Run | None:
+    """Serves plain pulls."""
+    if not are_there():
+        return None
+    from rocketlake.broker.hot.pull_runs import PullRuns
+
+    return PullRuns(pull, ground.store, ground.seams.limits.wire, ground.clock).serve
+
+
+def one_of(runs: Iterable[Run]) -> Run | None:
+    """Tries these at each position, in order; None if there are none."""
+    every = tuple(runs)
+    return reduce(_either, every) if every else None
+
+
+def _either(first: Run, second: Run) -> Run:
+    def serve(link: FrameAsker, ready: bytes, position: int, turn_end: float) -> int:
+        end = first(link, ready, position, turn_end)
+        return end if end > position else second(link, ready, position, turn_end)
+
+    return serve

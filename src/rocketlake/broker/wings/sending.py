@@ -1,0 +1,72 @@
+"""The wing of sends: messages of producers, and those that consumers hand back.
+
+Owns        which part gets which; what a slave answers to a send; the requests that are answered when the wing stops.
+Must not know   what the parts do.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rocketlake.broker.clients.queue_locks import QueueLocks
+from rocketlake.broker.dispatch_table import sending_rows
+from rocketlake.broker.intake.large_batches import LargeBatches
+from rocketlake.broker.intake.sequenced_puts import SequencedPuts
+from rocketlake.broker.processors.send import Send
+from rocketlake.broker.processors.send_back import SendBack
+from rocketlake.broker.producer_sequences.catch_up import catch_up
+from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.plain_runs import send_run
+from rocketlake.broker.wings.wing import MasterWing
+from rocketlake.model.message_id import UniqueKeyMaker
+
+__all__ = ["Sending"]
+
+
+class Sending(MasterWing):
+    """Takes messages."""
+
+    def __init__(self, ground: Ground, queue_locks: QueueLocks) -> None:
+        super().__init__("sending", ground.clock, ground.role)
+        config, store, clock = ground.config, ground.store, ground.clock
+        self._store = store
+        self.sequences = ProducerSequences(
+            ground.table_path("producerSequences.json"),
+            ground.seams.files,
+            clock,
+            lambda: LogEnds(store.max_physical_offset, store.flushed_offset),
+            producers_max=config.now.producer_sequences_max,
+            keep_ms=config.now.producer_sequence_keep_ms,
+        )
+        sequenced = SequencedPuts(ground.intake, self.sequences, ground.saver, lambda: store.max_physical_offset)
+        send = Send(
+            config=config,
+            intake=ground.intake,
+            sequenced=sequenced,
+            topics=ground.topics,
+            auto_create=ground.auto_create,
+            groups=ground.groups,
+            queue_locks=queue_locks,
+            large=LargeBatches(config, ground.turns, clock),
+            unique_keys=UniqueKeyMaker(ground.role.host, os.getpid(), clock.now_ms),
+            clock=clock,
+            store_address=ground.role.address,
+        )
+        send_back = SendBack(
+            config=config,
+            store=store,
+            intake=ground.intake,
+            auto_create=ground.auto_create,
+            groups=ground.groups,
+            stats=ground.stats,
+            store_address=ground.role.address,
+        )
+        self.tables = (self.sequences,)
+        self.rows = tuple(sending_rows(send, send_back))
+        self.run = send_run(ground, send, sequenced)
+
+    async def start(self) -> None:
+        """Have the table of producer sequences know what the log holds, before the first send."""
+        await super().start()
+        catch_up(self.sequences, self._store, self._clock)

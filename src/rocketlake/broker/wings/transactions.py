@@ -1,0 +1,57 @@
+"""The wing of transactions: ends of half messages, questions about those without an end.
+
+Owns        which part gets which.
+Must not know   what the parts do.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.dispatch_table import transaction_rows
+from rocketlake.broker.processors.transaction import Transaction
+from rocketlake.broker.transaction.check import TransactionCheck
+from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.ledger import HalfLedger
+from rocketlake.broker.transaction.ops import TransactionOps
+from rocketlake.broker.transaction.progress import TransactionProgress
+from rocketlake.broker.wings.clients import Clients
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.wing import MasterWing
+from rocketlake.codec.host import encode_host
+
+__all__ = ["Transactions"]
+
+
+class Transactions(MasterWing):
+    """Ends transactions."""
+
+    def __init__(self, ground: Ground, clients: Clients) -> None:
+        super().__init__("transactions", ground.clock, ground.role)
+        config, store, clock = ground.config, ground.store, ground.clock
+        ledger = HalfLedger()
+        ops = TransactionOps(store, ledger, config, clock, lambda: encode_host(*ground.role.address()))
+        self.check = TransactionCheck(
+            config=config,
+            store=store,
+            topics=ground.topics,
+            ledger=ledger,
+            ops=ops,
+            progress=TransactionProgress(store, ground.offsets),
+            check_back=CheckBack(clients.producers, clients.push, lambda: config.now.broker_name, clock),
+            clock=clock,
+        )
+        transaction = Transaction(
+            config=config,
+            store=store,
+            intake=ground.intake,
+            topics=ground.topics,
+            readable_queue=ground.readable_queue,
+            ledger=ledger,
+            ops=ops,
+            clock=clock,
+        )
+        self.rows = tuple(transaction_rows(transaction))
+        self.adopt(ops, self.check)
+
+    def store_stopped(self) -> None:
+        """A half message counts as dealt with once its end is on disk, which it is now."""
+        self.check.pass_ended()

@@ -1,0 +1,71 @@
+"""A wing: one feature of the broker, which is started and stopped as a whole.
+
+Owns        the order in which the services of a wing start and stop; what a stopped wing of a master answers.
+Must not know   which wings there are (broker.py), what they do.
+
+A broker has one role at a time. `MasterWing`s run on a master only. A change of role stops or starts them while the
+rest of the broker goes on: the store, the listeners, the links of clients, pulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.service import Service, stop_each
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.dispatch_table import Row
+from rocketlake.broker.tables.saved_table import SavedTable
+from rocketlake.net.dispatcher import Run
+from rocketlake.net.request import Asker, Reply, Request
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Gate", "MasterWing", "Wing"]
+
+Gate: TypeAlias = Callable[[Request], Reply | None]
+"""Sees each request before its handler: the answer in the handler's place, or None to let the request pass."""
+
+
+class Wing(Service):
+    """One feature. Its services are its parts (`Service.adopt`): they start in that order and stop in reverse."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        super().__init__(name, clock)
+        self.tables: Sequence[SavedTable] = ()
+        """Loaded before the wing starts, saved by the table saver."""
+        self.rows: Sequence[Row] = ()
+        """The requests that the wing serves."""
+        self.run: Run | None = None
+        """Serves runs of plain requests; None if the wing has none, or the kernels are not compiled."""
+        self.gates: Sequence[Gate] = ()
+        """Checks of every request of the broker. Runs do not call them, so one gate ends all runs."""
+        self.on_link_lost: Sequence[Callable[[Asker], None]] = ()
+        self.arrivals: Mapping[str, Callable[[int], None]] = {}
+        """By topic: called with the queue id when a message came into a queue of the topic."""
+
+    async def start(self) -> None:
+        """Start the services, in order."""
+        await super().start()
+        for part in self.parts:
+            await part.start()
+
+    async def stop(self) -> None:
+        """Stop the services, the last one first; one that raises is logged and the others are stopped."""
+        await stop_each(*[part.stop for part in reversed(self.parts)])
+        await super().stop()
+
+    def store_stopped(self) -> None:
+        """The store has stopped, all of it is on disk. The tables of the wing are saved after this call."""
+
+
+class MasterWing(Wing):
+    """A wing that only a master runs. It may be started again after a stop."""
+
+    def __init__(self, name: str, clock: Clock, role: Role) -> None:
+        super().__init__(name, clock)
+        self.role = role
+
+    def refuse(self, _request: Request) -> Reply:
+        """The answer to a request of this wing while the wing is stopped."""
+        return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=self.role.refusal)
