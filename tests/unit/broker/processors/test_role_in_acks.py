@@ -24,13 +24,13 @@ PLAIN, ORDINARY = "UNIQ_KEY\x01K\x02", "UNIQ_KEY\x01K\x02DELAY\x010\x02"
 async def runs(bench: Bench) -> AsyncIterator[list[int]]:
     """How many messages each run has stored."""
     taken: list[int] = []
-    put_run = bench.broker.intake.put_run
+    put_run = bench.broker.ground.intake.put_run
 
     def count(run: record_run.RecordRun, counts: Iterable[Any]) -> bool:
         taken.append(len(run))
         return put_run(run, counts)
 
-    bench.broker.intake.put_run = count  # type: ignore[method-assign]
+    bench.broker.ground.intake.put_run = count  # type: ignore[method-assign]
     yield taken
 
 
@@ -54,10 +54,10 @@ async def test_sends_wait_for_replicas_while_the_role_asks_for_them(
     runs.clear()
     durability.demand(TWO_COPIES)
     waits = await sent(bench, properties)
-    assert (waits.done(), readable(bench), bench.broker.intake.waiting) == (False, 1, 1)
+    assert (waits.done(), readable(bench), bench.broker.ground.intake.waiting) == (False, 1, 1)
     durability.advance(Stage.REPLICATED, bench.broker.store.max_physical_offset)
     await bench.clock.settle()
-    assert ((await waits).code, readable(bench), bench.broker.intake.waiting) == (ResponseCode.SUCCESS, 2, 0)
+    assert ((await waits).code, readable(bench), bench.broker.ground.intake.waiting) == (ResponseCode.SUCCESS, 2, 0)
     late = await sent(bench, properties)
     await bench.clock.run_for(3000)
     assert ((await late).code, readable(bench)) == (ResponseCode.FLUSH_SLAVE_TIMEOUT, 2)
