@@ -32,7 +32,8 @@ async def consumer(tmp_path: Path) -> AsyncIterator[PullConsumer]:
 
             # What a broker says when the first messages have expired; it says 0 while they are there.
             consumer._access.committed = or_none  # type: ignore[method-assign]
-            consumer._starts = dict.fromkeys(queues, 0)
+            for queue in queues:
+                consumer._commits.begin(queue, 0)
             yield consumer
 
 
@@ -57,12 +58,31 @@ async def test_a_reset_wins_over_a_first_position_that_is_under_way(consumer: Pu
     assert await consumer.committed(held[0]) == 5
 
 
+async def test_a_poll_keeps_its_time_at_a_broker_that_saves_nothing_and_hands_out_nothing_unsaved(
+    consumer: PullConsumer,
+) -> None:
+    """Each poll waited for one save after the other, up to 5 s for each queue."""
+    commit, go_on = consumer._access.commit, asyncio.Event()
+
+    async def silent(queue: MessageQueue, offset: int) -> None:
+        await go_on.wait()
+        await commit(queue, offset)
+
+    consumer._access.commit = silent  # type: ignore[method-assign]  # no answer, and then the real broker
+    async with asyncio.timeout(20):
+        assert await consumer.poll(timeout_ms=100) == []
+        go_on.set()
+        found = [message.queue_offset for message in await consumer.poll(timeout_ms=20_000)]
+    assert found[0] == 0
+
+
 async def test_what_another_member_committed_meanwhile_stays(consumer: PullConsumer) -> None:
     queue = consumer.assignment[0]
     await consumer._access.commit(queue, 5)
-    await consumer.poll(timeout_ms=5000)
+    async with asyncio.timeout(20):
+        while any(consumer._commits.holds_back(queue) for queue in consumer.assignment):
+            await consumer.poll(timeout_ms=5000)
     assert await consumer.committed(queue) == 5
-    assert not consumer._starts
 
 
 async def test_a_reset_wins_over_a_commit_that_is_under_way(consumer: PullConsumer) -> None:

@@ -15,19 +15,15 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
-from rocketlake.base.clock import Clock
-from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
-from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
-from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.config import ConsumerConfig
+from rocketlake.client.consumer.group_consumer import PushSettings, spelled_out
 from rocketlake.client.consumer.listener import ConsumeResult
 from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.client.consumer.running import NotConsumed
 from rocketlake.client.errors import NotRunning
-from rocketlake.client.hooks import Hooks
-from rocketlake.client.instance import ClientInstance
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import TAG
@@ -42,6 +38,7 @@ class Consumer:
     subscribes to several; `orderly` keeps queues' order.
     """
 
+    @spelled_out(PushSettings)
     def __init__(
         self,
         group: str,
@@ -50,41 +47,16 @@ class Consumer:
         expression_type: str = TAG,
         *,
         topics: Mapping[str, str] | None = None,
-        namesrv: str | None = None,
-        orderly: bool = False,
-        broadcasting: bool = False,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        instance: ClientInstance | None = None,
-        hooks: Hooks | None = None,
-        files: Files | None = None,
-        clock: Clock | None = None,
+        **settings: Unpack[PushSettings],
     ) -> None:
         subscriptions = dict(topics or {})
         if topic is not None:
             subscriptions[topic] = expression
         if not subscriptions:
             raise UsageError("a consumer needs a topic", hint='Consumer("group", "topic", namesrv=...)')
-        self._push = PushConsumer(
-            group,
-            namesrv=namesrv,
-            listener=self._hand_over,
-            orderly=orderly,
-            broadcasting=broadcasting,
-            from_where=from_where,
-            timestamp_ms=timestamp_ms,
-            allocate=allocate,
-            # One message at a time waits for your loop; more would only run into their consume timeout there.
-            config=replace(config or ConsumerConfig(), batch_size=1, concurrency=1),
-            client_config=client_config,
-            instance=instance,
-            hooks=hooks,
-            files=files,
-            clock=clock,
-        )
+        # One message at a time waits for your loop; more would only run into their consume timeout there.
+        settings["config"] = replace(settings.get("config") or ConsumerConfig(), batch_size=1, concurrency=1)
+        self._push = PushConsumer(group, listener=self._hand_over, **settings)
         for each, filter_expression in subscriptions.items():
             self._push.subscribe(each, filter_expression, expression_type)
         self.group = group

@@ -1,11 +1,12 @@
 """The pull consumer: you poll, seek and commit.
 
-Owns        which queues are read (assigned by you, or shared with the group), positions, commits.
-Must not know   how a queue is fetched ahead (fetch.py).
+Owns        which queues are read (assigned by you, or shared with the group), what a poll hands out, seeks.
+Must not know   how a queue is fetched ahead (fetch.py), in which order commits reach a broker (commits.py).
 
 Rule: `poll` hands out each queue's messages in order. What earlier polls handed out counts as consumed and is committed
 every `persist_interval_ms` (auto_commit), or when you call `commit()`. What was handed out and not confirmed comes
-again: the first poll commits where a group starts that never committed, unless you chose the place by `seek`.
+again: where a group starts that never committed is saved before messages are handed out (commits.py), unless you chose
+the place by `seek`.
 """
 
 from __future__ import annotations
@@ -14,88 +15,61 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from types import TracebackType
+from typing import Unpack
 
-from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service, stop_each
+from rocketlake.base.service import stop_each
 from rocketlake.client.alarm import Alarm
-from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
-from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.client.consumer.commits import Commits
 from rocketlake.client.consumer.damage import Damage
 from rocketlake.client.consumer.fetch import Fetch
-from rocketlake.client.consumer.filters import check_filters, subscription_of
-from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
+from rocketlake.client.consumer.filters import subscription_of
+from rocketlake.client.consumer.group_consumer import ConsumerSettings, GroupConsumer, spelled_out, with_defaults
 from rocketlake.client.consumer.membership import ConsumeType, Membership
 from rocketlake.client.consumer.offset_store import RemoteOffsets
 from rocketlake.client.consumer.puller import Puller
-from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.errors import NoRoute, NotRunning
-from rocketlake.client.hooks import Hooks
-from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import TAG, Subscription
+from rocketlake.model.subscription import TAG
 
 log = get_logger(__name__)
 POLL_TIMEOUT_MS = 5000
 
 
-class PullConsumer(Service):
+class PullConsumer(GroupConsumer):
     """`subscribe` shares queues with the group, `assign` takes a list of yours; then `poll`, `seek`, `commit`."""
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        namesrv: str | None = None,
-        auto_commit: bool = True,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        instance: ClientInstance | None = None,
-        hooks: Hooks | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        super().__init__(f"pull consumer {group}")
-        names.check_group(group)
-        self.group = group
-        self.config = config or ConsumerConfig()
+    @spelled_out(ConsumerSettings)
+    def __init__(self, group: str, *, auto_commit: bool = True, **settings: Unpack[ConsumerSettings]) -> None:
+        super().__init__("pull consumer", group, with_defaults(settings))
         self.auto_commit = auto_commit
-        self._own_instance = instance is None
-        self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
-        self._clock = self.instance.clock
-        self._access = QueueAccess(self.instance, group)
         self._offsets = RemoteOffsets(self._access.committed, self._access.commit)
-        first = FirstOffset.of(from_where)
-        since = self._clock.now_ms() - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
-        self._start_policy = StartPolicy(first, since, self._access.end_of, self._access.by_time)
         self._puller = Puller(self.instance, group, self.config, lite=True)
-        self._subscriptions: dict[str, Subscription] = {}
         self._fetches: dict[MessageQueue, Fetch] = {}
         self._assigned: frozenset[MessageQueue] | None = None
         self._arrived = Alarm(self._clock)
         self._assigning = asyncio.Lock()
         self._turn = 0
         self._paused: set[MessageQueue] = set()
-        self._starts: dict[MessageQueue, int] = {}
-        """Where queues begin in which the group never committed; to be committed by the next poll."""
-        self._commits: list[dict[MessageQueue, int]] = []
-        """What calls of `commit` under way have still to save."""
-        self._saving = asyncio.Lock()
-        """One commit at a time: a first position under way must not arrive behind a reset."""
-        self._rounds: list[asyncio.Task[None]] = []
-        self._damage = Damage(group, hooks or Hooks(), None)
+        self._commits = Commits(
+            self._access,
+            self._offsets,
+            spawn=self.spawn,
+            saved=self._arrived.ring,
+            clock=self._clock,
+            retry_seconds=self.config.error_pause_ms / 1000,
+        )
+        self._damage = Damage(group, self.hooks, None)
         self._rebalance = Rebalance(
             self.instance,
             self,
             group=group,
             config=self.config,
-            allocate=allocate,
+            allocate=self._allocate,
             broadcasting=False,
             clock=self._clock,
         )
@@ -104,7 +78,7 @@ class PullConsumer(Service):
             kind=ConsumeType.ACTIVELY,
             broadcasting=False,
             orderly=False,
-            from_where=first,
+            from_where=self.from_where,
             subscriptions=self._subscriptions,
             offsets=self._offsets,
             queues=self.queues,
@@ -192,18 +166,11 @@ class PullConsumer(Service):
         if self._own_instance:
             await self.instance.start()
         try:
-            await self._begin()
+            await self._join()
+            self._rounds.append(self.keep("rebalance", self._rebalance.run))
         except BaseException:
             await self._end()
             raise
-
-    async def _begin(self) -> None:
-        for topic in sorted(self._subscriptions):
-            if not await self.instance.refresh_route(topic):
-                log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
-        await check_filters(self.instance, self.group, self._subscriptions.values())
-        await self.instance.heartbeat()
-        self._rounds.append(self.keep("rebalance", self._rebalance.run))
 
     async def stop(self) -> None:
         """Leave the group. What the last poll handed out comes again: that work may have failed.
@@ -218,6 +185,7 @@ class PullConsumer(Service):
         self._arrived.ring()
         await stop_each(
             self._end_rounds,
+            self._commits.settle,
             self._leave_all,
             partial(self.instance.remove_consumer, self._membership),
             super().stop,
@@ -233,11 +201,6 @@ class PullConsumer(Service):
         finally:
             for queue in list(self._fetches):
                 self._forget(queue)
-
-    async def _end_rounds(self) -> None:
-        for task in self._rounds:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -257,8 +220,7 @@ class PullConsumer(Service):
         self._mark_consumed()
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:
-            if self._starts:
-                await self._commit_starts()
+            self._commits.save_starts()
             # Nothing is awaited from here to the return: a cancelled poll would lose what it has taken.
             messages = self._hand_out(max_messages)
             left = until - self._clock.monotonic()
@@ -274,7 +236,9 @@ class PullConsumer(Service):
         for number in range(len(fetches)):
             # Another queue begins each time, so that a busy one does not starve the rest.
             fetch = fetches[(self._turn + number) % len(fetches)]
-            if fetch.queue not in self._paused and len(messages) < max_messages:
+            if fetch.queue in self._paused or self._commits.holds_back(fetch.queue):
+                continue
+            if len(messages) < max_messages:
                 messages += fetch.take(max_messages - len(messages))
         return messages
 
@@ -295,7 +259,7 @@ class PullConsumer(Service):
         fetch = self._fetches.get(queue)
         if fetch is None:
             raise UsageError(f"{queue} is no longer read by this consumer", hint="see .assignment")
-        self._starts.pop(queue, None)
+        self._commits.forget_start(queue)
         fetch.seek(offset)
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
@@ -343,33 +307,7 @@ class PullConsumer(Service):
         self._must_run()
         if offsets is None:
             offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
-        left = dict(offsets)
-        self._commits.append(left)
-        try:
-            for queue, offset in offsets.items():
-                async with self._saving:
-                    if left.pop(queue, None) is None:
-                        continue  # reset or left while another queue was saved: that counts
-                    await self._access.commit(queue, offset)
-                self._offsets.update(queue, offset, increase_only=False)
-                self._starts.pop(queue, None)
-        finally:
-            self._commits = [each for each in self._commits if each is not left]
-
-    async def _commit_starts(self) -> None:
-        for queue, offset in list(self._starts.items()):
-            async with self._saving:
-                try:
-                    # A reset, or another member's commit, may have been faster than this poll: that counts.
-                    is_first = await self._access.committed(queue) < 0
-                    if self._starts.get(queue) != offset:
-                        continue  # left, reset or committed while a broker was waited for: that counts, too
-                    if is_first:
-                        await self._access.commit(queue, offset)
-                except RocketLakeError as error:
-                    log.warning("the first position %d of %s was not saved, next try: %s", offset, queue, error)
-                else:
-                    self._starts.pop(queue, None)
+        await self._commits.commit(offsets)
 
     async def committed(self, queue: MessageQueue) -> int:
         """The group's offset at the broker; -1 when it never committed."""
@@ -412,7 +350,7 @@ class PullConsumer(Service):
         if subscription is None or not self.is_running:
             return  # stopped, or unsubscribed, while the broker was asked
         if committed < 0:
-            self._starts[queue] = first
+            self._commits.begin(queue, first)
         self._fetches[queue] = Fetch(
             queue,
             subscription,
@@ -433,6 +371,7 @@ class PullConsumer(Service):
         if fetch is None:
             return True  # left meanwhile
         await fetch.stop()
+        self._commits.drop(queue)
         if self.auto_commit:
             await self._offsets.persist([queue])
         self._forget(queue)
@@ -440,14 +379,8 @@ class PullConsumer(Service):
 
     def _forget(self, queue: MessageQueue) -> None:
         self._fetches.pop(queue, None)
-        self._drop_commits(queue)
+        self._commits.drop(queue)
         self._offsets.forget(queue)
-
-    def _drop_commits(self, queue: MessageQueue) -> None:
-        """What is still to be saved of this queue does not count any more."""
-        self._starts.pop(queue, None)
-        for left in self._commits:
-            left.pop(queue, None)
 
     def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
         """Only for the log."""
@@ -471,7 +404,4 @@ class PullConsumer(Service):
         for queue, offset in offsets.items():
             if queue in self._fetches and queue.topic == topic:
                 self._fetches[queue].seek(offset)
-                self._drop_commits(queue)
-                async with self._saving:
-                    await self._access.commit(queue, offset)
-                self._offsets.update(queue, offset, increase_only=False)
+                await self._commits.reset(queue, offset)

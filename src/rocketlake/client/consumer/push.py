@@ -10,22 +10,18 @@ group share the queues. Broadcasting: every member reads all queues and keeps it
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
-from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
-from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.base.service import Service, stop_each
-from rocketlake.client.config import ClientConfig, ConsumerConfig, FirstOffset
-from rocketlake.client.consumer.allocate import Allocate, averagely
+from rocketlake.base.service import stop_each
 from rocketlake.client.consumer.concurrent import ConcurrentRunner
 from rocketlake.client.consumer.damage import Damage
-from rocketlake.client.consumer.filters import check_filters, subscription_of
-from rocketlake.client.consumer.first_offset import TIMESTAMP_BACK_MS, StartPolicy
+from rocketlake.client.consumer.filters import subscription_of
+from rocketlake.client.consumer.group_consumer import GroupConsumer, PushSettings, spelled_out, with_defaults
 from rocketlake.client.consumer.held_queues import HeldQueues
 from rocketlake.client.consumer.listener import Listener, ListenerCall
 from rocketlake.client.consumer.membership import ConsumeType, Membership
@@ -36,69 +32,34 @@ from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.consumer.running import restore_topic
 from rocketlake.client.consumer.send_back import SendBack
-from rocketlake.client.hooks import Hooks
-from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.user_functions import is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.model.subscription import TAG, Subscription, parse_subscription
+from rocketlake.model.subscription import TAG, parse_subscription
 from rocketlake.protocol.bodies.client import ConsumeDirectlyResult
 
 log = get_logger(__name__)
 
 
-class PushConsumer(Service):
+class PushConsumer(GroupConsumer):
     """Calls `listener(messages)` (a plain or an async function) for each batch; see ConsumeResult for its answers.
 
     `from_where`, `timestamp_ms` say where a new group starts, `allocate` how members share queues.
     """
 
-    def __init__(
-        self,
-        group: str,
-        *,
-        namesrv: str | None = None,
-        listener: Listener,
-        orderly: bool = False,
-        broadcasting: bool = False,
-        from_where: FirstOffset | str = FirstOffset.LAST,
-        timestamp_ms: int | None = None,
-        allocate: Allocate = averagely,
-        config: ConsumerConfig | None = None,
-        client_config: ClientConfig | None = None,
-        instance: ClientInstance | None = None,
-        hooks: Hooks | None = None,
-        files: Files | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        super().__init__(f"push consumer {group}")
-        names.check_group(group)
-        self.group = group
-        self.config = config or ConsumerConfig()
-        self.orderly = orderly
-        self.broadcasting = broadcasting
-        self.from_where = FirstOffset.of(from_where)
-        self.hooks = hooks or Hooks()
-        self._own_instance = instance is None
-        settings = client_settings(client_config, namesrv)
-        if broadcasting and not settings.instance_name:
-            # A stable client id: the offset file is found again after a restart.
-            settings = replace(settings, instance_name="DEFAULT")
-        self.instance = instance or ClientInstance(settings, clock=clock)
-        self._clock = self.instance.clock
+    @spelled_out(PushSettings)
+    def __init__(self, group: str, *, listener: Listener, **settings: Unpack[PushSettings]) -> None:
+        told = with_defaults(settings)
+        self.orderly, self.broadcasting = told["orderly"], told["broadcasting"]
+        # A broadcasting consumer finds its offset file again after a restart.
+        super().__init__("push consumer", group, told, has_stable_id=self.broadcasting)
         self._listener = listener
-        self._files = files or PosixFiles()
-        self._subscriptions: dict[str, Subscription] = {}
-        self._access = QueueAccess(self.instance, group)
+        self._files = told.get("files") or PosixFiles()
         self._store = self._make_store()
         self._started_ms = self._clock.now_ms()
-        since = self._started_ms - TIMESTAMP_BACK_MS if timestamp_ms is None else timestamp_ms
-        self._start_policy = StartPolicy(self.from_where, since, self._access.end_of, self._access.by_time)
-        self._allocate = allocate
         self._is_suspended = False
         self._damage: Damage | None = None
-        self._rounds: list[asyncio.Task[None]] = []
 
     def _make_store(self) -> OffsetStore:
         if not self.broadcasting:
@@ -149,7 +110,7 @@ class PushConsumer(Service):
         try:
             if self._own_instance:
                 await self.instance.start()
-            await self._register()
+            await self._join()
         except BaseException:
             await self.stop()
             raise
@@ -231,14 +192,6 @@ class PushConsumer(Service):
             clock=self._clock,
         )
 
-    async def _register(self) -> None:
-        """Learn the brokers of our topics, so that the first heartbeat reaches them before the first round."""
-        for topic in sorted(self._subscriptions):
-            if not await self.instance.refresh_route(topic) and not topic.startswith(names.RETRY_PREFIX):
-                log.warning("topic %s has no route yet; group %s waits for it", topic, self.group)
-        await check_filters(self.instance, self.group, self._subscriptions.values())
-        await self.instance.heartbeat()
-
     async def stop(self) -> None:
         """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group.
 
@@ -257,11 +210,6 @@ class PushConsumer(Service):
             self._call.close,
             *([self.instance.stop] if self._own_instance else []),
         )
-
-    async def _end_rounds(self) -> None:
-        for task in self._rounds:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _drain(self) -> None:
         self._runner.stop()
