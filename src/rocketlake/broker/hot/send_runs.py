@@ -3,8 +3,9 @@
 Owns        when a run may be taken, the settings the kernel works with, who is answered when.
 Must not know   bytes of frames and records (plain_send.pyx, record_run.pyx), how a run is stored.
 
-A run is the plain sends at the head of one received chunk. What is not plain is left to processors/send.py, as is the
-whole chunk when anything is in the way; so nothing is decided here that is not decided there.
+A run is the plain sends at the head of one received chunk. A send that is not plain goes to processors/send.py; so does
+the whole chunk while the broker refuses sends. No rule exists only here: the checks are those of rights/send.py, the
+broker's properties and the answers those of sends/.
 Walk through it: docs/internals/hot_path.md.
 """
 
@@ -15,9 +16,8 @@ from collections.abc import Callable
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.hot import plain_send
-from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
-from rocketlake.broker.processors.send import Send
+from rocketlake.broker.sends.single import SingleSends
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.model.topic import Perm, TopicFilterType
@@ -43,16 +43,17 @@ class SendRuns:
     def __init__(
         self,
         config: LiveConfig,
-        send: Send,
-        intake: Intake,
+        single: SingleSends,
         sequenced: SequencedPuts,
         wire: WireLimits,
         body_bytes_max: Callable[[], int],
         log_end: Callable[[], int],
     ) -> None:
         self._config = config
-        self._send = send
-        self._intake = intake
+        self._rights = single.rights
+        self._incoming = single.incoming
+        self._answers = single.answers
+        self._intake = intake = single.intake
         self._sequenced = sequenced
         self._wire = wire
         self._body_bytes_max = body_bytes_max
@@ -75,7 +76,7 @@ class SendRuns:
         config = self._config.now
         if config is not self._made_for:
             self._make_cutter(config)
-        if not self._takes_sends or (config.start_accept_send_ms and self._send.is_early):
+        if not self._takes_sends or (config.start_accept_send_ms and self._rights.is_early):
             return position
         host = link.state.get(_BORN_HOST)
         sends = self._cutter.cut(ready, position, host or _born_host(link))
@@ -136,16 +137,18 @@ class SendRuns:
             command = Command(
                 RequestCode.SEND_MESSAGE_V2, opaque=opaque, codec=Codec.ROCKETMQ if is_binary else Codec.JSON
             )
-            Request(command, link, 0).answer(self._send.answer(status, result, queue_id, unique_key))
+            Request(command, link, 0).answer(self._answers.answer(status, result, queue_id, unique_key))
 
     # -- what the kernel works with --------------------------------------------------------------------------------
 
     def _make_cutter(self, config: BrokerConfig) -> None:
+        added: dict[str, str] = {}
+        self._incoming.add_properties(added)
         self._cutter = plain_send.PlainSendCutter(
             self._find_topic,
             self._answer_parts(),
-            self._send.store_host,
-            property_text.encode(self._send.added_properties()),
+            self._incoming.store_host,
+            property_text.encode(added),
             self._body_bytes_max(),
             self._wire.frame_bytes,
             self._wire.header_bytes,
@@ -154,7 +157,7 @@ class SendRuns:
         self._made_for = config
 
     def _find_topic(self, name: str) -> plain_send.PlainTopic | None:
-        topic = self._send.plain_topic(name)
+        topic = self._rights.plain_topic(name)
         if topic is None:
             return None
         queues = max(topic.write_queues, topic.read_queues)
@@ -163,7 +166,7 @@ class SendRuns:
     def _answer_parts(self) -> plain_send.AnswerParts:
         """An answer of the ordinary path, cut at the values that differ from answer to answer."""
         result = PutResult(PutStatus.OK, 0, queue_offset=_QUEUE_OFFSET)
-        reply = self._send.answer(PutStatus.OK, result, _QUEUE_ID, _KEY)
+        reply = self._answers.answer(PutStatus.OK, result, _QUEUE_ID, _KEY)
         message_id: str = reply.header.msg_id  # type: ignore[union-attr]
         json = _header(reply, Codec.JSON)
         parts: list[bytes] = []

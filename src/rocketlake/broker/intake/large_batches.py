@@ -1,7 +1,7 @@
 """Batches of thousands of messages: stored one after the other, each made ready in turns.
 
 Owns        which one is worked on, how many bytes of them may wait, and how long.
-Must not know   how a batch is made ready and stored (processors/send.py, store/large_batch.py).
+Must not know   how a batch is made ready and stored (sends/batch.py, store/large_batch.py).
 
 Apache takes whatever fits maxMessageSize, a hundred thousand small messages too; so do we, but that is half a second of
 work. Only the last step of it, the write, holds everybody up. A message that its producer sends behind such a batch

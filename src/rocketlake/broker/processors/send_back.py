@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.auto_create import AutoCreate
@@ -28,7 +28,6 @@ from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, Perm, Topic
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.protocol.versions import MAX_RECONSUME_SINCE
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
 
@@ -47,7 +46,7 @@ class SendBack:
         store: MessageStore,
         intake: Intake,
         auto_create: AutoCreate,
-        groups: GroupTable,
+        rights: SendRights,
         stats: BrokerStats,
         store_address: Callable[[], tuple[str, int]],
     ) -> None:
@@ -55,14 +54,14 @@ class SendBack:
         self._store = store
         self._intake = intake
         self._auto_create = auto_create
-        self._groups = groups
+        self._rights = rights
         self._stats = stats
         self._store_address = store_address
 
     def send_back(self, request: Request) -> Reply | Held:
         """Serve the request."""
         header = request.header(SendBackHeader)
-        group = self._find_group(header.group)
+        group = self._rights.find_group(header.group)
         if not Perm.is_writeable(self._config.now.permission):
             raise RemoteError("the broker sending message is forbidden", code=ResponseCode.NO_PERMISSION)
         if group.retry_queues <= 0:
@@ -73,7 +72,8 @@ class SendBack:
             raise RemoteError(f"the topic[{topic.name}] sending message is forbidden", code=ResponseCode.NO_PERMISSION)
         original = self._look_up(header.offset)
         target, queue_id, is_dead = topic.name, random.randrange(_queues_read(group, topic)), False
-        if header.delay_level < 0 or original.reconsume_times >= _tries_max(request, header, group):
+        retries_max = self._rights.retries_max(group, header.max_reconsume_times, request.command.version)
+        if header.delay_level < 0 or original.reconsume_times >= retries_max:
             target, queue_id, is_dead = self._auto_create.for_group(dead_letter_topic(group.name), 1).name, 0, True
         message, properties = self._copy(original, target, queue_id)
         level = header.delay_level or _FIRST_RETRY_LEVEL + original.reconsume_times
@@ -82,16 +82,6 @@ class SendBack:
         return self._auto_create.once_saved(
             target, request, lambda request: self._put(request, message, properties, group.name, is_dead)
         )
-
-    def _find_group(self, name: str) -> GroupConfig:
-        group = self._groups.find_or_create(name)
-        if group is None:
-            raise RemoteError(
-                f"subscription group not exist, {name}",
-                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                hint="create the group, or set autoCreateSubscriptionGroup=true",
-            )
-        return group
 
     def _look_up(self, offset: int) -> StoredMessage:
         message = read_message(self._store, offset)
@@ -133,9 +123,3 @@ class SendBack:
 def _queues_read(group: GroupConfig, topic: TopicConfig) -> int:
     """The group may want more retry queues than its retry topic has: a retry goes where its consumers look."""
     return max(1, min(group.retry_queues, topic.read_queues))
-
-
-def _tries_max(request: Request, header: SendBackHeader, group: GroupConfig) -> int:
-    if header.max_reconsume_times is not None and request.command.version >= MAX_RECONSUME_SINCE:
-        return header.max_reconsume_times
-    return group.retry_max_times

@@ -14,10 +14,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rocketlake.base.callbacks import call
+from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.model.topic import TEMPLATE_TOPIC, Perm, TopicConfig
+from rocketlake.model.names import is_retry_topic
+from rocketlake.model.topic import (
+    TEMPLATE_TOPIC,
+    TOPIC_SYS_FLAG_UNIT,
+    TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION,
+    Perm,
+    TopicConfig,
+)
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
@@ -35,6 +43,19 @@ class Saver(Protocol):
         ...
 
 
+class NewTopicAsked(Protocol):
+    """What a producer wants a new topic to be like; the header of a send has it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def default_topic(self) -> str: ...
+    @property
+    def default_topic_queue_nums(self) -> int: ...
+    @property
+    def unit_mode(self) -> bool | None: ...
+
+
 class AutoCreate:
     """Makes topics on first use."""
 
@@ -44,7 +65,24 @@ class AutoCreate:
         self._saver = saver
         self._config = config
         self._warnings = RareWarnings(_log, interval_seconds=60)
-        self._unsaved: dict[str, list[tuple[Request, Handler]]] = {}
+        self._waiting: dict[str, list[tuple[Request, Handler]]] = {}
+
+    def for_send(self, asked: NewTopicAsked) -> TopicConfig:
+        """Make the topic of a send that names an unknown one; RemoteError if that is not allowed."""
+        name = asked.topic
+        flag = 0
+        if asked.unit_mode:
+            flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if is_retry_topic(name) else TOPIC_SYS_FLAG_UNIT
+        topic = self.from_template(name, asked.default_topic, asked.default_topic_queue_nums, flag)
+        if topic is None and is_retry_topic(name):
+            topic = self.for_group(name, 1, flag)
+        if topic is None:
+            raise RemoteError(
+                f"topic[{name}] not exist, apply first please!",
+                code=ResponseCode.TOPIC_NOT_EXIST,
+                hint="create the topic, or let producers create it with autoCreateTopicEnable=true",
+            )
+        return topic
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
         """Make a topic the way its producer wants it; None if the template does not allow that.
@@ -88,22 +126,18 @@ class AutoCreate:
         A message may be acknowledged only when its topic survives a crash as well: when the save fails, the answer is
         SERVICE_NOT_AVAILABLE, and the next request has it tried again.
         """
-        waiting = self._unsaved.get(name)
-        if waiting is None:
+        if name not in self._topics.unsaved:
             return serve(request)
+        waiting = self._waiting.setdefault(name, [])
         waiting.append((request, serve))
         if len(waiting) == 1:
             self._save(name)
         return HELD
 
-    def is_saved(self, name: str) -> bool:
-        """False while the topic is still to be written to disk."""
-        return name not in self._unsaved
-
     def _put(self, topic: TopicConfig) -> TopicConfig:
         self._topics.check_room(topic)
         self._topics.put(topic)
-        self._unsaved.setdefault(topic.name, [])
+        self._topics.unsaved.add(topic.name)
         self._save(topic.name)
         return topic
 
@@ -111,12 +145,11 @@ class AutoCreate:
         self._saver.when_saved(lambda saved: self._note_saved(name, saved))
 
     def _note_saved(self, name: str, saved: bool) -> None:
-        waiting = self._unsaved.pop(name, None)
-        if waiting is None:
+        if name not in self._topics.unsaved:
             return  # an earlier save has done it
-        if not saved:
-            self._unsaved[name] = []
-        for request, serve in waiting:
+        if saved:
+            self._topics.unsaved.discard(name)
+        for request, serve in self._waiting.pop(name, ()):
             reply = run_handler(serve, request) if saved else _not_saved(name)
             if reply is not HELD:
                 call(request.answer, reply)

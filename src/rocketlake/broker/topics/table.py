@@ -64,6 +64,8 @@ class TopicTable(SavedTable):
         super().__init__(path, files, clock)
         self.on_change: list[Callable[[str], None]] = []
         """Called with the name of a topic that was made, changed or deleted."""
+        self.unsaved: set[str] = set()
+        """Topics that were made by being used, and are not on disk yet (auto_create.py): their messages must wait."""
         self._topics: dict[str, TopicConfig] = {}
         self._topics_max = topics_max
         self._queues_max = queues_max

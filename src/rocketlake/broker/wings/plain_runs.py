@@ -14,7 +14,7 @@ from functools import reduce
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.processors.pull import Pull
-from rocketlake.broker.processors.send import Send
+from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import FrameAsker
@@ -29,7 +29,7 @@ def are_there() -> bool:
     return all(map(has_kernel, _KERNELS))
 
 
-def send_run(ground: Ground, send: Send, sequenced: SequencedPuts) -> Run | None:
+def send_run(ground: Ground, single: SingleSends, sequenced: SequencedPuts) -> Run | None:
     """Serves plain sends."""
     if not are_there():
         return None
@@ -38,8 +38,7 @@ def send_run(ground: Ground, send: Send, sequenced: SequencedPuts) -> Run | None
     store = ground.store
     sends = SendRuns(
         ground.config,
-        send,
-        ground.intake,
+        single,
         sequenced,
         ground.seams.limits.wire,
         lambda: store.config.body_bytes_max,

@@ -16,6 +16,11 @@ from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.producer_sequences.catch_up import catch_up
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
+from rocketlake.broker.rights.send import SendRights
+from rocketlake.broker.sends.answer import SendAnswers
+from rocketlake.broker.sends.batch import BatchSends
+from rocketlake.broker.sends.incoming import Incoming
+from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.plain_runs import send_run
 from rocketlake.broker.wings.wing import MasterWing
@@ -40,31 +45,26 @@ class Sending(MasterWing):
             keep_ms=config.now.producer_sequence_keep_ms,
         )
         sequenced = SequencedPuts(ground.intake, self.sequences, ground.saver, lambda: store.max_physical_offset)
-        send = Send(
-            config=config,
-            intake=ground.intake,
-            sequenced=sequenced,
-            topics=ground.topics,
-            auto_create=ground.auto_create,
-            groups=ground.groups,
-            queue_locks=queue_locks,
-            large=LargeBatches(config, ground.turns, clock),
-            unique_keys=UniqueKeyMaker(ground.role.host, os.getpid(), clock.now_ms),
-            clock=clock,
-            store_address=ground.role.address,
-        )
+        rights = SendRights(config, ground.topics, ground.groups, queue_locks, clock)
+        incoming = Incoming(config, ground.topics, ground.role.address)
+        answers = SendAnswers(config, ground.intake, ground.role.address)
+        unique_keys = UniqueKeyMaker(ground.role.host, os.getpid(), clock.now_ms)
+        large = LargeBatches(config, ground.turns, clock)
+        single = SingleSends(rights, incoming, ground.intake, answers, unique_keys)
+        batch = BatchSends(incoming, ground.intake, sequenced, large, answers)
+        send = Send(rights, ground.topics, ground.auto_create, single, batch)
         send_back = SendBack(
             config=config,
             store=store,
             intake=ground.intake,
             auto_create=ground.auto_create,
-            groups=ground.groups,
+            rights=rights,
             stats=ground.stats,
             store_address=ground.role.address,
         )
         self.tables = (self.sequences,)
         self.rows = tuple(sending_rows(send, send_back))
-        self.run = send_run(ground, send, sequenced)
+        self.run = send_run(ground, single, sequenced)
 
     async def start(self) -> None:
         """Have the table of producer sequences know what the log holds, before the first send."""

@@ -1,0 +1,102 @@
+"""The message that a send brings, as the intake takes it.
+
+Owns        the queue it goes to, the properties the broker adds, the check of a compressed body.
+Must not know   requests, what becomes of the message.
+
+Departure from RocketMQ 5.3: a body that does not start as its compression flag says is refused. Apache stores it, and
+its consumers drop it together with the messages behind it in an answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cached_property
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec import property_text
+from rocketlake.codec.compression import fault_at_start
+from rocketlake.codec.host import encode_host
+from rocketlake.model import property_names as names
+from rocketlake.model import sys_flag
+from rocketlake.model.topic import TopicConfig, TopicFilterType
+from rocketlake.protocol.headers.send import SendHeader
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage
+
+__all__ = ["Incoming", "check_compression", "choose_queue"]
+
+
+class Incoming:
+    """Makes messages for the intake from what producers send."""
+
+    def __init__(self, config: LiveConfig, topics: TopicTable, store_address: Callable[[], tuple[str, int]]) -> None:
+        """`store_address`: (IP, port) under which clients find this broker, known when the first message comes."""
+        self._config = config
+        self._topics = topics
+        self._store_address = store_address
+
+    @cached_property
+    def store_host(self) -> bytes:
+        """This broker's address as records carry it."""
+        return encode_host(*self._store_address())
+
+    def topic(self, name: str) -> TopicConfig:
+        """The topic as it is now. RemoteError if it was deleted while the send waited."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise RemoteError(
+                f"topic[{name}] was deleted before the message was stored", code=ResponseCode.TOPIC_NOT_EXIST
+            )
+        return topic
+
+    def read(
+        self, header: SendHeader, body: bytes, remote: tuple[str, int], topic: TopicConfig
+    ) -> tuple[PutMessage, dict[str, str]]:
+        """The message and its properties, as the producer wrote them. RemoteError if the topic has no such queue."""
+        message = PutMessage(
+            header.topic,
+            choose_queue(header.queue_id, topic),
+            body,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            born_ms=header.born_timestamp,
+            born_host=encode_host(*remote),
+            store_host=self.store_host,
+            reconsume_times=max(0, header.reconsume_times or 0),
+        )
+        if topic.filter_type is TopicFilterType.MULTI_TAG:
+            message.sys_flag |= sys_flag.MULTI_TAGS
+        return message, property_text.decode((header.properties or "").encode())
+
+    def add_properties(self, properties: dict[str, str]) -> None:
+        """Add what the broker says of each message, in place."""
+        config = self._config.now
+        properties.pop(names.POP_CK, None)
+        properties[names.MESSAGE_REGION] = config.region_id
+        properties[names.CLUSTER] = config.cluster_name
+        properties[names.TRACE_SWITCH] = "true" if config.trace_on else "false"
+
+
+def choose_queue(queue_id: int, topic: TopicConfig) -> int:
+    """The queue that was asked for; any one if none was. RemoteError if the topic does not have it."""
+    if queue_id >= max(topic.write_queues, topic.read_queues):
+        raise RemoteError(
+            f"request queueId[{queue_id}] is illegal, topic {topic.name} has {topic.write_queues} write queues",
+            code=ResponseCode.INVALID_PARAMETER,
+        )
+    if queue_id >= 0:
+        return queue_id
+    if topic.write_queues == 0:
+        raise RemoteError(f"topic {topic.name} has no write queue", code=ResponseCode.INVALID_PARAMETER)
+    return random.randrange(topic.write_queues)
+
+
+def check_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
+    """Refuse a body that no consumer could unpack, as far as its first bytes tell."""
+    if fault := fault_at_start(body, flag):
+        raise RemoteError(
+            fault, code=ResponseCode.MESSAGE_ILLEGAL, hint="compress the body as the flag says, or leave the flag away"
+        )
