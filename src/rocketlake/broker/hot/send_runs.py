@@ -53,7 +53,7 @@ class SendRuns:
         self._rights = single.rights
         self._incoming = single.incoming
         self._answers = single.answers
-        self._intake = intake = single.intake
+        self._intake = single.intake
         self._sequenced = sequenced
         self._wire = wire
         self._body_bytes_max = body_bytes_max
