@@ -1,28 +1,26 @@
 """The blocking twin of the client: the same names and arguments, for programs without an event loop.
 
-Owns        one background thread with an event loop, shared by all blocking clients and ended with the last of them.
-Must not know   how anything is sent or consumed: every call runs the async twin and waits. Arguments, types and
-                docstrings are those of the twin's methods; only `instance=` cannot be given.
+Owns        the blocking twins. Arguments, types and docstrings are those of the async twin's methods; only `instance=`
+            cannot be given.
+Must not know   how messages are sent or consumed: every call runs the async twin on the shared thread (loop_thread.py)
+                and waits.
 
 Use from any thread. A client does not survive `fork()`: make it in the child.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
-import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from rocketlake.base.errors import UsageError
-from rocketlake.base.logs import get_logger
 from rocketlake.client.consumer.consumer import Consumer as AsyncConsumer
 from rocketlake.client.consumer.pull import PullConsumer as AsyncPullConsumer
 from rocketlake.client.consumer.push import PushConsumer as AsyncPushConsumer
+from rocketlake.client.loop_thread import LoopThread
 from rocketlake.client.producer.producer import Producer as AsyncProducer
 from rocketlake.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from rocketlake.model.message import StoredMessage
@@ -30,92 +28,8 @@ from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["Consumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
-log = get_logger(__name__)
-CALL_END_SECONDS = 1.0
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class _LoopThread:
-    """A thread that runs an event loop while somebody uses it."""
-
-    _shared: ClassVar[_LoopThread | None] = None
-    _guard: ClassVar[threading.Lock] = threading.Lock()
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.users = 0
-        self.pid = os.getpid()
-        self._is_ending = False
-        self.thread = threading.Thread(target=self._run, name="rocketlake-client", daemon=True)
-        self.thread.start()
-
-    @classmethod
-    def join(cls) -> _LoopThread:
-        """The shared thread, started if need be."""
-        with cls._guard:
-            if cls._shared is None or cls._shared.pid != os.getpid() or not cls._shared.thread.is_alive():
-                cls._shared = _LoopThread()
-            cls._shared.users += 1
-            return cls._shared
-
-    def leave(self) -> None:
-        """End the thread when nobody uses it any more."""
-        with self._guard:
-            self.users -= 1
-            if self.users:
-                return
-            if _LoopThread._shared is self:
-                _LoopThread._shared = None
-        self._is_ending = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop, wait here."""
-        if threading.current_thread() is self.thread:
-            coroutine.close()
-            self.refuse_own_thread()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise UsageError("the call was cut off: its client was stopped by another thread") from None
-        except BaseException:
-            # Ctrl-C while waiting: what was begun must not go on behind the caller's back.
-            future.cancel()
-            raise
-
-    def refuse_own_thread(self) -> None:
-        """UsageError on the client's own thread: it would wait for itself."""
-        if threading.current_thread() is self.thread:
-            raise UsageError(
-                "a blocking call inside an async listener or a callback",
-                hint="use the async client there, or call it from another thread",
-            )
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            while not self._is_ending:
-                try:
-                    self.loop.run_forever()
-                except BaseException:
-                    # `sys.exit()` in a callback or a hook: it is no reason to end the clients of all other threads.
-                    log.exception("a function of the user tried to end the client's thread; the thread goes on")
-            self.loop.run_until_complete(self._end_calls())
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        finally:
-            self.loop.close()
-
-    async def _end_calls(self) -> None:
-        """Calls that other threads still wait for end with an error, not never."""
-        calls = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        if calls:
-            await asyncio.wait(calls, timeout=CALL_END_SECONDS)
-            for task in calls:
-                task.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
 
 
 class _AsyncClient(Protocol):
@@ -145,13 +59,13 @@ class _Blocking(Generic[A]):
 
     def __init__(self, twin: A) -> None:
         self._twin = twin
-        self._thread: _LoopThread | None = None
+        self._thread: LoopThread | None = None
 
     def start(self) -> None:
         """Start the client."""
         if self._thread is not None:
             return
-        self._thread = _LoopThread.join()
+        self._thread = LoopThread.join()
         try:
             self._thread.run(self._twin.start())
         except BaseException:

@@ -19,7 +19,8 @@ from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.client.errors import BatchFailed, NoRoute
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.batch import ENTRY_BYTES
-from rocketlake.client.producer.producer import TAG_SEPARATOR, Producer
+from rocketlake.client.producer.message_check import TAG_SEPARATOR
+from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import java_hash
 from rocketlake.client.routes import subscribe_view
 

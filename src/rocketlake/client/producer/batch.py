@@ -1,6 +1,6 @@
-"""Many messages in one request: checks, and splitting to size.
+"""Many messages in one request: checks, splitting to size, the result of each message.
 
-Owns        what may share a batch, the cut into parts of at most so many bytes.
+Owns        what may share a batch, the cut into parts of a size, the results that one answer gives for a part.
 Must not know   sending.
 
 Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic; each message has its own unique key; the batch is
@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from rocketlake.base.errors import UsageError
-from rocketlake.client.calls.send import Outgoing
+from rocketlake.client.calls.send import Outgoing, SendResult
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model import property_names as names
@@ -78,3 +80,21 @@ def _part(messages: list[Message], batch_key: str) -> BatchPart:
     text = property_text.encode(properties)
     outgoing = Outgoing(messages[0].topic, batch_key, encode_batch(messages), text, count=len(messages))
     return BatchPart(outgoing, ids)
+
+
+def results_of_batch(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
+    """A batch answer covers all its messages: offsets rise by one, offset ids are joined by commas."""
+    offset_ids = first.offset_message_id.split(",")
+    if len(offset_ids) != len(message_ids):
+        # An inner batch is stored as one record and has one id.
+        offset_ids = [first.offset_message_id] * len(message_ids)
+    return [
+        msgspec.structs.replace(
+            first,
+            message_id=own,
+            transaction_id=own,
+            offset_message_id=offset_id,
+            queue_offset=first.queue_offset + number,
+        )
+        for number, (own, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
+    ]

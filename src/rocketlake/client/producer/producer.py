@@ -1,7 +1,7 @@
 """The producer: send one message, many, one-way or with a callback; retries on another broker.
 
-Owns        the send loop (attempts, shared time, which broker next), checks of what is sent.
-Must not know   consumers, bytes of a request (calls/send.py).
+Owns        the send loop: attempts, their shared time, which broker is tried next.
+Must not know   consumers, bytes of a request (calls/send.py), which messages are refused (message_check.py).
 
 Rule: a send has 1 + `retries` attempts within one time limit. An attempt that was refused for a passing reason, or
 whose line broke, is repeated on another broker; a message may then be stored twice (at-least-once). A send to a queue
@@ -31,11 +31,12 @@ from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooMan
 from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
-from rocketlake.client.producer.batch import check_batch, split
+from rocketlake.client.producer.batch import check_batch, results_of_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
+from rocketlake.client.producer.message_check import MessageCheck
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
 from rocketlake.client.user_functions import is_for_caller
-from rocketlake.model import names, property_names, sys_flag
+from rocketlake.model import names, sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
 from rocketlake.model.message_queue import MessageQueue
@@ -48,10 +49,6 @@ COMPRESSION_TYPES = {
     "zstd": sys_flag.ZSTD,
 }
 SAME_BROKER_PAUSE_SECONDS = 0.1
-GOOD_TOPICS_MAX = 1024
-"""Names of topics found good, so that not every message costs a check of its topic."""
-TAG_SEPARATOR = "||"
-_CHECKED = frozenset((property_names.TAGS, property_names.DELAY))
 NOBODY: frozenset[str] = frozenset()
 Callback = Callable[[SendResult | None, BaseException | None], None]
 """Called with the result or the error of a send, the other one is None."""
@@ -92,7 +89,7 @@ class Producer(Service):
         self._clock = self.instance.clock
         self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(self._faults)
-        self._good_topics: set[str] = set()
+        self._messages = MessageCheck(self.config)
         self._sends: set[asyncio.Task[None]] = set()
         self._checked_by: TransactionCheck | None = None
         self._make_key = UniqueKeyMaker(
@@ -218,7 +215,7 @@ class Producer(Service):
                 first = await self._send(part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)])
             except RocketLakeError as error:
                 raise BatchFailed(messages[0].topic, results, len(messages), error) from error
-            results += _one_each(first, part.message_ids)
+            results += results_of_batch(first, part.message_ids)
         return results
 
     async def flush(self) -> None:
@@ -239,45 +236,7 @@ class Producer(Service):
 
     def _check(self, message: Message) -> None:
         self._must_run()
-        if message.topic not in self._good_topics:
-            self._check_topic(message.topic)
-        if not message.body:
-            raise UsageError(
-                f"message to topic {message.topic!r} has an empty body, which RocketMQ refuses",
-                hint="send at least one byte",
-            )
-        if len(message.body) > self.config.message_bytes_max:
-            raise UsageError(
-                f"message to {message.topic!r} has {len(message.body)} bytes, limit {self.config.message_bytes_max}",
-                where="ProducerConfig.message_bytes_max",
-                hint="send less, or raise it here and as maxMessageSize at the broker",
-            )
-        if not _CHECKED.isdisjoint(message.properties):
-            self._check_properties(message)
-
-    def _check_properties(self, message: Message) -> None:
-        if message.tags and TAG_SEPARATOR in message.tags:
-            raise UsageError(
-                f"the tag {message.tags!r} holds {TAG_SEPARATOR}, which no subscription can name",
-                hint="give it one tag, and put more into properties",
-            )
-        level = message.properties.get(property_names.DELAY)
-        levels = self.config.delay_level_max
-        if level is not None and not (level.isdecimal() and int(level) <= levels):
-            raise UsageError(
-                f"delay_level={level} is not a delay level",
-                where="ProducerConfig.delay_level_max",
-                hint=f"use 1 to {levels}, or 0 for no delay",
-            )
-
-    def _check_topic(self, topic: str) -> None:
-        names.check_topic(topic)
-        if not names.is_sendable_topic(topic):
-            hint = "send to a topic of your own"
-            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it", hint=hint)
-        if len(self._good_topics) >= GOOD_TOPICS_MAX:
-            self._good_topics.clear()
-        self._good_topics.add(topic)
+        self._messages.check(message)
 
     def _deadline(self, timeout_ms: int | None) -> _Deadline:
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
@@ -400,21 +359,3 @@ async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | No
         if is_for_caller(problem):
             raise
         log.exception("the callback of a background send failed")
-
-
-def _one_each(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
-    """A batch answer covers all its messages: offsets rise by one, offset ids are joined by commas."""
-    offset_ids = first.offset_message_id.split(",")
-    if len(offset_ids) != len(message_ids):
-        # An inner batch is stored as one record and has one id.
-        offset_ids = [first.offset_message_id] * len(message_ids)
-    return [
-        msgspec.structs.replace(
-            first,
-            message_id=own,
-            transaction_id=own,
-            offset_message_id=offset_id,
-            queue_offset=first.queue_offset + number,
-        )
-        for number, (own, offset_id) in enumerate(zip(message_ids, offset_ids, strict=True))
-    ]

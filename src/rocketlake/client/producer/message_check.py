@@ -1,0 +1,68 @@
+"""What a producer refuses to send, before a broker does.
+
+Owns        the checks of a message's topic, body, tag and delay.
+Must not know   where messages go.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.errors import UsageError
+from rocketlake.client.config import ProducerConfig
+from rocketlake.model import names, property_names
+from rocketlake.model.message import Message
+
+__all__ = ["TAG_SEPARATOR", "MessageCheck"]
+
+TAG_SEPARATOR = "||"
+GOOD_TOPICS_MAX = 1024
+_CHECKED = frozenset((property_names.TAGS, property_names.DELAY))
+
+
+class MessageCheck:
+    """The checks of one producer; it remembers the topics it found good, so that each is checked once."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self._config = config
+        self._good_topics: set[str] = set()
+
+    def check(self, message: Message) -> None:
+        """Raises UsageError."""
+        if message.topic not in self._good_topics:
+            self._check_topic(message.topic)
+        if not message.body:
+            raise UsageError(
+                f"message to topic {message.topic!r} has an empty body, which RocketMQ refuses",
+                hint="send at least one byte",
+            )
+        if len(message.body) > self._config.message_bytes_max:
+            raise UsageError(
+                f"message to {message.topic!r} has {len(message.body)} bytes, limit {self._config.message_bytes_max}",
+                where="ProducerConfig.message_bytes_max",
+                hint="send less, or raise it here and as maxMessageSize at the broker",
+            )
+        if not _CHECKED.isdisjoint(message.properties):
+            self._check_properties(message)
+
+    def _check_properties(self, message: Message) -> None:
+        if message.tags and TAG_SEPARATOR in message.tags:
+            raise UsageError(
+                f"the tag {message.tags!r} holds {TAG_SEPARATOR}, which no subscription can name",
+                hint="give it one tag, and put more into properties",
+            )
+        level = message.properties.get(property_names.DELAY)
+        levels = self._config.delay_level_max
+        if level is not None and not (level.isdecimal() and int(level) <= levels):
+            raise UsageError(
+                f"delay_level={level} is not a delay level",
+                where="ProducerConfig.delay_level_max",
+                hint=f"use 1 to {levels}, or 0 for no delay",
+            )
+
+    def _check_topic(self, topic: str) -> None:
+        names.check_topic(topic)
+        if not names.is_sendable_topic(topic):
+            hint = "send to a topic of your own"
+            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it", hint=hint)
+        if len(self._good_topics) >= GOOD_TOPICS_MAX:
+            self._good_topics.clear()
+        self._good_topics.add(topic)
