@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -20,16 +19,13 @@ from rocketlake.codec.compression import compress
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.model.sys_flag import COMPRESSED, LZ4, ZLIB, ZSTD
-from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
-from rocketlake.net.request import Reply
 from rocketlake.protocol.command import FLAG_ONEWAY, Codec, Command
 from rocketlake.protocol.frame import encode_command
 from rocketlake.protocol.headers.offset import MaxOffsetHeader
 from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.results import PutMessage
 from tests.parity.worlds import BORN_MS, World, run
 
 if os.environ.get("ROCKETLAKE_PURE") == "1":
@@ -333,20 +329,3 @@ def test_changed_settings_count_for_the_next_chunk() -> None:
         await world.stop()
 
     run(work)
-
-
-async def test_a_gate_sees_plain_sends_wherever_it_was_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    """structure.md, bug 6: one that was put up before the runs were set up was passed by them."""
-
-    class Gated(Dispatcher):
-        def __init__(self, rows: Iterable[Row]) -> None:
-            super().__init__(rows)
-            self.before.append(lambda _request: Reply(ResponseCode.NO_PERMISSION, remark="gate"))
-
-    monkeypatch.setattr("rocketlake.broker.broker.Dispatcher", Gated)
-    world = World(by_runs=True, sync=False)
-    await world.start()
-    world.broker.store.put(PutMessage("T", 1, b"first"))  # the first one of a log is stored by itself
-    await world.send(request(1) + request(2))
-    assert [frame.code for frame in world.peer.frames] == [ResponseCode.NO_PERMISSION] * 2
-    await world.stop()
