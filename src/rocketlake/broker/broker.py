@@ -6,7 +6,7 @@ Must not know   what any wing does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
@@ -32,7 +32,9 @@ from rocketlake.broker.wings.wing import Wing
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
+from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Network
+from rocketlake.net.request import Handler
 from rocketlake.net.server import Server
 from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.store.config import StoreConfig
@@ -188,6 +190,10 @@ class Broker(Service):
         await super().stop()
 
     # -- who and where -------------------------------------------------------------------------------------------------
+
+    def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
+        """Connect a part of this process, as Server.join does: its requests are served like those of a client."""
+        return self._servers[0].join(remote, handlers)
 
     @property
     def address(self) -> str:

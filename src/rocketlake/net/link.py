@@ -11,18 +11,15 @@ from collections.abc import Callable
 from typing import ClassVar, Final, cast
 
 from rocketlake.base.callbacks import call_each
-from rocketlake.base.errors import LinkError, ProtocolError
+from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.asked import Asked
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.input import Input
 from rocketlake.net.output import Output
 from rocketlake.net.peer import Peer
-from rocketlake.net.request import Reply
-from rocketlake.protocol.command import FLAG_ONEWAY, Buffer, Command
+from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.connection import Connection
-from rocketlake.protocol.request_code import request_name
-from rocketlake.protocol.response_code import ResponseCode
 
 log: Final = get_logger(__name__)
 
@@ -166,19 +163,5 @@ class Link(Peer, asyncio.Protocol):
     def _write_request(self, command: Command) -> None:
         self._output.write(self._machine.send(command))
 
-    def _deliver(self, request: Command, reply: Reply) -> None:
-        if request.flag & FLAG_ONEWAY:
-            return
-        try:
-            buffers = self._machine.send(reply.to_command(request))
-        except Exception as problem:  # our bug or an answer too large: the asker must not wait, the link must not end
-            log.error(
-                "answer to %s of %s cannot be written: %s",
-                request_name(request.code),
-                self.address,
-                problem,
-                exc_info=not isinstance(problem, ProtocolError),
-            )
-            failed = Reply(ResponseCode.SYSTEM_ERROR, remark="the answer cannot be written, see the server's log")
-            buffers = self._machine.send(failed.to_command(request))
-        self._output.write(buffers)
+    def _write_answer(self, answer: Command) -> None:
+        self._output.write(self._machine.send(answer))

@@ -12,21 +12,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from rocketlake.base.errors import LinkError
+from rocketlake.base.errors import LinkError, ProtocolError
+from rocketlake.base.logs import get_logger
+from rocketlake.net.asked import Asked
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.request import HELD, Asker, Held, Reply, Request
-from rocketlake.protocol.command import Command
+from rocketlake.protocol.command import FLAG_ONEWAY, Command
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Peer"]
 
+_log: Final = get_logger(__name__)
 _OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
 _ids: Final = itertools.count(1)
 
 
 class Peer(ABC):
     """Base of links. Dead after `closed`, for good."""
+
+    asked: Asked
+    """Our requests to the peer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.id = next(_ids)
@@ -63,8 +69,21 @@ class Peer(ABC):
         """End the link after its last answers. Callable at any time, more than once."""
 
     @abstractmethod
-    def _deliver(self, request: Command, reply: Reply) -> None:
-        """Write the answer to `request`, unless that is one-way."""
+    def abort(self, kind: str, why: str) -> None:
+        """End the link at once. The log says why; the same `kind` again and again fills no log."""
+
+    @abstractmethod
+    def sweep(self, now: float) -> None:
+        """Called about once a second with monotonic time: ends a link that is idle or stuck."""
+
+    @property
+    @abstractmethod
+    def unfinished(self) -> int:
+        """Held requests, requests that are not served yet, and answers that are not written yet."""
+
+    @abstractmethod
+    def _write_answer(self, answer: Command) -> None:
+        """Write an answer to the peer. Raises what is wrong with it."""
 
     async def invoke(self, command: Command, timeout_ms: float = 3000) -> Command:
         """Ask the peer and wait for its answer. Raises InvokeTimeout or LinkError."""
@@ -95,6 +114,23 @@ class Peer(ABC):
             return
         self._dispatcher.finish(request, reply)
         self._deliver(request.command, reply)
+
+    def _deliver(self, request: Command, reply: Reply) -> None:
+        """Write the answer to `request`, unless that is one-way."""
+        if request.flag & FLAG_ONEWAY:
+            return
+        try:
+            self._write_answer(reply.to_command(request))
+        except Exception as problem:  # our bug or an answer too large: the asker must not wait, the link must not end
+            _log.error(
+                "answer to %s of %s cannot be written: %s",
+                request_name(request.code),
+                self.address,
+                problem,
+                exc_info=not isinstance(problem, ProtocolError),
+            )
+            failed = Reply(ResponseCode.SYSTEM_ERROR, remark="the answer cannot be written, see the server's log")
+            self._write_answer(failed.to_command(request))
 
     def _admit(self, request: Request) -> Reply | None:
         """A reply that refuses the request before it is dispatched, or None."""

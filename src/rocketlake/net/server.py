@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.net.dispatcher import Dispatcher
+from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
+from rocketlake.net.local_link import LocalLink
 from rocketlake.net.network import Listener, Network, TcpNetwork
-from rocketlake.net.server_link import ServerLink
+from rocketlake.net.peer import Peer
+from rocketlake.net.request import Handler, Reply, Request
+from rocketlake.net.server_link import ServerLink, go_away
 from rocketlake.net.sweeper import Sweeper
 from rocketlake.net.turns import Turns
 from rocketlake.net.unfinished import UnfinishedBytes
@@ -50,10 +55,10 @@ class Server(Service):
         super().__init__("server", clock)
         self.dispatcher = dispatcher
         self.host = host
-        self.links: dict[ServerLink, None] = {}
+        self.links: dict[Peer, None] = {}
         """Open links, in the order they came."""
         self.draining = False
-        self.on_link_lost: list[Callable[[ServerLink], None]] = []
+        self.on_link_lost: list[Callable[[Peer], None]] = []
         self._port = port
         self._limits = limits or NetLimits()
         self._network = network or TcpNetwork()
@@ -119,7 +124,22 @@ class Server(Service):
         """Looks at every link now (tests with a hand-moved clock call it; otherwise a timer does)."""
         self._sweeper.sweep()
 
-    def opened(self, link: ServerLink) -> bool:
+    def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
+        """Connect a part of this process, known to handlers by the address `remote`: ask with the returned end.
+
+        `handlers` serve the requests of this server to it. Raises LinkError when there are too many connections.
+        """
+        served = self._endpoint
+        link = LocalLink(served, remote, self.expects, self._refuse)
+        if not self.opened(link):
+            raise LinkError(f"{self.address} has {len(self.links)} connections, no more are taken")
+        link.on_close.append(lambda _: self.lost(link))
+        own = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
+        asking = LocalLink(replace(served, dispatcher=own), (self.host, self.port), self.expects)
+        link.join(asking)
+        return asking
+
+    def opened(self, link: Peer) -> bool:
         """A connection came (called by the link)."""
         if len(self.links) >= self._limits.connections:
             return False
@@ -127,7 +147,7 @@ class Server(Service):
         self._sweeper.add(link)
         return True
 
-    def lost(self, link: ServerLink) -> None:
+    def lost(self, link: Peer) -> None:
         """A connection is gone (called by the link)."""
         if link not in self.links:
             return
@@ -137,9 +157,12 @@ class Server(Service):
             self._last_lost.set()
         call_each(self.on_link_lost, link)
 
-    def expects(self, link: ServerLink) -> None:
+    def expects(self, link: Peer) -> None:
         """A link asked its client something (called by the link)."""
         self._sweeper.expect(link)
+
+    def _refuse(self, request: Request) -> Reply | None:
+        return go_away(request) if self.draining else None
 
     def _make_link(self) -> ServerLink:
         return ServerLink(self, self._endpoint, self._unfinished)

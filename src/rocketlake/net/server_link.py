@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.link import Link
+from rocketlake.net.peer import Peer
 from rocketlake.net.request import Reply, Request
 from rocketlake.net.unfinished import UnfinishedBytes
 from rocketlake.protocol.command import Command
@@ -27,13 +28,13 @@ class LinkOwner(Protocol):
 
     draining: bool
 
-    def opened(self, link: ServerLink) -> bool:
+    def opened(self, link: Peer) -> bool:
         """A connection came; False = no room, the link closes itself."""
 
-    def lost(self, link: ServerLink) -> None:
+    def lost(self, link: Peer) -> None:
         """The connection is gone."""
 
-    def expects(self, link: ServerLink) -> None:
+    def expects(self, link: Peer) -> None:
         """The link has asked its peer something."""
 
 
@@ -94,6 +95,9 @@ class ServerLink(Link):
         return not self._owner.draining and self.held < self._limits.held
 
     def _admit(self, request: Request) -> Reply | None:
-        if self._owner.draining and request.command.version > GO_AWAY_AFTER:
-            return Reply(ResponseCode.GO_AWAY, remark=_GO_AWAY)
-        return super()._admit(request)
+        return (self._owner.draining and go_away(request)) or super()._admit(request)
+
+
+def go_away(request: Request) -> Reply | None:
+    """The answer to a request that comes while the server drains; None for clients too old to understand it."""
+    return Reply(ResponseCode.GO_AWAY, remark=_GO_AWAY) if request.command.version > GO_AWAY_AFTER else None

@@ -12,7 +12,7 @@ from typing import Final
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
-from rocketlake.net.link import Link
+from rocketlake.net.peer import Peer
 
 _SLOW_SECONDS: Final = 1.0
 _FAST_SECONDS: Final = 0.05
@@ -26,26 +26,26 @@ class Sweeper(Service):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("link-sweeper", clock)
-        self._links: dict[Link, None] = {}  # in the order they came, so that simulations repeat
-        self._expecting: dict[Link, None] = {}
+        self._links: dict[Peer, None] = {}  # in the order they came, so that simulations repeat
+        self._expecting: dict[Peer, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._fast = False
         self._next_slow = 0.0
 
-    def add(self, link: Link) -> None:
+    def add(self, link: Peer) -> None:
         """Watches a link."""
         self._links[link] = None
         if self._task is None:
             self._start()
 
-    def discard(self, link: Link) -> None:
+    def discard(self, link: Peer) -> None:
         """Forgets a link; the timer stops with the last one."""
         self._links.pop(link, None)
         self._expecting.pop(link, None)
         if not self._links:
             self._end()
 
-    def expect(self, link: Link) -> None:
+    def expect(self, link: Peer) -> None:
         """The link has a request pending: look at it often."""
         self._expecting[link] = None
         if not self._fast:
