@@ -137,6 +137,7 @@ async def test_an_answer_that_does_not_come_in_time_is_an_error_with_request_and
     link.stop_reading()
     lost = await proxy.ask(link, Code.GET_BROKER_RUNTIME_INFO, None)
     await proxy.clock.run_for(61_000)
+    link.close()
     with pytest.raises(InvokeTimeout, match=r"GET_BROKER_RUNTIME_INFO to 10.0.0.2:\d+"):
         await lost
 
