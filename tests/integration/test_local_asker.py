@@ -96,7 +96,7 @@ async def test_an_asker_in_process_sends_pulls_and_waits(proxy: Proxy) -> None:
     record = decode_record((await proxy.pull(link, 0)).result().body_bytes)
     assert (record.body, record.born_host) == (b"first", CLIENT)
     held = await proxy.pull(link, 1)
-    assert (held.done(), len(proxy.broker.hold)) == (False, 1)
+    assert (held.done(), len(proxy.broker.reading.hold)) == (False, 1)
     await proxy.send(link, b"second")
     assert decode_record(held.result().body_bytes).body == b"second"
 
@@ -106,11 +106,11 @@ async def test_an_asker_that_closes_takes_its_held_pull_and_its_memberships_alon
     await proxy.send(link, b"first")
     body = Heartbeat(client_id="client", consumers=[ConsumerEntry(group_name="g")]).encode()
     assert (await proxy.ask(link, Code.HEART_BEAT, None, body)).result().code == ResponseCode.SUCCESS
-    assert (proxy.broker.consumers.members("g"), proxy.told) == (["client"], [Code.NOTIFY_CONSUMER_IDS_CHANGED])
+    assert (proxy.broker.clients.consumers.members("g"), proxy.told) == (["client"], [Code.NOTIFY_CONSUMER_IDS_CHANGED])
     held = await proxy.pull(link, 1)
     link.close()
     await proxy.clock.settle()
-    assert (len(proxy.broker.hold), proxy.broker.consumers.members("g")) == (0, [])
+    assert (len(proxy.broker.reading.hold), proxy.broker.clients.consumers.members("g")) == (0, [])
     with pytest.raises(LinkError, match="closed"):
         await held
     assert (await proxy.send(stays, b"second")).code == ResponseCode.SUCCESS
