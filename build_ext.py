@@ -51,6 +51,8 @@ COMPILED = (
 KERNELS = (
     "rocketlake.base.checksum",
     "rocketlake.codec.column_batch",
+    "rocketlake.codec.name_set",
+    "rocketlake.codec.property_scan",
     "rocketlake.codec.record_columns",
     "rocketlake.codec.record_run",
     "rocketlake.broker.hot.plain_header",

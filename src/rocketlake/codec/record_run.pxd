@@ -1,20 +1,7 @@
 # C types of record_run.pyx, for the modules that fill a run.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-
-cdef struct Slice:
-    const uint8_t* at
-    Py_ssize_t size
-
-
-cdef struct PropertyMarks:
-    # What a property text says that the broker or the store must know; a slice without bytes = not there.
-    Slice unique_key
-    Slice keys
-    Slice tags
-    Slice wait
-    Slice sequence
-    bint is_special  # has a property that only the ordinary path knows how to treat
+from rocketlake.codec.property_scan cimport PropertyMarks
 
 
 cdef struct Record:
@@ -44,7 +31,6 @@ cdef struct Part:
     int64_t queue_offset  # of its first record
 
 
-cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept
 cdef Py_ssize_t put_number(uint8_t* target, int64_t value) noexcept
 
 

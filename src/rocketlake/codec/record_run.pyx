@@ -19,9 +19,10 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memcpy
 
 from rocketlake.base.checksum cimport checksum_of
+from rocketlake.codec.property_scan cimport PropertyMarks
 
 __all__ = ["RecordRun", "RunTopic", "number_records"]
 
@@ -51,7 +52,6 @@ cdef enum:
     BORN_HOST_V6 = 16
     STORE_HOST_V6 = 32
     HOST_BITS = 48
-    NAMES_MAX = 64
 
 
 cdef class RunTopic:
@@ -407,80 +407,3 @@ cdef Py_ssize_t put_number(uint8_t* target, int64_t value) noexcept:
     for position in range(count):
         target[position] = digits[count - 1 - position]
     return count
-
-
-# -- property text -----------------------------------------------------------------------------------------------------
-
-cdef bint _is(const uint8_t* name, Py_ssize_t size, const char* wanted, Py_ssize_t wanted_size) noexcept nogil:
-    return size == wanted_size and memcmp(name, wanted, size) == 0
-
-
-cdef bint _is_special(const uint8_t* name, Py_ssize_t size) noexcept nogil:
-    """Properties that change what becomes of a message, or that the broker sets itself."""
-    if name[0] == c"D":
-        return _is(name, size, b"DELAY", 5)
-    if name[0] == c"T":
-        return (_is(name, size, b"TRACE_ON", 8) or _is(name, size, b"TRAN_MSG", 8)
-                or (size > 6 and memcmp(name, b"TIMER_", 6) == 0))
-    if name[0] == c"M":
-        return _is(name, size, b"MSG_REGION", 10)
-    if name[0] == c"C":
-        return _is(name, size, b"CLUSTER", 7)
-    if name[0] == c"P":
-        return _is(name, size, b"POP_CK", 6)
-    if name[0] == c"I":
-        return size > 6 and memcmp(name, b"INNER_", 6) == 0
-    return False
-
-
-cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept:
-    """Read a property text; False when it is not perfectly regular ASCII: name \\x01 value \\x02 ..., nothing empty.
-
-    The last \\x02 may be missing. With `unique_names` equal names count as irregular, else the last one counts.
-    """
-    cdef const uint8_t* at = text
-    cdef const uint8_t* end = text + size
-    cdef const uint8_t* middle
-    cdef const uint8_t* stop
-    cdef const uint8_t* byte
-    cdef Slice names[NAMES_MAX]
-    cdef Py_ssize_t count = 0, earlier, name_size
-    marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
-    marks.is_special = False
-    for earlier in range(size):
-        if text[earlier] >= 0x80:
-            return False
-    while at < end:
-        stop = <const uint8_t*>memchr(at, 2, end - at)
-        if stop == NULL:
-            stop = end
-        middle = <const uint8_t*>memchr(at, 1, stop - at)
-        if middle == NULL or middle == at or middle + 1 == stop:
-            return False
-        if memchr(middle + 1, 1, stop - middle - 1) != NULL:
-            return False
-        name_size = middle - at
-        if unique_names:
-            if count == NAMES_MAX:
-                return False
-            for earlier in range(count):
-                if names[earlier].size == name_size and memcmp(names[earlier].at, at, name_size) == 0:
-                    return False
-            names[count].at = at
-            names[count].size = name_size
-            count += 1
-        if _is_special(at, name_size):
-            marks.is_special = True
-        elif name_size == 4:
-            if memcmp(at, b"TAGS", 4) == 0:
-                marks.tags.at, marks.tags.size = middle + 1, stop - middle - 1
-            elif memcmp(at, b"KEYS", 4) == 0:
-                marks.keys.at, marks.keys.size = middle + 1, stop - middle - 1
-            elif memcmp(at, b"WAIT", 4) == 0:
-                marks.wait.at, marks.wait.size = middle + 1, stop - middle - 1
-        elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
-            marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
-        elif name_size == 8 and memcmp(at, b"__RL_SEQ", 8) == 0:
-            marks.sequence.at, marks.sequence.size = middle + 1, stop - middle - 1
-        at = stop + 1
-    return True

@@ -1,12 +1,12 @@
 """Every property name that RocketMQ itself uses; all others belong to the user.
 
-Owns        the names, and which of them a user may not set (Java: MessageConst).
+Owns        the names, which of them a user may not set (Java: MessageConst), and which of them leave a send plain.
 Must not know   how properties are laid out in bytes (codec/property_text.py).
 """
 
 from __future__ import annotations
 
-__all__ = ["NAME_SEPARATOR", "PAIR_SEPARATOR", "RESERVED"]
+__all__ = ["FAMILIES", "NAME_SEPARATOR", "PAIR_SEPARATOR", "PLAIN", "RESERVED", "SYSTEM", "is_plain"]
 
 NAME_SEPARATOR = "\x01"
 """Ends a name in the property text; may occur neither in names nor in values."""
@@ -36,6 +36,7 @@ TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
 TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
 TIMER_DELAY_LEVEL = "TIMER_DELAY_LEVEL"
 TIMER_DELETE_UNIQUE_KEY = "TIMER_DEL_UNIQKEY"
+TIMER_ROLL_LABEL = "TIMER_ROLL_LABEL"  # 5.4
 
 # Where a message parked elsewhere belongs.
 RETRY_TOPIC = "RETRY_TOPIC"  # topic of a message on its way through %RETRY%
@@ -44,6 +45,7 @@ REAL_QUEUE_ID = "REAL_QID"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"  # id of the first copy of a retried message
 RECONSUME_TIME = "RECONSUME_TIME"  # only on the way to the broker: becomes header fields
 MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+ORIGIN_GROUP = "ORIGIN_GROUP"  # group whose pop retry it is (5.3.4)
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID"
@@ -54,6 +56,7 @@ TRANSACTION_PREPARED = "TRAN_MSG"  # "true": a half message
 PRODUCER_GROUP = "PGROUP"
 TRANSACTION_ID = "__transactionId__"
 TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_OFFSET = "TRANS_OFFSET"  # of a half message kept in RocksDB (5.4)
 TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY_TIME = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 
@@ -117,3 +120,32 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 """Names a user may not give to a property of his own."""
+
+SYSTEM = RESERVED | {
+    SHARDING_KEY, PRIORITY, LITE_TOPIC, TIMER_ROLL_LABEL, ORIGIN_GROUP, FORWARD_QUEUE_ID, REDIRECT, TRANSACTION_ID,
+    TRANSACTION_OFFSET, TRANSACTION_CHECK_TIMES, CHECK_IMMUNITY_TIME, TRACE_CONTEXT,
+    INNER_NUM, INNER_BASE, INNER_MULTI_DISPATCH,
+}  # fmt: skip
+"""All names of this module: those that RocketMQ, or RocketLake, gives a meaning."""
+
+FAMILIES = ("__", "_SYS_", "INNER_", "TIMER_", "TRAN_", "TRANS_", "TRANSACTION_", "POP_", "DLQ_", "ORIGIN_", "REAL_")
+"""How names begin that RocketMQ gives a meaning, those of later releases too."""
+
+PLAIN = frozenset(
+    {
+        KEYS, TAGS, WAIT, UNIQUE_KEY,  # the kernel treats them as the ordinary path does
+        PRODUCER_SEQUENCE,  # of a batch; the kernel leaves a message that carries it to the ordinary path
+        SHARDING_KEY, BUYER_ID, INSTANCE_ID,  # kept for the reader
+        CORRELATION_ID, REPLY_TO_CLIENT, TTL,  # the consumer of a request reads them
+        BORN_HOST, BORN_TIMESTAMP, TRACE_CONTEXT,  # a proxy says on whose behalf it sends
+    }
+)  # fmt: skip
+"""The names of SYSTEM that leave a send plain: the broker stores them and does nothing else that a kernel does not do.
+
+A send with any other name of SYSTEM or of FAMILIES takes the ordinary path (docs/internals/hot_path.md).
+"""
+
+
+def is_plain(name: str) -> bool:
+    """Does a property of this name leave a send plain? Names of users do."""
+    return name in PLAIN or not (name in SYSTEM or name.startswith(FAMILIES))

@@ -3,7 +3,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
-from rocketlake.codec.record_run cimport Slice
+from rocketlake.codec.property_scan cimport Slice
 
 cdef enum:
     PREFIX_BYTES = 8
@@ -33,6 +33,7 @@ cdef struct Frame:
 cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame) noexcept
 cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept
 cdef int read_header(Frame* frame, Head* head, Field* fields, uint8_t* scratch) noexcept
+cdef bint may_pass(Slice name) noexcept
 cdef bint read_number(Slice text, Py_ssize_t digits_max, int64_t* number) noexcept
 
 

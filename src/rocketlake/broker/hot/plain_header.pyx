@@ -11,10 +11,19 @@ test_plain_pulls.py.
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
-from rocketlake.codec.record_run cimport Slice
+from rocketlake.codec.name_set cimport NameSet
+from rocketlake.codec.property_scan cimport Slice
+from rocketlake.protocol.plain_fields import PASSED_FIELDS
 
 cdef enum:
     BINARY_START_BYTES = 17
+
+cdef NameSet _passed = NameSet(PASSED_FIELDS)
+
+
+cdef bint may_pass(Slice name) noexcept:
+    """May a request be plain although its kernel does not read the field of this name?"""
+    return _passed.has(name.at, name.size)
 
 
 cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame) noexcept:

@@ -16,10 +16,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, put, put32, put_prefix, read_header, read_number,
+    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put32, put_prefix, read_header, read_number,
     same,
 )
-from rocketlake.codec.record_run cimport Slice, put_number
+from rocketlake.codec.property_scan cimport Slice
+from rocketlake.codec.record_run cimport put_number
 
 __all__ = ["FoundAnswer", "PlainPull", "PlainPullCutter"]
 
@@ -105,7 +106,7 @@ cdef class PlainPullCutter:
         return pull
 
     cdef bint _take(self, PlainPull pull, Slice name, Slice value, uint32_t* seen) except -1:
-        """One header field; those that do not count are passed by. False for a value that is not plain."""
+        """Take one header field; False if the pull is not plain by its name or its value."""
         cdef int64_t number
         if value.size == 0:
             return False
@@ -144,6 +145,8 @@ cdef class PlainPullCutter:
             pull.max_msg_bytes = number
         elif same(name, b"requestSource", 13):
             return read_number(value, INT_DIGITS, &number)
+        else:
+            return may_pass(name)
         return True
 
 

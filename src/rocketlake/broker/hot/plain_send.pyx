@@ -17,10 +17,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, put, put32, put_prefix,
-    read_header, read_number, same,
+    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put, put32,
+    put_prefix, read_header, read_number, same,
 )
-from rocketlake.codec.record_run cimport PropertyMarks, RecordRun, RunTopic, Slice, put_number, read_marks
+from rocketlake.codec.property_scan cimport PropertyMarks, Slice, read_marks
+from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
 
 __all__ = ["AnswerParts", "PlainSendCutter", "PlainSends", "PlainTopic"]
 
@@ -525,14 +526,12 @@ cdef bint _is_plain_key(Slice key) noexcept:
 # -- header fields -----------------------------------------------------------------------------------------------------
 
 cdef bint _take_field(Fields* fields, Slice name, Slice value) noexcept:
-    """One header field; those that do not count are passed by. False for a value that is not plain."""
+    """Take one header field; False if the send is not plain by its name or its value."""
     cdef uint8_t letter
     cdef int64_t number
-    if name.size != 1:
-        return True
+    if name.size != 1 or not c"a" <= name.at[0] <= c"m":
+        return may_pass(name)
     letter = name.at[0]
-    if letter < c"a" or letter > c"m":
-        return True
     fields.seen |= <uint32_t>1 << (letter - c"a")
     if letter == c"b":
         fields.topic = value

@@ -1,0 +1,9 @@
+# Types of name_set.pyx for Python.
+from collections.abc import Iterable
+
+__all__ = ["NameSet"]
+
+class NameSet:
+    def __init__(self, names: Iterable[str]) -> None: ...
+    def __contains__(self, name: bytes) -> bool: ...
+    def starts(self, text: bytes) -> bool: ...

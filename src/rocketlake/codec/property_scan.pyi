@@ -1,0 +1,5 @@
+# Types of property_scan.pyx for Python.
+
+__all__ = ["leaves_plain"]
+
+def leaves_plain(name: bytes) -> bool: ...

@@ -1,0 +1,91 @@
+"""The property text of a plain send, read without an object per property.
+
+Owns        what a property text says that the broker or the store must know; which names leave a send plain.
+Must not know   frames, records, what the ordinary path does with the other names.
+
+Kernel: Cython without a Python form. property_text.py and model/property_names.py are the truth;
+tests/parity/test_property_scan.py compares.
+"""
+
+from libc.stdint cimport uint8_t
+from libc.string cimport memchr, memcmp
+
+from rocketlake.codec.name_set cimport NameSet
+from rocketlake.model.property_names import FAMILIES, PLAIN, SYSTEM
+
+__all__ = ["leaves_plain"]
+
+cdef enum:
+    NAMES_MAX = 64
+
+# Names that do not leave a send plain, and how such names begin.
+cdef NameSet _plain = NameSet(PLAIN)
+cdef NameSet _special = NameSet(SYSTEM - PLAIN)
+cdef NameSet _families = NameSet(FAMILIES)
+
+
+def leaves_plain(bytes name):
+    """`property_names.is_plain`, for the test that compares them."""
+    return bool(is_plain_name(name, len(name)))
+
+
+cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept:
+    """Does a property of this name leave a send plain?"""
+    if not _special.may_have(name[0]) and not _families.may_have(name[0]):
+        return True
+    return _plain.has(name, size) or not (_special.has(name, size) or _families.has_start(name, size))
+
+
+cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept:
+    """Read a property text; False when it is not perfectly regular ASCII: name \\x01 value \\x02 ..., nothing empty.
+
+    The last \\x02 may be missing. With `unique_names` equal names count as irregular, else the last one counts.
+    """
+    cdef const uint8_t* at = text
+    cdef const uint8_t* end = text + size
+    cdef const uint8_t* middle
+    cdef const uint8_t* stop
+    cdef const uint8_t* byte
+    cdef Slice names[NAMES_MAX]
+    cdef Py_ssize_t count = 0, earlier, name_size
+    marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
+    marks.is_special = False
+    for earlier in range(size):
+        if text[earlier] >= 0x80:
+            return False
+    while at < end:
+        stop = <const uint8_t*>memchr(at, 2, end - at)
+        if stop == NULL:
+            stop = end
+        middle = <const uint8_t*>memchr(at, 1, stop - at)
+        if middle == NULL or middle == at or middle + 1 == stop:
+            return False
+        if memchr(middle + 1, 1, stop - middle - 1) != NULL:
+            return False
+        name_size = middle - at
+        if unique_names:
+            if count == NAMES_MAX:
+                return False
+            for earlier in range(count):
+                if names[earlier].size == name_size and memcmp(names[earlier].at, at, name_size) == 0:
+                    return False
+            names[count].at = at
+            names[count].size = name_size
+            count += 1
+        if name_size == 4:
+            if memcmp(at, b"TAGS", 4) == 0:
+                marks.tags.at, marks.tags.size = middle + 1, stop - middle - 1
+            elif memcmp(at, b"KEYS", 4) == 0:
+                marks.keys.at, marks.keys.size = middle + 1, stop - middle - 1
+            elif memcmp(at, b"WAIT", 4) == 0:
+                marks.wait.at, marks.wait.size = middle + 1, stop - middle - 1
+            elif not is_plain_name(at, 4):
+                marks.is_special = True
+        elif name_size == 8 and memcmp(at, b"UNIQ_KEY", 8) == 0:
+            marks.unique_key.at, marks.unique_key.size = middle + 1, stop - middle - 1
+        elif name_size == 8 and memcmp(at, b"__RL_SEQ", 8) == 0:
+            marks.sequence.at, marks.sequence.size = middle + 1, stop - middle - 1
+        elif not is_plain_name(at, name_size):
+            marks.is_special = True
+        at = stop + 1
+    return True
