@@ -12,7 +12,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
@@ -49,7 +49,9 @@ LOG_FORM_DEFAULT = LogForm.TEXT
 
 
 class Logs:
-    """The one handler of the process, from now on. RocketLakeError if the file cannot be written."""
+    """The log of a server: a handler of the process until the `with` block ends. RocketLakeError if the file cannot be
+    written.
+    """
 
     def __init__(self, level: Severity, form: LogForm, file: Path | None) -> None:
         try:
@@ -62,6 +64,14 @@ class Logs:
         root.addHandler(self._handler)
         root.setLevel(max(logging.WARNING, level_number(level)))
         logging.getLogger("rocketlake").setLevel(level_number(level))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # The standard error of this command may be closed before the process ends (a test, a program around it).
+        logging.getLogger().removeHandler(self._handler)
+        self._handler.close()
 
     def reopen(self) -> None:
         """On SIGHUP: logrotate has moved the file away."""

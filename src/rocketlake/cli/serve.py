@@ -59,27 +59,27 @@ def up(
     from rocketlake.cli.given import make_folder, settings_of
     from rocketlake.standalone import Standalone
 
-    logs = Logs(log_level, log_format, log_file)
-    make_folder(folder, "--dir")
-    standalone = Standalone(
-        folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=settings_of(settings or ())
-    )
+    with Logs(log_level, log_format, log_file) as logs:
+        make_folder(folder, "--dir")
+        standalone = Standalone(
+            folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=settings_of(settings or ())
+        )
 
-    def ready() -> None:
-        at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
-        typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
-        typer.echo(f"  build         {build_line()}")
-        typer.echo(f"  name server   {standalone.namesrv_address}")
-        typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
-        typer.echo(f"  files         {folder.resolve()}")
-        typer.echo("\nTry, in another terminal:")
-        typer.echo(f"  rocketlake tail orders{at}")
-        typer.echo(f'  rocketlake send orders "hello"{at}')
-        typer.echo(f"  rocketlake topic list{at}")
-        typer.echo("\nCtrl-C stops it; the messages stay.")
+        def ready() -> None:
+            at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
+            typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
+            typer.echo(f"  build         {build_line()}")
+            typer.echo(f"  name server   {standalone.namesrv_address}")
+            typer.echo(f"  broker        {standalone.broker_address}  (cluster DefaultCluster, broker-a)")
+            typer.echo(f"  files         {folder.resolve()}")
+            typer.echo("\nTry, in another terminal:")
+            typer.echo(f"  rocketlake tail orders{at}")
+            typer.echo(f'  rocketlake send orders "hello"{at}')
+            typer.echo(f"  rocketlake topic list{at}")
+            typer.echo("\nCtrl-C stops it; the messages stay.")
 
-    ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
-    run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
+        ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
+        run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
 
 
 def namesrv(
@@ -99,14 +99,16 @@ def namesrv(
     from rocketlake.namesrv.config import load_namesrv_conf
     from rocketlake.namesrv.server import NameServer
 
-    logs = Logs(log_level, log_format, log_file)
-    given = {"bindAddress": host, "listenPort": port}
-    server = NameServer(load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None}))
+    with Logs(log_level, log_format, log_file) as logs:
+        given = {"bindAddress": host, "listenPort": port}
+        server = NameServer(
+            load_namesrv_conf(config, {key: value for key, value in given.items() if value is not None})
+        )
 
-    def ready() -> None:
-        typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
+        def ready() -> None:
+            typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
-    run(_serve(server, ready, logs, lambda _: "--port", "--host"))
+        run(_serve(server, ready, logs, lambda _: "--port", "--host"))
 
 
 def broker(
@@ -132,17 +134,17 @@ def broker(
     from rocketlake.broker.broker import Broker
     from rocketlake.cli.given import load_broker_settings, make_folder
 
-    logs = Logs(log_level, log_format, log_file)
-    loaded = load_broker_settings(config, namesrv=namesrv, store=store)
-    make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")
-    server = Broker(loaded.broker, loaded.store)
+    with Logs(log_level, log_format, log_file) as logs:
+        loaded = load_broker_settings(config, namesrv=namesrv, store=store)
+        make_folder(loaded.broker.store_root.expanduser(), "--store" if store else "storePathRootDir")
+        server = Broker(loaded.broker, loaded.store)
 
-    def ready() -> None:
-        named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
-        typer.echo(loaded.registers_at)
-        typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
+        def ready() -> None:
+            named = f"broker {loaded.broker.broker_name} of {loaded.broker.cluster_name}"
+            typer.echo(loaded.registers_at)
+            typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
-    run(_serve(server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"))
+        run(_serve(server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"))
 
 
 async def _serve(

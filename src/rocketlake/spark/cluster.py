@@ -17,10 +17,11 @@ import threading
 
 from rocketlake.client.wire import ClientConfig, ClientInstance
 
-__all__ = ["cluster_client"]
+__all__ = ["cluster_client", "end_client"]
 
 _ROUTE_TIMEOUT_MS = 10_000
 """Of questions to name servers. Calls to brokers bring their own."""
+_END_SECONDS = 10.0
 _SWITCH_SECONDS = 0.0005
 
 
@@ -44,6 +45,12 @@ class _Process:
                 self._clients[namesrv] = started.result()
             return self._clients[namesrv]
 
+    def end(self, namesrv: str) -> None:
+        """Stop the client of this cluster, if there is one."""
+        with self._lock:
+            if (client := self._clients.pop(namesrv, None)) is not None:
+                asyncio.run_coroutine_threadsafe(client.stop(), self.loop).result(_END_SECONDS)
+
     @staticmethod
     async def _start(namesrv: str) -> ClientInstance:
         client = ClientInstance(ClientConfig(namesrv=namesrv, call_timeout_ms=_ROUTE_TIMEOUT_MS))
@@ -62,3 +69,10 @@ def cluster_client(namesrv: str) -> tuple[ClientInstance, asyncio.AbstractEventL
         if _process is None or _process.pid != os.getpid():
             _process = _Process()
         return _process.client(namesrv), _process.loop
+
+
+def end_client(namesrv: str) -> None:
+    """Close the links of this process to a cluster that is about to go: its client would ask for routes for ever."""
+    with _process_lock:
+        if _process is not None and _process.pid == os.getpid():
+            _process.end(namesrv)

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from rocketlake.client.producer.producer import Producer
 from rocketlake.model.message import Message
+from rocketlake.spark.cluster import end_client
 from rocketlake.standalone import Standalone
 
 __all__ = ["EmbeddedCluster"]
@@ -85,6 +86,7 @@ class EmbeddedCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            end_client(self.namesrv)
             self.stop()
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)

@@ -82,3 +82,13 @@ def test_a_log_that_cannot_be_written_is_an_error_with_a_cure(tmp_path: Path) ->
     with pytest.raises(RocketLakeError, match="cannot be written") as refused:
         Logs(Severity.INFO, LogForm.TEXT, tmp_path / "none" / "log")
     assert "--log-file" in refused.value.hint
+
+
+def test_the_log_ends_with_its_command(tmp_path: Path) -> None:
+    """A handler that stayed wrote to the closed standard error of a command that had run inside another program."""
+    before = [*logging.getLogger().handlers]
+    with Logs(Severity.INFO, LogForm.TEXT, tmp_path / "log"):
+        LOG.info("inside")
+    LOG.info("behind it")
+    assert logging.getLogger().handlers == before
+    assert "behind it" not in (tmp_path / "log").read_text()
