@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
@@ -17,7 +18,6 @@ from rocketlake.model.route import Route
 from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.bodies.route import RouteBody

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.model.topic import DataVersion, TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, register_crc

@@ -16,6 +16,7 @@ from zlib import crc32
 
 import pytest
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
@@ -25,7 +26,6 @@ from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.model.topic import TopicConfig
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.frame import FrameReader, decode_frame, encode_command

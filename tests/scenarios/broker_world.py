@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
@@ -27,7 +28,6 @@ from rocketlake.model.message_id import offset_message_id, parse_offset_message_
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.model.topic import TopicConfig
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Reply, Request

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
 from rocketlake.broker.apache_keys import NOT_SUPPORTED, WITHOUT_EFFECT
 from rocketlake.model.topic import Perm
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.local_address import host_name
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig

@@ -16,6 +16,7 @@ from enum import Enum
 from inspect import isgeneratorfunction
 from typing import cast
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import Clock
 from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.processors.admin_broker import AdminBroker
@@ -34,7 +35,7 @@ from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.net import dispatcher
-from rocketlake.net.admin_access import AdminAccess, guard
+from rocketlake.net.admin_gate import guard
 from rocketlake.net.in_turns import InTurns, in_turns
 from rocketlake.net.request import Handler, Request
 from rocketlake.net.turns import Turns

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
-from rocketlake.net.admin_access import AdminAccess
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 

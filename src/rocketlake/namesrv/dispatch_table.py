@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.namesrv.change_line import ChangeLine
 from rocketlake.namesrv.processors.broker import Brokers
 from rocketlake.namesrv.processors.kv import KV
 from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
-from rocketlake.net.admin_access import AdminAccess, guard
+from rocketlake.net.admin_gate import guard
 from rocketlake.net.dispatcher import Row
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Handler, Request

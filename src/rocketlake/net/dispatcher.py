@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from rocketlake.auth.admin_access import AccessRefused
 from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.net.request import HELD, FrameAsker, Handler, Held, Reply, Request
@@ -124,6 +125,8 @@ def run_handler(handler: Handler, request: Request) -> Reply | Held:
         return handler(request)
     except RemoteError as problem:
         return Reply(problem.code, remark=_text(problem))
+    except AccessRefused as problem:
+        return Reply(ResponseCode.NO_PERMISSION, remark=_text(problem))
     except RocketLakeError as problem:
         return Reply(ResponseCode.SYSTEM_ERROR, remark=_text(problem))
     except Exception as problem:

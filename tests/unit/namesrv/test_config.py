@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import UsageError
 from rocketlake.base.settings.config_file import load
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig, load_namesrv_conf
-from rocketlake.net.admin_access import AdminAccess
 
 
 def test_settings_have_the_names_users_know() -> None:

@@ -6,9 +6,11 @@ import logging
 
 import pytest
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.base.logs import RareWarnings
+from rocketlake.net.admin_gate import guard
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.endpoint import Endpoint
 from rocketlake.net.limits import NetLimits
@@ -43,6 +45,13 @@ def test_a_remote_error_gives_its_code_and_text() -> None:
         raise RemoteError("group g may not read", code=ResponseCode.NO_PERMISSION)
 
     assert served(refuse) == Reply(ResponseCode.NO_PERMISSION, remark="group g may not read")
+
+
+def test_an_access_that_a_rule_refuses_gives_no_permission_and_the_cure() -> None:
+    reply = served(guard(AdminAccess.NONE, lambda _: Reply()))
+    assert isinstance(reply, Reply)
+    assert reply.code == ResponseCode.NO_PERMISSION
+    assert "adminAccess=NONE. Cure:" in str(reply.remark)
 
 
 def test_our_own_errors_give_system_error_with_the_cure() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 
+from rocketlake.auth.admin_access import AdminAccess, check_admin_access
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.disagreement import is_unequal
@@ -24,7 +25,6 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
 from rocketlake.model.subscription import Subscription
-from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.auth.admin_access import AdminAccess, check_admin_access
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
@@ -25,7 +26,6 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
-from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.long_text import encoding

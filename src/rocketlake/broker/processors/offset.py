@@ -6,6 +6,7 @@ Must not know   where offsets are kept.
 
 from __future__ import annotations
 
+from rocketlake.auth.admin_access import AdminAccess, check_admin_access
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.clients.consumers import ConsumerTable
@@ -13,7 +14,6 @@ from rocketlake.broker.clients.member import SILENT_SECONDS_MAX
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.net.admin_access import AdminAccess, check_admin_access
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.headers.offset import (
     EarliestTimeHeader,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from rocketlake.auth.admin_access import check_admin_access
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.clients.consumers import BROADCASTING, ConsumerGroup, ConsumerTable
 from rocketlake.broker.config import BrokerConfig, LiveConfig
@@ -22,7 +23,6 @@ from rocketlake.filter.tag import TagTest, tag_matcher
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.subscription import TAG, Subscription, parse_subscription
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC, OP_TOPIC, Perm, TopicConfig
-from rocketlake.net.admin_access import check_admin_access
 from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION
 from rocketlake.protocol.request_code import RequestCode, request_name
 from rocketlake.protocol.response_code import ResponseCode
@@ -79,7 +79,7 @@ class ReadRights:
         self._consumers = consumers
 
     def admit(self, code: int, asked: ReadAsked, remote_host: str) -> Admission:
-        """Let the read in, or raise RemoteError (Refused, where Apache has a check of its own).
+        """Let the read in, or raise AccessRefused, RemoteError (Refused, where Apache has a check of its own).
 
         The admission of a topic outside INNER_TOPICS is as good for every read of the same group, topic and filter.
         """

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from rocketlake.auth.admin_access import check_admin_access
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import Link, Registration, RouteTable
-from rocketlake.net.admin_access import check_admin_access
 from rocketlake.net.in_turns import InTurns
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody

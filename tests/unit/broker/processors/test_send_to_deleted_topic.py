@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command

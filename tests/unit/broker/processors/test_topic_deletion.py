@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
@@ -12,7 +13,6 @@ from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.model.topic import TopicConfig
-from rocketlake.net.admin_access import AdminAccess
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command

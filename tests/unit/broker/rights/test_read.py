@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketlake.auth.admin_access import AccessRefused
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.errors import RemoteError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.groups.table import GroupTable
@@ -78,7 +78,7 @@ def test_the_first_check_that_fails_is_told() -> None:
 
 def test_messages_that_are_not_sent_yet_are_for_administrators() -> None:
     rights = World().rights
-    with pytest.raises(RemoteError, match="adminAccess=LOOPBACK"):
+    with pytest.raises(AccessRefused, match="adminAccess=LOOPBACK"):
         rights.admit(Request.PULL_MESSAGE, asked(topic=HALF_TOPIC), "10.0.0.1")
     with pytest.raises(Refused, match="does not exist"):  # from this machine the next check has its say
         rights.admit(Request.PULL_MESSAGE, asked(topic=HALF_TOPIC), "127.0.0.1")
