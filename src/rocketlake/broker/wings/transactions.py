@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from rocketlake.broker.dispatch_table import transaction_rows
 from rocketlake.broker.processors.transaction import Transaction
+from rocketlake.broker.sends.committed import CommittedSends
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack
 from rocketlake.broker.transaction.ledger import HalfLedger
+from rocketlake.broker.transaction.named_half import NamedHalf
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
+from rocketlake.broker.transaction.resume import ResumeCheck
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.wing import MasterWing
@@ -39,16 +42,16 @@ class Transactions(MasterWing):
             check_back=CheckBack(clients.producers, clients.push, lambda: config.now.broker_name, clock),
             clock=clock,
         )
-        transaction = Transaction(
-            config=config,
+        committed = CommittedSends(
             store=store,
             intake=ground.intake,
             topics=ground.topics,
             readable_queue=ground.readable_queue,
             ledger=ledger,
             ops=ops,
-            clock=clock,
         )
+        named = NamedHalf(config, store, ledger, clock)
+        transaction = Transaction(named, ledger, ops, committed, ResumeCheck(store, ledger, ops))
         self.rows = tuple(transaction_rows(transaction))
         self.adopt(ops, self.check)
 
