@@ -3,8 +3,8 @@
 Owns        the checks of an end in RocketMQ's order (the first one that fails is what the producer hears).
 Must not know   requests, whether the transaction is ended already, what the end does.
 
-Rules: RocketMQ's EndTransactionProcessor; the remarks are Apache's words. A message may ask not to be checked for some time.
-An end that comes later than that is refused, unless it answers a check.
+Rules: RocketMQ's EndTransactionProcessor; the remarks are Apache's words. A message may ask not to be checked for a
+time: an end that comes later is refused, unless it answers a check.
 """
 
 from __future__ import annotations
