@@ -160,7 +160,7 @@ def test_a_broker_that_is_away_is_named_and_its_messages_come_later(
         async def make() -> None:
             make_topic(brokers, "away", 2)
             for each in brokers:
-                await each.registration.register()
+                await each.cluster.registration.register()
 
         cluster.run(make())
 
@@ -188,7 +188,7 @@ def test_copies_at_a_broker_that_is_away_count_though_the_record_is_lost(
             make_topic([cluster.standalone.broker], "hidden", 2)
             for each in (cluster.standalone.broker, broker):
                 make_topic([each], "hidden-again", 1)
-                await each.registration.register()
+                await each.cluster.registration.register()
 
         cluster.run(make())
 

@@ -60,17 +60,21 @@ class Logs:
             hint = "give --log-file a file in a folder that exists and that you may write to"
             raise RocketLakeError(f"the log cannot be written: {error.strerror}", where=str(file), hint=hint) from None
         self._handler.setFormatter(_Json() if form is LogForm.JSON else _Text())
-        root = logging.getLogger()
+        root, own = logging.getLogger(), logging.getLogger("rocketlake")
+        self._levels = root.level, own.level
         root.addHandler(self._handler)
         root.setLevel(max(logging.WARNING, level_number(level)))
-        logging.getLogger("rocketlake").setLevel(level_number(level))
+        own.setLevel(level_number(level))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         # The standard error of this command may be closed before the process ends (a test, a program around it).
-        logging.getLogger().removeHandler(self._handler)
+        root, own = logging.getLogger(), logging.getLogger("rocketlake")
+        root.removeHandler(self._handler)
+        root.setLevel(self._levels[0])
+        own.setLevel(self._levels[1])
         self._handler.close()
 
     def reopen(self) -> None:

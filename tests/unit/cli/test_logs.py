@@ -86,9 +86,10 @@ def test_a_log_that_cannot_be_written_is_an_error_with_a_cure(tmp_path: Path) ->
 
 def test_the_log_ends_with_its_command(tmp_path: Path) -> None:
     """A handler that stayed wrote to the closed standard error of a command that had run inside another program."""
-    before = [*logging.getLogger().handlers]
+    root, own = logging.getLogger(), logging.getLogger("rocketlake")
+    before = [*root.handlers], root.level, own.level
     with Logs(Severity.INFO, LogForm.TEXT, tmp_path / "log"):
         LOG.info("inside")
     LOG.info("behind it")
-    assert logging.getLogger().handlers == before
+    assert (root.handlers, root.level, own.level) == before
     assert "behind it" not in (tmp_path / "log").read_text()
