@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from build_ext import COMPILED, KERNELS
+from tests.parity.conftest import built_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,9 +46,18 @@ def test_both_forms_offer_the_same_names(name: str, twin: Callable[[str], Any]) 
         assert hasattr(pair.compiled, public), f"{name}.{public} is hidden by the .pxd"
 
 
-@pytest.mark.parametrize("name", COMPILED)
-def test_the_compiled_form_is_not_older_than_its_source(name: str, twin: Callable[[str], Any]) -> None:
-    built = Path(twin(name).compiled.__file__)
-    source = ROOT / "src" / Path(*name.split("."))
-    newest = max(source.with_suffix(ending).stat().st_mtime for ending in (".py", ".pxd"))
+@pytest.mark.parametrize("name", (*COMPILED, *KERNELS))
+def test_no_compiled_module_is_older_than_its_source(name: str) -> None:
+    built = built_file(name)
+    if built is None:
+        pytest.skip(f"{name} is not compiled")
+    sources = [source_path(name).with_suffix(ending) for ending in (".py", ".pyx", ".pxd")]
+    newest = max(path.stat().st_mtime for path in sources if path.exists())
     assert built.stat().st_mtime >= newest, f"{built.name} is stale; run `make install`"
+
+
+def test_no_compiled_module_has_lost_its_source() -> None:
+    """Python would import it all the same, under its old name."""
+    listed = {source_path(name) for name in (*COMPILED, *KERNELS)}
+    found = [path for path in (ROOT / "src").rglob("*.so") if path.with_name(path.name.partition(".")[0]) not in listed]
+    assert found == [], "remove them, then run `make install`"

@@ -1,7 +1,7 @@
 """Tells name servers about this broker.
 
 Owns        when, and with which topics.
-Must not know   requests of clients, the wire (outbound.py).
+Must not know   requests of clients, links to name servers (outbound.py).
 
 Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
 when a topic changed, then with the changed topics only, one by one. A name server that refuses those, because it was

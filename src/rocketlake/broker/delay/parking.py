@@ -1,7 +1,7 @@
 """Where a message goes that asks to be delivered later.
 
 Owns        the rewrite of a message into the delay topic, and back.
-Must not know   the store, clocks.
+Must not know   how the message is stored, clocks.
 
 Rule (RocketMQ's HookUtils): property DELAY above 0 parks the message in queue DELAY - 1 of SCHEDULE_TOPIC_XXXX, its
 target in REAL_TOPIC and REAL_QID; the timer properties are dropped then. Timer properties alone need the timer wheel,

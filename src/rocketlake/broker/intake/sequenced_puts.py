@@ -1,7 +1,7 @@
 """A batch with a mark: what of it was stored before is cut off, the rest is stored.
 
 Owns        the check before a marked batch goes to the store, counting it afterwards.
-Must not know   requests, where the table is kept.
+Must not know   headers of a send, where the table is kept.
 
 Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
 """
