@@ -89,7 +89,7 @@ class History:
         self.model = Model()
         self.clock = ManualClock(settle_turns=20)
         self.disk = MemoryFiles(clock=self.clock)
-        self.bodies = 0
+        self.bodies = self.checks = 0
         self.is_equal = seed % 10 == 3
         """All records have one size, a power of two: a bit of a queue entry that flips makes it name another record."""
         self.damaged: set[int] = set()
@@ -122,6 +122,7 @@ class History:
                 step = self.random.choices(_STEPS[: self.kinds], weights=_WEIGHTS[: self.kinds])[0]
                 step(self)
                 self.check_reads()
+                self.checks += 1
             self.files.plan.clear()
             self.disk.capacity = 1 << 40
             self.stop_and_start()

@@ -156,12 +156,13 @@ async def test_a_peer_that_never_reads_costs_bounded_memory_and_is_closed() -> N
 
 async def test_a_slow_reader_gets_everything(target: Target) -> None:
     reader, writer = await target.connect()
-    machine, answers = Connection(), 0
+    machine, answers = Connection(), []
     for number in range(100):
         writer.writelines(machine.send(Command(BIG, opaque=number)))
-    while answers < 100:
-        answers += len(machine.receive_data(await asyncio.wait_for(reader.read(1 << 18), 5)))
+    while len(answers) < 100:
+        answers += machine.receive_data(await asyncio.wait_for(reader.read(1 << 18), 5))
         await asyncio.sleep(0)
+    assert sorted(answer.opaque for answer in answers) == [*range(100)]
     await hang_up(writer)
 
 

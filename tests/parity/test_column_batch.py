@@ -45,7 +45,7 @@ def options(batch_bytes: int) -> SinkOptions:
     return parse_options(given_options, streaming=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     table=st.lists(rows, max_size=12),
     start=st.integers(0, 3),

@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketlake.broker.intake.intake import Intake
@@ -58,7 +58,7 @@ def chunks(draw: st.DrawFn) -> list[bytes]:
     return [joined[start:end] for start, end in zip([0, *edges], [*edges, len(joined)], strict=True) if end > start]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(traffic=chunks(), sync=st.booleans())
 def test_marked_batches_have_the_same_effects_on_both_paths(traffic: list[bytes], sync: bool) -> None:
     async def work() -> None:

@@ -11,6 +11,7 @@ def test_spark_logs_a_failed_query():
     logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")  # as pyspark.errors does
     logger.propagate = False
     logger.error("a failed query")
+    assert logger.handlers, "PySpark has its own way of writing; the next test reads what pytest keeps"
 
 
 def test_the_text_of_later_records_is_plain(caplog):

@@ -64,7 +64,7 @@ def test_a_promise_of_safety_or_security_that_is_not_kept_refuses_the_start_by_n
 
 def test_the_value_of_a_promise_that_asks_for_nothing_is_taken() -> None:
     lines = [f"{key}={values[0]}" for key, values in NOT_SUPPORTED.items()]
-    load_broker_conf(CONF, files=files_with("\n".join(lines)))
+    assert load_broker_conf(CONF, files=files_with("\n".join(lines))) == load_broker_conf(CONF, files=files_with(""))
 
 
 def test_tuning_keys_that_mean_nothing_here_are_taken_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -58,6 +58,9 @@ def test_empty_values_are_refused(args: list[str]) -> None:
     assert "in a shell" in refused.value.hint
 
 
-@pytest.mark.parametrize("args", [[], ["-n", "a:1"], ["--", "--x="], ["-p", "a=b"], ["--where=a="]])
+@pytest.mark.parametrize("args", [["-n", "a:1"], ["--", "--x="], ["-p", "a=b"], ["--where=a="]])
 def test_other_values_pass(args: list[str]) -> None:
+    refuse_empty([])
     refuse_empty(args)
+    with pytest.raises(UsageError, match="is empty"):
+        refuse_empty(["-n", "", *args])

@@ -229,6 +229,7 @@ async def test_a_check_that_does_not_answer_holds_up_neither_flush_nor_stop(
         await asked.wait()
         await stage.producer.flush()
         await stage.producer.stop()
+    assert not stage.producer.is_running
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])

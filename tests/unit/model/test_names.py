@@ -12,6 +12,8 @@ from rocketlake.model.names import check_group, check_topic
 )
 def test_names_a_topic_may_have(topic):
     check_topic(topic)
+    with pytest.raises(UsageError, match="topic"):
+        check_topic(topic + " ")
 
 
 @pytest.mark.parametrize(

@@ -174,11 +174,13 @@ class TestEveryDisk:
         files.lock(folder / "lock").close()
         assert files.exists(folder / "lock")
 
-    def test_sync_and_sync_dir_succeed(self, disk):
+    def test_sync_and_sync_dir_succeed_and_change_no_byte(self, disk):
         files, folder = disk
         file = files.open(folder / "a", size=10, create=True)
+        file.pwrite(b"abc", 2)
         file.sync()
         files.sync_dir(folder)
+        assert files.read_bytes(folder / "a") == b"\0\0abc\0\0\0\0\0"
 
 
 def test_a_lock_keeps_other_processes_out(tmp_path):
