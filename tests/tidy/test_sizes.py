@@ -15,19 +15,10 @@ LONG_FILES = {
     "codec/record_columns.pyx",  # one kernel: a record's columns are filled in one pass over its bytes
     "store/message_store.py",
 }
-LONG_FUNCTIONS = {
-    "broker/broker.py:Broker._processors",
-}
+LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS = {
     "broker/clients/consumers.py:ConsumerTable.register",
-    "broker/hot/send_runs.py:SendRuns.__init__",
-    "broker/processors/client.py:Client.__init__",
-    "broker/processors/send.py:Send.__init__",
-    "broker/processors/send_back.py:SendBack.__init__",
-    "broker/processors/transaction.py:Transaction.__init__",
-    "broker/transaction/check.py:TransactionCheck.__init__",
     "namesrv/dispatch_table.py:rows",
-    "net/server_link.py:ServerLink.__init__",
     "spark/sink/plain_rows.py:PlainRows.encode",
     # These are called for every message or every read: a call by name costs more.
     "store/dispatch_scan.py:DispatchEntry.__init__",
