@@ -82,6 +82,11 @@ class TopicConfig:
         return Perm.is_writeable(self.perm)
 
     @property
+    def queues(self) -> int:
+        """How many queues there are, those included that only readers or only writers may use."""
+        return max(self.read_queues, self.write_queues)
+
+    @property
     def cleanup_policy(self) -> str:
         """DELETE or COMPACTION."""
         return self.attributes.get("cleanup.policy", "DELETE")

@@ -160,8 +160,7 @@ class SendRuns:
         topic = self._rights.plain_topic(name)
         if topic is None:
             return None
-        queues = max(topic.write_queues, topic.read_queues)
-        return plain_send.PlainTopic(name, queues, topic.filter_type is TopicFilterType.MULTI_TAG)
+        return plain_send.PlainTopic(name, topic.queues, topic.filter_type is TopicFilterType.MULTI_TAG)
 
     def _answer_parts(self) -> plain_send.AnswerParts:
         """An answer of the ordinary path, cut at the values that differ from answer to answer."""

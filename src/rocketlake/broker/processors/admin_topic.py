@@ -186,7 +186,7 @@ class AdminTopic:
         broker_name = self._identity().broker_name
         ends = (
             (MessageQueue(topic.name, broker_name, queue_id), self._ends(topic.name, queue_id))
-            for queue_id in range(max(topic.read_queues, topic.write_queues))
+            for queue_id in range(topic.queues)
         )
         put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
         return Reply(body=(yield from TopicStats.encoding(ends, put_tps)))

@@ -76,7 +76,7 @@ class Offset:
         topic = self._topics.get(name)
         if topic is None:
             raise RemoteError(f"Topic {name} not exist!", code=ResponseCode.TOPIC_NOT_EXIST)
-        if not 0 <= queue_id < max(topic.read_queues, topic.write_queues):
+        if not 0 <= queue_id < topic.queues:
             raise RemoteError(f"QueueId is {queue_id}, topic {name}", code=ResponseCode.INVALID_PARAMETER)
         if header.commit_offset < 0:
             raise RemoteError(f"Offset is {header.commit_offset}", code=ResponseCode.INVALID_PARAMETER)
@@ -133,7 +133,7 @@ class Offset:
     def _has_queue(self, name: str, queue_id: int) -> bool:
         # Asking for a queue that is not there must not make one.
         topic = self._topics.get(name)
-        return topic is not None and 0 <= queue_id < max(topic.read_queues, topic.write_queues)
+        return topic is not None and 0 <= queue_id < topic.queues
 
     def _is_young(self, name: str, queue_id: int) -> bool:
         """Is the queue's first message ever still there, and near enough to the log's end to lie in memory?"""

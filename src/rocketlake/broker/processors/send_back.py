@@ -13,7 +13,6 @@ import random
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.stats import BrokerStats
@@ -24,7 +23,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import dead_letter_topic, retry_topic
-from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, Perm, TopicConfig
+from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, TopicConfig
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -42,7 +41,6 @@ class SendBack:
     def __init__(
         self,
         *,
-        config: LiveConfig,
         store: MessageStore,
         intake: Intake,
         auto_create: AutoCreate,
@@ -50,7 +48,6 @@ class SendBack:
         stats: BrokerStats,
         store_address: Callable[[], tuple[str, int]],
     ) -> None:
-        self._config = config
         self._store = store
         self._intake = intake
         self._auto_create = auto_create
@@ -62,14 +59,12 @@ class SendBack:
         """Serve the request."""
         header = request.header(SendBackHeader)
         group = self._rights.find_group(header.group)
-        if not Perm.is_writeable(self._config.now.permission):
-            raise RemoteError("the broker sending message is forbidden", code=ResponseCode.NO_PERMISSION)
+        self._rights.check_back()
         if group.retry_queues <= 0:
             return Reply()
         flag = TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION if header.unit_mode else 0
         topic = self._auto_create.for_group(retry_topic(group.name), group.retry_queues, flag)
-        if not topic.is_writeable:
-            raise RemoteError(f"the topic[{topic.name}] sending message is forbidden", code=ResponseCode.NO_PERMISSION)
+        self._rights.check_back(topic)
         original = self._look_up(header.offset)
         target, queue_id, is_dead = topic.name, random.randrange(_queues_read(group, topic)), False
         retries_max = self._rights.retries_max(group, header.max_reconsume_times, request.command.version)

@@ -81,6 +81,15 @@ class SendRights:
                 hint="set rejectTransactionMessage=false at the broker",
             )
 
+    def check_back(self, retry_topic: TopicConfig | None = None) -> None:
+        """Raises Refused if this broker, or the retry topic, takes no message that a consumer hands back."""
+        if not Perm.is_writeable(self._config.now.permission):
+            raise Refused("the broker sending message is forbidden", code=ResponseCode.NO_PERMISSION)
+        if retry_topic is not None and not retry_topic.is_writeable:
+            raise Refused(
+                f"the topic[{retry_topic.name}] sending message is forbidden", code=ResponseCode.NO_PERMISSION
+            )
+
     def find_group(self, name: str) -> GroupConfig:
         """The group that brings a message back. Raises Refused if there is none and it may not be made."""
         group = self._groups.find_or_create(name)

@@ -82,7 +82,7 @@ class Incoming:
 
 def choose_queue(queue_id: int, topic: TopicConfig) -> int:
     """The queue that was asked for; any one if none was. RemoteError if the topic does not have it."""
-    if queue_id >= max(topic.write_queues, topic.read_queues):
+    if queue_id >= topic.queues:
         raise RemoteError(
             f"request queueId[{queue_id}] is illegal, topic {topic.name} has {topic.write_queues} write queues",
             code=ResponseCode.INVALID_PARAMETER,

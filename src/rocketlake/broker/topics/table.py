@@ -175,7 +175,7 @@ class TopicTable(SavedTable):
 
 
 def _queues(topic: TopicConfig | None) -> int:
-    return 0 if topic is None else max(topic.read_queues, topic.write_queues)
+    return 0 if topic is None else topic.queues
 
 
 def _to_wire(topic: TopicConfig) -> dict[str, Any]:

@@ -54,7 +54,6 @@ class Sending(MasterWing):
         batch = BatchSends(incoming, ground.intake, sequenced, large, answers)
         send = Send(rights, ground.topics, ground.auto_create, single, batch)
         send_back = SendBack(
-            config=config,
             store=store,
             intake=ground.intake,
             auto_create=ground.auto_create,
