@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from rocketlake.base.errors import InternalError
 
-__all__ = ["HandWorker", "InlineWorker", "ThreadWorker", "Worker"]
+__all__ = ["HandWorker", "InlineWorker", "ThreadWorker", "Worker", "run_on"]
 
 Call = Callable[[], Any]
 Done = Callable[[Any, Exception | None], None]
@@ -39,6 +39,22 @@ def _run(call: Call) -> tuple[Any, Exception | None]:
         return call(), None
     except Exception as error:  # given to `done`, which must look at it
         return None, error
+
+
+async def run_on(worker: Worker, call: Call) -> Any:
+    """Run `call` on the worker and wait for it; gives its result, or raises what it raises."""
+    ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def done(result: Any, error: Exception | None) -> None:
+        if ended.done():  # nobody waits any more
+            return
+        if error is not None:
+            ended.set_exception(error)
+        else:
+            ended.set_result(result)
+
+    worker.submit(call, done)
+    return await ended
 
 
 class ThreadWorker:

@@ -12,6 +12,8 @@ Bytes: docs/internals/store_layout.md, "Checkpoint" (Apache's StoreCheckpoint, b
 from __future__ import annotations
 
 import struct
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from rocketlake.base.crc32 import crc32
@@ -34,8 +36,10 @@ class Checkpoint:
     """Times are store times in epoch ms; 0 = nothing known to be safe."""
 
     __slots__ = (
+        "_cuts",
         "_disk",
         "_file",
+        "_lock",
         "_path",
         "_written",
         "confirm_offset",
@@ -65,6 +69,8 @@ class Checkpoint:
         self._path = path
         self._file: File | None = None
         self._written = b""
+        self._lock = threading.Lock()
+        self._cuts = 0
 
     def load(self) -> None:
         """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
@@ -123,6 +129,33 @@ class Checkpoint:
 
     def write(self, page: bytes) -> None:
         """Write and sync `page` (of `encode`). Blocking; may run on a worker. Raises OSError."""
+        with self._lock:
+            self._write(page)
+
+    def job(self) -> Callable[[], None]:
+        """Writes the page as it is now, on a worker, unless the log was cut meanwhile. Raises OSError."""
+        page, cuts = self.encode(), self._cuts
+
+        def write() -> None:
+            with self._lock:
+                if cuts == self._cuts:
+                    self._write(page)
+
+        return write
+
+    def cut(self, log_end: int, store_ms: int) -> None:
+        """Before the log is cut: nothing is safe from `log_end` on, nor at or after that time. Raises OSError."""
+        safe_ms = max(0, store_ms - 1)
+        with self._lock:
+            self._cuts += 1
+            self.confirm_offset = min(self.confirm_offset, log_end)
+            self.derived_offset = min(self.derived_offset, log_end)
+            self.physic_ms = min(self.physic_ms, safe_ms)
+            self.logics_ms = min(self.logics_ms, safe_ms)
+            self.index_ms = min(self.index_ms, safe_ms)
+            self._write(self.encode())
+
+    def _write(self, page: bytes) -> None:
         assert self._file is not None, "load comes first"
         self._file.pwrite(page, 0)
         self._file.sync()

@@ -183,6 +183,61 @@ class CommitLog:
         self.last_store_ms = store_ms
         return True
 
+    def append_raw(self, data: Bytes, offset: int, store_ms: int) -> None:
+        """Append whole records that another store has encoded for `offset`, the end of this log, all of one file.
+
+        The caller has looked at them (raw_append.py); `store_ms` is that of the last one. Raises AppendFailed: then
+        nothing was appended.
+        """
+        mapped = self._file_at(offset)
+        if len(data) + BLANK_BYTES > mapped.room:
+            raise AppendFailed(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"{len(data)} bytes of records do not fit into the file",
+                offset=offset,
+                hint="use the mappedFileSizeCommitLog of the store that they come from",
+            )
+        self._write(mapped, data)
+        self.last_store_ms = store_ms
+
+    def close_raw(self, offset: int) -> None:
+        """Close the file that ends with the log at `offset`, as the other store has closed it. Raises AppendFailed."""
+        mapped = self._file_at(offset)
+        self._write(mapped, encode_blank(mapped.room), closes=True)
+
+    def _file_at(self, offset: int) -> MappedFile:
+        """The file to append to, if the log ends at `offset`; a log without files may begin where any file starts."""
+        if self.broken:
+            raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken)
+        last = self.list.last
+        if (last is not None and last.start + last.wrote != offset) or (last is None and offset % self.file_size):
+            raise AppendFailed(
+                PutStatus.SERVICE_NOT_AVAILABLE,
+                f"the records are of {offset}, the log ends at {self.list.wrote_offset}",
+                hint="follow from the end of this log on",
+            )
+        return last if last is not None and not last.is_full else self._roll(offset)
+
+    # -- cutting -------------------------------------------------------------------------------------------------------
+
+    def cut(self, end: int, *, is_read: bool = False) -> None:
+        """Forget everything from `end` on. With `is_read` what readers hold stays as it is, and the cut is on disk.
+
+        Raises OSError, StoreError: then no position is to be trusted any more.
+        """
+        log = self.list
+        if self.pool is not None:
+            log.commit()
+            for mapped in log.files:
+                if mapped.end > end and (buffer := mapped.give_up_buffer()) is not None:
+                    self.pool.give_back(buffer)
+        last = log.last
+        if last is not None and last.start > max(end - 1, log.min_offset):
+            self.allocate.remove_unused()  # the one made ahead lies behind the files that go
+        log.truncate(end, is_read=is_read)
+        if is_read and log.last is not None:
+            log.last.file.sync()
+
     def _file_with_room(self, size: int) -> MappedFile:
         """The file for `size` bytes of records; a full one is closed with a blank record and the next one taken."""
         if self.broken:
@@ -200,11 +255,11 @@ class CommitLog:
             self._write(last, encode_blank(last.room), closes=True)
         return self._roll()
 
-    def _roll(self) -> MappedFile:
+    def _roll(self, first_start: int = 0) -> MappedFile:
         if self.pool is not None and not self.pool.free:
             self._free_buffers()
         try:
-            mapped = self.list.file_for_append()
+            mapped = self.list.file_for_append(first_start)
         except (OSError, StoreError) as error:
             raise AppendFailed(
                 PutStatus.CREATE_FILE_FAILED,

@@ -202,6 +202,12 @@ class Dispatch:
             "damage", "no sound record at %d of the commit log: passed by up to %d", damaged, self.position
         )
 
+    def cut(self, end: int) -> None:
+        """The log is cut at `end`: what lay behind it is not dispatched any more."""
+        self.position = min(self.position, end)
+        kept = [entry for entry in self._appended if entry.physical_offset + entry.size <= end]
+        self._appended = deque(kept)  # a run that reaches over the end goes as a whole: the log has its first records
+
     # What follows is for the walk of a start. From the first record on for which a full disk has no room no further one
     # goes in: queues and index take records in the order of the log. `run` brings them later, from `behind` on.
 

@@ -73,7 +73,7 @@ class LogSync:
         if self.failure or self._ended or (last is not None and least_pages > 0):
             return
         job = self._log.to_flush(least_pages)
-        if job is None or (last is not None and last.due[0].end == job.end):
+        if job is None or (last is not None and last.due[0].covers(job)):
             return
         is_waiting = last is not None and last.begun is None
         due = job, self._last_store_ms() if job.end >= self._log.wrote_offset else 0

@@ -163,6 +163,14 @@ class MappedFile:
         self.committed = self.wrote
         return True
 
+    def give_up_buffer(self) -> memoryview | None:
+        """The write buffer, if there is one; what is appended from now on goes into the file at once.
+
+        For a file that is committed: what only the buffer has is lost.
+        """
+        buffer, self._buffer = self._buffer, None
+        return buffer
+
     def lend_buffer(self, buffer: memoryview) -> None:
         """From now on append to `buffer` (as long as the file) first. Only for an empty file."""
         self._buffer = buffer
@@ -196,7 +204,7 @@ class MappedFile:
         self.wrote = self.committed = self.flushed = self.size
 
     def _fill(self, start: int, end: int) -> None:
-        """Zeros instead of a hole between records: only damage makes one."""
+        """Zeros, over a hole between records (only damage makes one) or over what is cut."""
         for position in range(start, end, _REWRITE_CHUNK):
             self.file.pwrite(bytes(min(_REWRITE_CHUNK, end - position)), position)
 
@@ -243,6 +251,42 @@ class MappedFile:
         """Forget what lies behind `position` (recovery)."""
         self.end_at(position)
         self.erase_tail()
+
+    def blank_out(self, position: int) -> None:
+        """The same in an open store, when nobody holds a view (`is_held`): zeros are written over what goes.
+
+        The file keeps its length all the time, so a crash leaves none that is too short. Raises OSError.
+        """
+        for start, end in self.file.stretches():
+            self._fill(max(start, position), end)
+        self.end_at(position)
+        self._zeroed = 0
+
+    def is_held(self) -> bool:
+        """Does a reader hold a part of the view? Then the bytes behind the end of the log must stay as they are."""
+        self._view = None
+        return not self.file.drop_view()
+
+    def made_anew(self, position: int, work_folder: Path) -> MappedFile:
+        """A file with the same name and only the bytes before `position`; who holds a view of this one keeps its bytes.
+
+        It is written beside the log and renamed, so a crash leaves one or the other. Blocking. Raises OSError.
+        """
+        self.files.make_dirs(work_folder)
+        fresh = work_folder / self.path.name
+        if self.files.exists(fresh):
+            self.files.remove(fresh)  # of a cut that a crash has ended
+        file = self.files.open(fresh, size=self.size, create=True)
+        for start in range(0, position, _REWRITE_CHUNK):
+            file.pwrite(self.file.pread(min(_REWRITE_CHUNK, position - start), start), start)
+        file.sync()
+        file.close()
+        self.files.rename(fresh, self.path)
+        self.files.sync_dir(self.path.parent)
+        anew = MappedFile(self.files, self.path, self.files.open(self.path, size=self.size), self.start)
+        anew.wrote = anew.committed = anew.flushed = position
+        self.close()
+        return anew
 
     # -- end -----------------------------------------------------------------------------------------------------------
 

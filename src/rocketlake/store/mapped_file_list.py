@@ -23,6 +23,8 @@ from rocketlake.store.paths import offset_file_name
 __all__ = ["FlushJob", "MappedFileList"]
 
 _LOOK_CHUNK = 1024 * 1024
+_WORK_FOLDER = "cut"
+"""A folder among the files: nothing in it is part of the log."""
 
 OpenFile = Callable[[Path], File]
 """path -> the new, zero-filled file; raises OSError or StoreError."""
@@ -31,10 +33,11 @@ OpenFile = Callable[[Path], File]
 class FlushJob:
     """One sync of some files up to fixed positions: `run` on a worker thread, then `done` or `failed` on the loop."""
 
-    __slots__ = ("_files", "_list", "end")
+    __slots__ = ("_cuts", "_files", "_list", "end")
 
     def __init__(self, owner: MappedFileList, files: list[tuple[MappedFile, int]]) -> None:
         self._list = owner
+        self._cuts = owner.cuts
         self._files = files
         last, position = files[-1]
         self.end = last.start + position
@@ -49,8 +52,17 @@ class FlushJob:
                 if not mapped.closed:  # a queue may be deleted meanwhile, then nobody asks for its bytes
                     raise
 
+    def covers(self, other: FlushJob) -> bool:
+        """Will this one have synced all that the other would sync?"""
+        return self.end == other.end and self._cuts == other._cuts
+
     def done(self) -> None:
-        """The sync succeeded: move the flushed positions."""
+        """The sync succeeded: move the flushed positions, unless the log was cut meanwhile.
+
+        What lies there now may have been written after the sync began.
+        """
+        if self._cuts != self._list.cuts:
+            return
         for mapped, position in self._files:
             mapped.flushed = max(mapped.flushed, min(position, mapped.committed))
         self._list.flushed_offset = max(self._list.flushed_offset, self.end)
@@ -71,6 +83,8 @@ class MappedFileList:
         self.files: list[MappedFile] = []
         self.flushed_offset = 0
         self.sync_error = ""
+        self.cuts = 0
+        """How often bytes at its end were taken back."""
         self._disk = files
         self._open_file = open_file or self._make_file
 
@@ -264,14 +278,32 @@ class MappedFileList:
 
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 
-    def truncate(self, offset: int) -> None:
-        """Forget everything from `offset` on: later files are removed, the rest of the file becomes zero (recovery)."""
+    def truncate(self, offset: int, *, is_read: bool = False) -> None:
+        """Forget everything from `offset` on: later files are removed, the rest of the file becomes zero.
+
+        With `is_read` readers may hold views: those keep the bytes they were taken of. The names are safe afterwards,
+        the zeros are not. Raises OSError, StoreError.
+        """
+        self.cuts += 1
+        count = len(self.files)
         while self.files and self.files[-1].start >= offset and len(self.files) > 1:
             self.files.pop().remove()
+        if len(self.files) < count:
+            self._disk.sync_dir(self.folder)  # else a power cut brings later files back behind what is appended now
         if self.files:
             last = self.files[-1]
-            last.cut(min(max(offset - last.start, 0), last.wrote))
+            position = min(max(offset - last.start, 0), last.wrote)
+            if not is_read:
+                last.cut(position)
+            elif position < last.wrote:
+                self._cut_under_readers(last, position)
         self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
+
+    def _cut_under_readers(self, last: MappedFile, position: int) -> None:
+        if last.is_held():
+            self.files[-1] = last.made_anew(position, self.folder / _WORK_FOLDER)
+        else:
+            last.blank_out(position)
 
     def ends_at(self, offset: int) -> bool:
         """Is `offset` the end already: in the last file, and only zeros behind? Then set it; else nothing is changed.

@@ -18,14 +18,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketlake.base.callbacks import raised
+from rocketlake.base.callbacks import call, raised
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Closeable, Files, is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
-from rocketlake.base.worker import ThreadWorker, Worker
+from rocketlake.base.worker import ThreadWorker, Worker, run_on
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
@@ -38,6 +38,7 @@ from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, QueueEn
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
+from rocketlake.store.cut import Cut
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch, perhaps
 from rocketlake.store.dispatch_scan import appended_entry, scan
@@ -48,10 +49,12 @@ from rocketlake.store.key_index.check import IndexCheck
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.late_steps import LateSteps
+from rocketlake.store.mapped_file_list import FlushJob
 from rocketlake.store.paths import StorePaths
 from rocketlake.store.put_checks import batch_items, illegal, refuse
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.queue_mend import QueueMend
+from rocketlake.store.raw_append import RawAppend
 from rocketlake.store.recovery import Recovery
 from rocketlake.store.removal import Removal
 from rocketlake.store.residency import Residency
@@ -99,7 +102,11 @@ class MessageStore(Service):
         self._disk = files or PosixFiles()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
         self._workers = {name: workers(f"store-{name}") for name in _WORKERS}
+        self.after_cut: list[Callable[[int], object]] = []
+        """Called with the new end of the log when `cut` has taken back what lay behind it."""
         self._closed = _NOT_STARTED
+        self._cutting = ""
+        """Why nothing is appended while the log is cut."""
         self._commit_failure = ""
         self._index_damage = ""
         self._lock: Closeable | None = None
@@ -177,15 +184,29 @@ class MessageStore(Service):
             derived=lambda: self.checkpoint.derived_offset,
         )
         self.retention.after_drop = lambda: self._deletion.log_was_cut(self.log.list.begin_on_disk)
+        self._queue_flush = QueueFlush(
+            self._queue_jobs,
+            lambda: (self.dispatch.last_store_ms, self.dispatch.position),
+            self.checkpoint,
+            config,
+            clock,
+            workers["queues"],
+        )
+        self._raw = RawAppend(self.log, self.dispatch, self._delays_ms)
+        self._cut = Cut(
+            self.log,
+            self.queues,
+            self.index,
+            self.dispatch,
+            self.deletions,
+            self.checkpoint,
+            self._ends,
+            self.residency,
+            self.durability,
+            self._sync,
+        )
         self._services: list[Service] = [
-            QueueFlush(
-                self._queue_jobs,
-                lambda: (self.dispatch.last_store_ms, self.dispatch.position),
-                self.checkpoint,
-                config,
-                clock,
-                workers["queues"],
-            ),
+            self._queue_flush,
             CheckpointWriter(self.checkpoint, self._note_safe, clock, workers["queues"]),
             self.retention,
         ]
@@ -403,6 +424,7 @@ class MessageStore(Service):
             self._closed
             or self._sync.failure
             or self.log.broken
+            or self._cutting
             or self._late.reason
             or self.retention.disk_full
             or self._commit_failure
@@ -548,6 +570,57 @@ class MessageStore(Service):
         self._appended()
         return True
 
+    # -- of another store ----------------------------------------------------------------------------------------------
+
+    def append_raw(self, data: bytes | memoryview, offset: int, *, check_crc: bool = True) -> int:
+        """Append whole records as another store has written them from `offset`, the end of this log, on.
+
+        Returns the new end. Raises AppendFailed: nothing was appended, or (when the disk refuses) what lies before the
+        end of the log now.
+        """
+        reason = self.not_writable_reason
+        if reason:
+            raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, reason)
+        try:
+            return self._raw.append(data, offset, readable=self.durability.dispatches_at_once, check_crc=check_crc)
+        finally:
+            self._appended()
+
+    async def cut(self, end: int) -> None:
+        """Take back all that lies behind `end`, the start of a record: for good, and as if it had never been there.
+
+        Readers see it at once; messages are taken again when this returns. Raises StoreError where the log cannot be
+        cut, and OSError, StoreError if the disk refuses: then nothing is taken until the next start.
+        """
+        if self.not_writable_reason:
+            raise StoreError(f"the log cannot be cut: {self.not_writable_reason}")
+        self._cut.check(end)
+        if end == self.max_physical_offset:
+            return
+        self._cutting = f"the log is being cut at {end}"
+        try:
+            await self._cut_now(end)
+        except BaseException as error:
+            self.log.broken = f"the log could not be cut at {end}, restart to have it recovered: {error!r}"
+            raise
+        finally:
+            self._cutting = ""
+        self.log.make_ahead()
+
+    async def _cut_now(self, end: int) -> None:
+        jobs = self._cut.begin(end)
+        self._queue_flush.log_was_cut()
+        for heard in self.after_cut:
+            call(heard, end)
+        notes: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._deletion.cut(end, notes.set_result)
+        await run_on(self._workers["queues"], lambda: _run_all(jobs))
+        for job in jobs:
+            job.done()
+        error = await notes
+        if error is not None:
+            raise error
+
     def _refuse(self, message: PutMessage) -> PutResult | None:
         reason = self.not_writable_reason
         if reason:
@@ -574,9 +647,12 @@ class MessageStore(Service):
         self.durability.when_durable(result.next_offset, asked, ended)
 
     def _late_status(self, result: PutResult, late: Sequence[Stage]) -> PutStatus:
-        """The status of a put that is not as safe as it was asked to be; as with Apache the replicas' part counts."""
+        """The status of a put that is not as safe as it was asked to be; of disk and replicas, the replicas count."""
         if self._sync.failure or self._closed:
             result.reason = self.not_writable_reason
+            return PutStatus.SERVICE_NOT_AVAILABLE
+        if result.next_offset > self.log.list.wrote_offset:
+            result.reason = f"the log was cut at {self.log.list.wrote_offset}, before this message"
             return PutStatus.SERVICE_NOT_AVAILABLE
         self._say_timeout(result, late)
         return PutStatus.FLUSH_DISK_TIMEOUT if late == [Stage.FLUSHED] else PutStatus.FLUSH_SLAVE_TIMEOUT
@@ -811,6 +887,11 @@ class MessageStore(Service):
         this survives a crash, with the error if it may not. Raises StoreError.
         """
         self._deletion.delete(names, self.max_physical_offset, noted)
+
+
+def _run_all(jobs: Sequence[FlushJob]) -> None:
+    for job in jobs:
+        job.run()
 
 
 def own_demands(config: StoreConfig) -> Demands:

@@ -64,13 +64,14 @@ cdef int _BLOCK_BITS = BLOCK_BITS
 
 
 cdef class _Ahead:
-    """Entries of one queue, from queue offset `first` on. An entry never changes once it can be read.
+    """Entries of one queue, from queue offset `first` on, as long as the queue has had no more than `cuts` cuts.
 
     `queue_id` and `name` are what its records say of themselves: the topic stands behind two bytes of its length.
     """
 
     cdef int64_t first
     cdef int64_t count
+    cdef int64_t cuts
     cdef const uint8_t[::1] data
     cdef uint32_t queue_id
     cdef bytes name
@@ -189,7 +190,8 @@ cdef class PlainFetch:
     cdef _Ahead _entries(self, queue, int64_t position, int64_t high):
         """Entries of the queue with the one at `position`; None if they are not in memory."""
         cdef _Ahead ahead = self._ahead.get(queue)
-        if ahead is not None and ahead.first <= position < ahead.first + ahead.count:
+        cdef int64_t cuts = queue.cuts
+        if ahead is not None and ahead.first <= position < ahead.first + ahead.count and ahead.cuts == cuts:
             return ahead
         entries = queue.packed_now(position, min(<int64_t>AHEAD_ENTRIES, high - position))
         if entries is None or len(entries) < ENTRY_BYTES:
@@ -200,6 +202,7 @@ cdef class PlainFetch:
             ahead = self._ahead[queue] = _Ahead.__new__(_Ahead)
             ahead.queue_id = queue.queue_id
             ahead.name = len(queue.topic_name).to_bytes(2, "big") + queue.topic_name
+        ahead.cuts = cuts
         ahead.data = entries
         ahead.first = position
         ahead.count = ahead.data.shape[0] // ENTRY_BYTES

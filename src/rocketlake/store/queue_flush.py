@@ -101,6 +101,10 @@ class QueueFlush(Service):
         self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
         self._look()
 
+    def log_was_cut(self) -> None:
+        """What this round has synced says nothing of what is dispatched from now on."""
+        self._safe = None
+
     def _look(self) -> None:
         """Look at some queues, so that ten thousand of them hold up nobody; go on when those are synced."""
         if self._round is None:
@@ -208,9 +212,8 @@ class CheckpointWriter(Service):
         self._note_safe()
         if self._under_way or not checkpoint.changed:
             return
-        page = checkpoint.encode()
         self._under_way = True
-        self._worker.submit(lambda: checkpoint.write(page), self._written)
+        self._worker.submit(checkpoint.job(), self._written)
 
     def _written(self, _result: None, error: Exception | None) -> None:
         self._under_way = False

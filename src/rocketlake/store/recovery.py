@@ -25,6 +25,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, KnownEnds, QueueEnds, QueueKey
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.cut import cut_files
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import DispatchEntry
@@ -125,9 +126,7 @@ class Recovery:
         if end < safe_end:
             _log.error("the log ends at %d, but it was safe up to %d: messages are lost", end, safe_end)
         self._say_cut(end)
-        self._table.truncate_after(end)
-        self._index.truncate_after(end)
-        self._log.list.truncate(end)
+        cut_files(self._log, self._table, self._index, end)
         behind = self._dispatch.behind
         self._dispatch.position = end if behind is None else min(behind, end)
         lacking = f"the queues or the key index lack messages from {behind} of the log on"

@@ -97,6 +97,10 @@ class Residency(Service):
         end = (position + size - 1 >> BLOCK_BITS) + 1 << BLOCK_BITS
         return mapped.path, start, min(end, mapped.readable) - start
 
+    def forget(self) -> None:
+        """The log was cut: what is known of its files counts no more."""
+        self._sure.clear()
+
     def load(self, parts: Sequence[ColdPart], done: Done) -> None:
         """Read these parts on the worker, so that they are in memory; `done` runs on the loop.
 

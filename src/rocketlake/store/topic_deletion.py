@@ -93,6 +93,14 @@ class TopicDeletion:
         self._deletions.forget_below(log_begin)
         self.save()
 
+    def cut(self, log_end: int, noted: Noted) -> None:
+        """The log is cut: no note reaches behind it. `noted` is called when a crash keeps that, as with `delete`."""
+        self._deletions.clamp(log_end)
+        if self._deletions.changed:
+            self._write(noted)
+        else:
+            noted(None)
+
     def save(self) -> None:
         """Write what is not written, on this thread. Raises OSError."""
         if self._deletions.changed:

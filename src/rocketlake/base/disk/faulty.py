@@ -126,6 +126,9 @@ class _FaultyFile:
     def view(self) -> memoryview:
         return self._file.view()
 
+    def drop_view(self) -> bool:
+        return self._file.drop_view()
+
     def is_resident(self, size: int, offset: int) -> bool:
         return self._plan.take("is_resident", self.path) is None and self._file.is_resident(size, offset)
 

@@ -118,6 +118,15 @@ class _MemoryFile:
     def view(self) -> memoryview:
         return memoryview(self._node.data).toreadonly()
 
+    def drop_view(self) -> bool:
+        data = self._node.data
+        try:
+            data.append(0)  # its length cannot change while a view of it is held
+        except BufferError:
+            return False
+        data.pop()
+        return True
+
     def is_resident(self, size: int, offset: int) -> bool:
         return True
 

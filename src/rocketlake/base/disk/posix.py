@@ -96,6 +96,15 @@ class _PosixFile:
             self._address = address_of(self._map)
         return memoryview(self._map)
 
+    def drop_view(self) -> bool:
+        try:
+            if self._map is not None:
+                self._map.close()
+        except BufferError:
+            return False
+        self._map = None
+        return True
+
     def is_resident(self, size: int, offset: int) -> bool:
         self.view()
         return is_resident(self._address + offset, size)

@@ -66,6 +66,9 @@ class File(Protocol):
     def view(self) -> memoryview:
         """Read-only view of the whole file; it sees later writes, and stays valid after `close`."""
 
+    def drop_view(self) -> bool:
+        """Let go of what `view` gave; False, and nothing is let go, while a part of a view is held somewhere."""
+
     def is_resident(self, size: int, offset: int) -> bool:
         """Can these bytes of the view be looked at without waiting for the disk? True where nobody can tell."""
 

@@ -133,6 +133,13 @@ class QueueEnds:
         for topic in topics:
             self._known.pop(topic, None)
 
+    def cut(self) -> None:
+        """The queues are about to lose entries for good: what was written of them is outdated. Raises OSError."""
+        self._forgotten += 1
+        self.is_behind = True
+        self._known = {}
+        self._remove()
+
     def _remove(self) -> None:
         if self._disk.exists(self._path):
             self._disk.remove(self._path)

@@ -133,6 +133,10 @@ class QueueFile:
         """A mapping of the whole file."""
         return self._pool.open(self).view()
 
+    def drop_view(self) -> bool:
+        """Let go of the mapping."""
+        return self._pool.open(self).drop_view()
+
     def is_resident(self, size: int, offset: int) -> bool:
         """Can these bytes be read without waiting for the disk?"""
         return self._pool.open(self).is_resident(size, offset)

@@ -50,7 +50,7 @@ BeganAnew = Callable[[str, int, int], object]
 class ConsumeQueue(QueueTail):
     """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
 
-    __slots__ = ("_began_anew", "_list", "_min_offset", "_min_physical", "queue_id", "topic", "topic_name")
+    __slots__ = ("_began_anew", "_list", "_min_offset", "_min_physical", "cuts", "queue_id", "topic", "topic_name")
 
     def __init__(
         self,
@@ -68,6 +68,8 @@ class ConsumeQueue(QueueTail):
         self.queue_id = queue_id
         self._began_anew = began_anew
         self._list = mapped
+        self.cuts = 0
+        """How often entries that could be read were taken back or changed: who keeps a copy of entries asks."""
         self._min_offset = mapped.min_offset // ENTRY_SIZE
         self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
         self._find_end()
@@ -152,6 +154,7 @@ class ConsumeQueue(QueueTail):
         position = offset * ENTRY_SIZE
         mapped = self._list.find(position)
         if mapped is not None and position < self.max_offset * ENTRY_SIZE - len(self.tail):
+            self.cuts += 1
             mapped.file.pwrite(pack_entry(physical_offset, size, tag_code), position - mapped.start)
 
     # -- appending -----------------------------------------------------------------------------------------------------
@@ -326,6 +329,7 @@ class ConsumeQueue(QueueTail):
 
     def clear(self) -> None:
         """Forget all entries, for good: they will be built from the log again. Raises OSError."""
+        self.cuts += 1
         last = self._list.last
         self.destroy()
         if last is not None:
@@ -344,8 +348,11 @@ class ConsumeQueue(QueueTail):
         self.next_offset = max(self.next_offset, self.max_offset)
         return True
 
-    def truncate_after(self, physical_offset: int) -> None:
-        """Forget the entries whose record starts at or behind `physical_offset` (the log was cut there)."""
+    def truncate_after(self, physical_offset: int, *, safe: bool = True) -> FlushJob | None:
+        """Forget the entries whose record starts at or behind `physical_offset`: the log is cut there.
+
+        With `safe` False no power cut may come before the job is done that is given back; None: nothing was cut.
+        """
         self.write_tail()
         end = self.max_offset
         start = self._list.min_offset // ENTRY_SIZE
@@ -353,10 +360,13 @@ class ConsumeQueue(QueueTail):
             if entry[0] < physical_offset:
                 break
             end -= 1
-        if end < self.max_offset:
-            self._cut(end * ENTRY_SIZE)
-            self._drop_fillers()
+        is_cut = end < self.max_offset
+        if is_cut:
+            self._cut(end * ENTRY_SIZE, safe=safe)
+            self._drop_fillers(safe=safe)
         self._tail_moved()
+        last = self._list.last
+        return FlushJob(self._list, [(last, last.committed)]) if is_cut and last is not None else None
 
     def ends_in_log(self, min_physical: int) -> None:
         """A newest record that has expired ends before the log's begin, whatever its entry says of its size.
@@ -382,7 +392,7 @@ class ConsumeQueue(QueueTail):
             self._tail_moved()
         return cut
 
-    def _drop_fillers(self) -> None:
+    def _drop_fillers(self, *, safe: bool = True) -> None:
         """Fillers with no entry behind them are left of a write that was cut off."""
         end = self.max_offset
         start = self._list.min_offset // ENTRY_SIZE
@@ -390,18 +400,16 @@ class ConsumeQueue(QueueTail):
         while kept > start and (entry := self.entry(kept - 1)) is not None and is_filler(entry[0], entry[1]):
             kept -= 1
         if kept < end:
-            self._cut(kept * ENTRY_SIZE)
+            self._cut(kept * ENTRY_SIZE, safe=safe)
 
     def _cut(self, position: int, *, safe: bool = True) -> None:
         """Forget what lies behind `position`. `safe`: on disk, too, so that no power cut brings it back."""
-        count = len(self._list.files)
+        self.cuts += 1
         self._list.truncate(position)
         self._find_end()
         last = self._list.last
         if safe and last is not None:
             last.file.sync()
-            if len(self._list.files) < count:
-                last.files.sync_dir(last.path.parent)
 
     def _find_end(self) -> None:
         """Set what follows from where the files end; there is no tail."""

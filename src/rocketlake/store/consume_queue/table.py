@@ -222,11 +222,18 @@ class ConsumeQueueTable:
         """End of the last record that has an entry, -1 when there is none."""
         return max((queue.max_physical_offset for queue in self), default=-1)
 
-    def truncate_after(self, physical_offset: int) -> None:
-        """Forget entries of records at or behind `physical_offset`; next offsets follow."""
+    def truncate_after(self, physical_offset: int, *, safe: bool = True) -> list[FlushJob]:
+        """Forget entries of records at or behind `physical_offset`; next offsets follow.
+
+        With `safe` False it is on disk only when the jobs that are given back are done.
+        """
+        jobs: list[FlushJob] = []
         for queue in self:
             if queue.max_physical_offset > physical_offset or queue.next_offset > queue.max_offset:
-                queue.truncate_after(physical_offset)
+                job = queue.truncate_after(physical_offset, safe=safe)
+                if job is not None and not safe:
+                    jobs.append(job)
+        return jobs
 
     def delete_before(self, min_physical: int) -> Iterator[MappedFile]:
         """The commit log starts at `min_physical` now: gives the files to remove, on a worker if you like.

@@ -36,6 +36,7 @@ class KeyIndexFlush:
 
     def __init__(self, owner: KeyIndex, files: Sequence[KeyIndexFile]) -> None:
         self._owner = owner
+        self._cuts = owner.cuts
         self._files = [(file, file.count) for file in files]
         self._end_ms = owner.last_ms
         self.end_physical = owner.last_physical_offset
@@ -51,8 +52,9 @@ class KeyIndexFlush:
                     raise
 
     def done(self) -> None:
-        """What had been put when the job was made is safe."""
-        self._owner.synced(self._files, self._end_ms, self.end_physical)
+        """What had been put when the job was made is safe, unless it was cut meanwhile."""
+        if self._cuts == self._owner.cuts:
+            self._owner.synced(self._files, self._end_ms, self.end_physical)
 
     def failed(self, error: Exception) -> None:
         """Nothing more is promised about the index until the next start."""
@@ -79,6 +81,8 @@ class KeyIndex:
         self.safe_physical = -1
         """Physical offset of the newest entry known to be safe on disk: whatever comes, the next start finds it."""
         self.sync_error = ""
+        self.cuts = 0
+        """How often entries at its end were taken back."""
         self.on_damage: Callable[[Path, str], object] = _nobody_minds
         """(path, what is wrong): a search met damage. The search goes on in the other files."""
         self._disk = files
@@ -339,7 +343,8 @@ class KeyIndex:
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 
     def truncate_after(self, physical_offset: int) -> None:
-        """Forget entries of records at or behind `physical_offset` (the log was cut there). Raises OSError."""
+        """Forget entries of records at or behind `physical_offset` (the log is cut there). Raises OSError."""
+        self.cuts += 1
         self._mend([file for file in self.files if file.end_physical >= physical_offset], physical_offset)
         self.safe_physical = min(self.safe_physical, self.last_physical_offset)
 

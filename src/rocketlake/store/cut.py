@@ -1,0 +1,124 @@
+"""Take back the end of the log, and all that was made of it.
+
+Owns        what a cut touches, and in which order.
+Must not know   why the log is cut: a start found a torn end, or a replica's new master never had these records.
+
+A cut of a log that is open comes in two steps. `begin` does everything that positions depend on, in one turn of the
+loop: nobody sees a store that is half cut. `jobs` are the syncs of the queues; they run on a worker, and nothing may be
+appended before they are done, else a power cut could bring back entries that lead to other records.
+
+Invariant: a kill or a power cut at any step leaves a store that the next start recovers, to an end at or behind the
+cut. First the checkpoint and the noted ends of the queues take back what they promise; then queues and index lose their
+ends, which the log could still give back; then the log, its newest file first.
+Invariant: what a reader holds, keeps its bytes (mapped_file.py, `made_anew`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocketlake.base.errors import StoreError
+from rocketlake.codec.record_layout import MAGIC_BLANK
+from rocketlake.store.checkpoint import Checkpoint
+from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
+from rocketlake.store.consume_queue.ends import QueueEnds
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.deletions import Deletions
+from rocketlake.store.dispatch import Dispatch
+from rocketlake.store.dispatch_scan import scan
+from rocketlake.store.durability import Durability
+from rocketlake.store.flush import LogSync
+from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.log_walk import LogWalk
+from rocketlake.store.mapped_file_list import FlushJob
+from rocketlake.store.residency import Residency
+
+__all__ = ["Cut", "cut_files"]
+
+_MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+
+
+def cut_files(
+    log: CommitLog, table: ConsumeQueueTable, index: KeyIndex, end: int, *, is_open: bool = False
+) -> list[FlushJob]:
+    """Cut queues, index and log at `end`, a place between two records. Raises OSError, StoreError.
+
+    With `is_open` readers may hold views, and the queues are safe only when the jobs that are given back are done.
+    """
+    jobs = table.truncate_after(end, safe=not is_open)
+    index.truncate_after(end)
+    log.cut(end, is_read=is_open)
+    return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The parts of an open store that a cut touches."""
+
+    log: CommitLog
+    table: ConsumeQueueTable
+    index: KeyIndex
+    dispatch: Dispatch
+    deletions: Deletions
+    checkpoint: Checkpoint
+    ends: QueueEnds
+    residency: Residency
+    durability: Durability
+    sync: LogSync
+
+    def check(self, end: int) -> None:
+        """Raises StoreError if the log cannot be cut there."""
+        log, confirmed = self.log, self.durability.confirmed.value
+        log.commit()
+        if end != log.max_offset and not self._is_between_records(end):
+            raise StoreError(
+                f"the log cannot be cut at {end}: no sound record starts there",
+                offset=end,
+                hint=f"cut where a record starts, from {log.min_offset} to {log.max_offset}",
+            )
+        if end < confirmed:
+            raise StoreError(
+                f"the log cannot be cut at {end}: what lies before {confirmed} is confirmed",
+                hint="this replica and its master have nothing in common: empty its store and have it filled anew",
+            )
+
+    def _is_between_records(self, end: int) -> bool:
+        head = self.log.view(end, len(_MAGIC_BLANK) * 2)
+        if head is not None and head[4:8] == _MAGIC_BLANK:
+            return True
+        head = self.log.view(end, RECORD_HEAD_BYTES)
+        record = None if head is None else self.log.view(end, record_bytes(head, end))
+        return record is not None and bool(scan(record, end, True, ())[0])
+
+    def begin(self, end: int) -> Sequence[FlushJob]:
+        """Cut at `end`; the jobs are to be run before anything is appended. Raises OSError, StoreError.
+
+        After an error the store must not be appended to: a start finds out what is left.
+        """
+        if end == self.log.max_offset:
+            return ()
+        store_ms = max(0, self.log.store_ms_at(end))
+        self.checkpoint.cut(end, store_ms)
+        self.ends.cut()
+        self.dispatch.cut(end)
+        jobs = cut_files(self.log, self.table, self.index, end, is_open=True)
+        self.log.last_store_ms = min(self.log.last_store_ms, store_ms)
+        self.dispatch.last_store_ms = min(self.dispatch.last_store_ms, store_ms)
+        self.sync.safe_store_ms = min(self.sync.safe_store_ms, max(0, store_ms - 1))
+        self.index.safe_ms = min(self.index.safe_ms, max(0, store_ms - 1))
+        self._number_waiting()
+        self.residency.forget()
+        self.durability.set_back(end)
+        return jobs
+
+    def _number_waiting(self) -> None:
+        """Queues go on behind the records that are left and not dispatched yet: their queue offsets are given out."""
+        if self.dispatch.position >= self.log.max_offset:
+            return
+        for entries in LogWalk(self.log, self.dispatch.position, 0, False, ()).chunks():
+            for entry in entries:
+                is_dead = self.deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
+                if entry.is_queued() and not is_dead:
+                    queue = self.table.find_or_make(entry.topic, entry.queue_id)
+                    queue.next_offset = max(queue.next_offset, entry.queue_offset + 1)

@@ -1,0 +1,93 @@
+"""Append records as another store has written them: what a replica does with the bytes of its master.
+
+Owns        what is asked of such bytes before one of them is appended, where files end in them.
+Must not know   links to a master, frames, epochs; how queues and index are built.
+
+Records come whole and in order, without a gap. A blank that closes a file comes as its eight bytes at the end of the
+chunk, or with all bytes up to the end of the file; what follows belongs into the next file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocketlake.codec.record_layout import BLANK_BYTES
+from rocketlake.store.commit_log import AppendFailed, CommitLog
+from rocketlake.store.dispatch import Dispatch
+from rocketlake.store.dispatch_scan import BLANK, DispatchEntry, scan
+from rocketlake.store.results import PutStatus
+
+__all__ = ["RawAppend"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Records of one file, and whether its blank follows them."""
+
+    data: memoryview
+    entries: Sequence[DispatchEntry]
+    is_closed: bool
+
+
+class RawAppend:
+    """Raw records of one store."""
+
+    def __init__(self, log: CommitLog, dispatch: Dispatch, delays_ms: Sequence[int]) -> None:
+        self._log = log
+        self._dispatch = dispatch
+        self._delays_ms = delays_ms
+
+    def append(self, data: bytes | bytearray | memoryview, offset: int, *, readable: bool, check_crc: bool) -> int:
+        """Append the records in `data`, which start at `offset`, the end of this log; returns the new end.
+
+        `readable`: they may be dispatched at once. `check_crc`: the checksum of each body is worked out.
+        Raises AppendFailed: nothing was appended, or (when the disk refuses) what lies before the end of the log now.
+        """
+        end = offset
+        for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc):
+            if piece.entries:
+                self._log.append_raw(piece.data, end, piece.entries[-1].store_ms)
+                for entry in piece.entries:
+                    self._dispatch.appended(entry, readable=readable)
+                end += len(piece.data)
+            if piece.is_closed:
+                self._log.close_raw(end)
+                end = self._log.next_file_start(end)
+        return end
+
+    def _pieces(self, data: memoryview, offset: int, check_crc: bool) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        position, end = 0, offset
+        while position < len(data):
+            room = self._log.next_file_start(end) - end
+            entries, taken, status = scan(data[position : position + room], end, check_crc, self._delays_ms)
+            records = data[position : position + taken]
+            position, end = position + taken, end + taken
+            is_closed = status == BLANK
+            if is_closed:
+                position += self._blank_bytes(data[position:], room - taken, end)
+                end += room - taken
+            elif position < len(data):
+                raise _refused(f"no whole, sound record starts at {end}", end)
+            pieces.append(_Piece(records, entries, is_closed))
+        return pieces
+
+    def _blank_bytes(self, data: memoryview, room: int, offset: int) -> int:
+        """How many bytes of the chunk belong to the blank; `room` is left of its file."""
+        if int.from_bytes(data[:4], "big") != room:
+            raise _refused(f"the blank at {offset} does not end with its file", offset)
+        if len(data) == BLANK_BYTES:
+            return BLANK_BYTES
+        if len(data) < room:
+            raise _refused(f"the blank at {offset} is cut off", offset)
+        return room
+
+
+def _refused(what: str, offset: int) -> AppendFailed:
+    return AppendFailed(
+        PutStatus.MESSAGE_ILLEGAL,
+        f"raw records are refused: {what}",
+        offset=offset,
+        hint="see that both stores have the same mappedFileSizeCommitLog, then follow from the end of this log on",
+    )
