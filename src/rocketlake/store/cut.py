@@ -80,7 +80,7 @@ class Cut:
         if end < confirmed:
             raise StoreError(
                 f"the log cannot be cut at {end}: what lies before {confirmed} is confirmed",
-                hint="this replica and its master have nothing in common: empty its store and have it filled anew",
+                hint="empty the store of this replica and have it filled anew: its master never had what is confirmed",
             )
 
     def _is_between_records(self, end: int) -> bool:

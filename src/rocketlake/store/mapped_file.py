@@ -282,6 +282,7 @@ class MappedFile:
         file.sync()
         file.close()
         self.files.rename(fresh, self.path)
+        self.files.remove(work_folder)
         self.files.sync_dir(self.path.parent)
         anew = MappedFile(self.files, self.path, self.files.open(self.path, size=self.size), self.start)
         anew.wrote = anew.committed = anew.flushed = position

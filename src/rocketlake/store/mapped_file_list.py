@@ -114,6 +114,14 @@ class MappedFileList:
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
 
+    def remove_unfinished_cut(self) -> None:
+        """Remove what a crash has left of a cut. Raises OSError."""
+        work = self.folder / _WORK_FOLDER
+        for name in self._disk.list_dir(work):
+            self._disk.remove(work / name)
+        if self._disk.exists(work):
+            self._disk.remove(work)
+
     def _is_unfinished(self, path: Path) -> bool:
         """Is this a file whose making a crash has interrupted: too short, and nothing in it yet?"""
         size = self._disk.size(path)

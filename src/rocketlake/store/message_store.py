@@ -276,6 +276,7 @@ class MessageStore(Service):
         self._lock = disk.lock(paths.lock)
         clean = not disk.exists(paths.abort)
         self.checkpoint.load()
+        self.log.list.remove_unfinished_cut()
         self.log.list.load()
         torn = self.queues.load(last_exit_ok=clean, before_cut=self._distrust)
         if self.config.index_enabled:

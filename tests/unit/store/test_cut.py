@@ -294,6 +294,20 @@ async def test_a_view_that_is_held_keeps_its_bytes(tmp_path: Path) -> None:
     await store.stop()
 
 
+async def test_a_crash_while_a_file_is_made_anew_leaves_the_old_one(world: World) -> None:
+    store = await world.started()
+    offsets = fill(store, "a", 9)
+    held, before = store.get("T", 0, 0, 32, 1 << 20), contents(store)
+    world.files.plan.add(Fault("rename", "cut"))
+    with pytest.raises(OSError, match="Input/output"):
+        await store.cut(offsets[4])
+    assert world.disk.list_dir(ROOT / "commitlog/cut") == [f"{0:020d}"]
+    assert held.count == 5
+    await world.killed()
+    store = await world.started()
+    assert (contents(store), world.disk.exists(ROOT / "commitlog/cut")) == (before, False)
+
+
 # -- a crash at each step ----------------------------------------------------------------------------------------------
 
 

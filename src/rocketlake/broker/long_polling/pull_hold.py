@@ -125,6 +125,11 @@ class PullHold(Service):
         for queue in [queue for queue in self._queues if queue[0] == topic]:
             self.wake(*queue)
 
+    def wake_all(self) -> None:
+        """The same for all queues."""
+        for queue in list(self._queues):
+            self.wake(*queue)
+
     def _wake(self, woken: list[HeldPull]) -> None:
         if not woken:
             return

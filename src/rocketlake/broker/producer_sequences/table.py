@@ -31,7 +31,7 @@ from typing import Any
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import RemoteError
-from rocketlake.base.java.json_text import to_text
+from rocketlake.base.java.json_text import parse, to_text
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.producer_sequences.last_batches import NEVER, LastBatches, TaskProgress
 from rocketlake.broker.producer_sequences.mark import SequenceMark
@@ -216,6 +216,16 @@ class ProducerSequences(SavedTable):
         """Start empty: the table knows more than the log holds."""
         self._batches = LastBatches()
         self._version += 1
+
+    def log_was_cut(self, end: int) -> None:
+        """The log ends at `end` now: go back to a text that counts nothing behind it; `catch_up` counts the rest."""
+        safe = self._safe
+        self._candidate = self._safe = None
+        self.forget_all()
+        if self.is_kept:
+            self.log_offset = 0
+            if safe is not None and safe.log_offset <= end:
+                self._take(parse(safe.text))
 
     def forget_topic(self, topic: str) -> None:
         """It is deleted, and what was stored in it is gone: whatever is sent to a topic of this name is new."""

@@ -36,6 +36,8 @@ class Sending(MasterWing):
         super().__init__("sending", ground.clock, ground.role)
         config, store, clock = ground.config, ground.store, ground.clock
         self._store = store
+        self._saver = ground.saver
+        store.after_cut.append(self._log_was_cut)
         self.sequences = ProducerSequences(
             ground.table_path("producerSequences.json"),
             ground.seams.files,
@@ -69,3 +71,9 @@ class Sending(MasterWing):
         """Have the table of producer sequences know what the log holds, before the first send."""
         await super().start()
         catch_up(self.sequences, self._store, self._clock)
+
+    def _log_was_cut(self, end: int) -> None:
+        """Marks behind the end were never stored. A saved table that counts them must go."""
+        self.sequences.log_was_cut(end)
+        catch_up(self.sequences, self._store, self._clock)
+        self._saver.when_saved(lambda _saved: None)
