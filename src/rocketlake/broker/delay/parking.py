@@ -1,11 +1,11 @@
-"""Where a message goes that asks to be delivered later.
+"""Parks a message that asks to be delivered later.
 
 Owns        the rewrite of a message into the delay topic, and back.
 Must not know   how the message is stored, clocks.
 
 Rule (RocketMQ's HookUtils): property DELAY above 0 parks the message in queue DELAY - 1 of SCHEDULE_TOPIC_XXXX, its
-target in REAL_TOPIC and REAL_QID; the timer properties are dropped then. Timer properties alone need the timer wheel,
-which this broker does not have: such a message is refused as an Apache broker with timerWheelEnable=false does.
+target in REAL_TOPIC and REAL_QID; the timer properties are dropped then. Timer properties alone need the timer wheel.
+This broker has none, and refuses such a message as an Apache broker with timerWheelEnable=false does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMER_NAMES = (names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_
 
 
 def delay_level(properties: dict[str, str]) -> int:
-    """The level a message asks for, 0 if none; what is not a number counts as none."""
+    """The level a message asks for; 0 if it asks for none, or for a text that is no number."""
     text = properties.get(names.DELAY)
     if text is None:
         return 0
@@ -50,7 +50,7 @@ def park_if_delayed(message: PutMessage, properties: dict[str, str], levels: Del
 
 
 def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
-    """(topic, queue id) a parked message is meant for; None if it does not say."""
+    """(topic, queue id) a parked message is meant for; None if its properties name no target."""
     topic = properties.get(names.REAL_TOPIC)
     queue_id = properties.get(names.REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdigit():

@@ -1,10 +1,10 @@
 """How far each delay level is delivered.
 
-Owns        the next queue offset of each level, which of it may be saved already, delayOffset.json.
-Must not know   messages, when something is due.
+Owns        the next queue offset of each level, the offset of each level that may be saved already, delayOffset.json.
+Must not know   messages, when a message is due.
 
-Invariant: the file never says "delivered" of a message whose delivered copy is not on disk yet. A crash may deliver a
-message twice, it never loses one (Apache may, when power fails before the copy is flushed).
+Invariant: the file never says "delivered" of a message whose delivered copy is not on disk yet. After a crash a message
+may be delivered twice, none is lost (Apache loses one if power fails before the copy is flushed).
 
 Bytes: docs/internals/store_layout.md.
 """
@@ -43,7 +43,7 @@ class DelayProgress(SavedTable):
 
     @property
     def changed(self) -> bool:
-        """Is there something to save, now or when the log has been flushed?"""
+        """True if offsets are to be saved, now or when the log has been flushed."""
         return self._moved or bool(self._unsafe)
 
     @changed.setter
@@ -55,18 +55,18 @@ class DelayProgress(SavedTable):
         return self._next.get(level, 0)
 
     def move(self, level: int, next_offset: int, log_offset: int = 0) -> None:
-        """The next offset is `next_offset`; safe to save once the commit log is on disk up to `log_offset`."""
+        """Go on at `next_offset`. That may be saved once the commit log is on disk up to `log_offset`."""
         self._next[level] = next_offset
         unsafe = self._unsafe.setdefault(level, deque())
         if unsafe:
-            # A step without a copy of its own (a message that is gone) waits for those before it.
+            # A step without a copy of its own (a message that is gone) waits for the steps before it.
             log_offset = max(log_offset, unsafe[-1][0])
         unsafe.append((log_offset, next_offset))
         self._settle(level)
         self._note_change()
 
     def to_text(self) -> str:
-        """The text of delayOffset.json as far as it is safe."""
+        """The text of delayOffset.json: of each level the offset that is safe."""
         for level in list(self._unsafe):
             self._settle(level)
         return to_pretty_text({"dataVersion": self._version_on_wire(), "offsetTable": dict(sorted(self._safe.items()))})

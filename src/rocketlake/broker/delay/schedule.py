@@ -1,17 +1,21 @@
 """Delivers delayed messages when they are due.
 
 Owns        one delivering loop for each delay level.
-Must not know   requests; who asked for the delay.
+Must not know   requests, producers.
 
 Queue k - 1 of the delay topic holds level k in order of storing, so its first message is the next one due: a loop
 sleeps until then, or until a message comes into an empty queue. Levels do not wait for each other.
 
-Rules (RocketMQ's ScheduleMessageService): the time of delivery is the tag code of the queue entry; one that is further
-away than the level's delay (the wall clock was set back) is due now; a message that cannot be stored is tried again
-after 100 ms, at the same place; a record that is gone is skipped; the half topic is never a target. The delivered
-record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too. A message that no store would ever
-take is skipped as well (Apache tries it for ever, and the level with it). A queue the topic does not have any more is
-replaced by one that is read (topics/readable_queue.py).
+Rules (RocketMQ's ScheduleMessageService):
+
+- The time of delivery is the tag code of the queue entry. A time further away than the level's delay is due now: the
+  wall clock was set back.
+- A message that cannot be stored now is tried again after 100 ms; the level waits for it. A record that is gone is
+  skipped. The half topic is never a target.
+- The delivered record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
+
+Departures: a message that no store would ever take is skipped (Apache tries it for ever, and blocks its level). A queue
+that the topic no longer has is replaced by one that consumers read (topics/readable_queue.py).
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ _BATCH = 32
 _RETRY_MS = 100
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
 _LONGEST_SLEEP_MS = 60_000
-"""The wall clock may be set while we sleep by the other one: look at least this often."""
+"""The sleep runs by the monotonic clock; the wall clock may be set meanwhile, so it is read at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,7 @@ class DelaySchedule(Service):
         readable: Callable[[str, int], int] = lambda _topic, queue_id: queue_id,
         count_put: Callable[[str, int, int], None] = lambda _topic, _count, _size: None,
     ) -> None:
-        """`readable`: (topic, queue id) -> the queue in which consumers look for it now; `count_put`: told of copies
-        that were stored."""
+        """`readable`: (topic, queue id) -> a queue that consumers read; `count_put`: counts the copies stored."""
         super().__init__("delay-schedule", clock)
         self._readable = readable
         self._count_put = count_put
@@ -82,7 +85,7 @@ class DelaySchedule(Service):
         self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
 
     async def start(self) -> None:
-        """Begin to deliver; what fell due while the broker was down comes at once."""
+        """Start to deliver. Messages that fell due while the broker was down are delivered at once."""
         await super().start()
         for level in self._arrivals:
             self.keep(f"level-{level}", partial(self._deliver_next, level))
@@ -94,7 +97,7 @@ class DelaySchedule(Service):
             arrival.set()
 
     def waiting(self) -> dict[int, tuple[int, int]]:
-        """Level -> (next offset, end of its queue), of the levels that ever held a message."""
+        """Level -> (next offset, end of its queue), for the levels that ever held a message."""
         ends = {level: self._store.max_offset(DELAY_TOPIC, level - 1) for level in self._arrivals}
         return {level: (self._progress.next_offset(level), end) for level, end in ends.items() if end > 0}
 
@@ -108,9 +111,9 @@ class DelaySchedule(Service):
             await self._clock.sleep(min(pause.ms, _LONGEST_SLEEP_MS) / 1000)
 
     def deliver_due(self, level: int) -> _Pause:
-        """Deliver up to a batch of messages that are due; how long to rest then."""
+        """Deliver the messages that are due, at most a batch; returns how long to rest afterwards."""
         if not self._store.is_complete:
-            return _Pause(_RETRY_MS)  # where the queue ends is not known yet
+            return _Pause(_RETRY_MS)  # the end of the queue is not known yet
         offset = self._first_offset(level)
         entries = self._store.queue_entries(DELAY_TOPIC, level - 1, offset, _BATCH)
         if not entries:
@@ -127,7 +130,7 @@ class DelaySchedule(Service):
         return _NOW
 
     def _first_offset(self, level: int) -> int:
-        """The next offset, inside what the queue really holds."""
+        """The next offset, moved into the queue if it lies outside."""
         low = max(0, self._store.min_offset(DELAY_TOPIC, level - 1))
         high = self._store.max_offset(DELAY_TOPIC, level - 1)
         offset = self._progress.next_offset(level)
@@ -138,44 +141,43 @@ class DelaySchedule(Service):
         return inside
 
     def _deliver(self, physical_offset: int, queue_offset: int) -> int | None:
-        """Store the copy; the log offset behind it, 0 if there is nothing to deliver, None if to be tried again."""
+        """Store the copy. Returns the log offset behind it, 0 if the message is skipped, None to try it again."""
         found = self._read(physical_offset, queue_offset)
         if found is None:
             return 0
         parked, properties = found
         target = real_target(parked.properties)
         if target is None or target[0] == HALF_TOPIC:
-            _log.error("delayed message at %d has no target it may go to, it is skipped", physical_offset)
+            _log.error("delayed message at %d is skipped: it names no target topic that may take it", physical_offset)
             return 0
         topic, queue_id = target
         if self._store.deletions.is_dead(topic, physical_offset):
-            return 0  # its topic was deleted while it waited, and all its messages with it
+            return 0  # its topic was deleted meanwhile, with all its messages
         message = copy_message(parked, topic, self._readable(topic, queue_id))
         message.properties = properties
         result = self._store.put(message)
         if result.status in _HOPELESS:
-            _log.error(
-                "delayed message at %d can never be delivered, it is skipped: %s", physical_offset, result.reason
-            )
+            _log.error("delayed message at %d is skipped, no store would take it: %s", physical_offset, result.reason)
             return 0
         if result.status is not PutStatus.OK:
             self._warnings.warn("put", "delayed messages wait: %s %s", result.status.name, result.reason)
             return None
         self._count_put(topic, 1, result.size)
-        # Nobody waits for this copy; but with SYNC_FLUSH it can be read only after a sync, so one must come.
+        # No sender waits for this copy. With SYNC_FLUSH consumers can read it after a sync only: ask for one.
         self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset
 
     def _read(self, physical_offset: int, queue_offset: int) -> tuple[StoredMessage, bytes] | None:
-        """The parked message and its properties as they are stored: Apache's broker may have taken some that ours
-        would not write. None if it is gone, cannot be read, or the entry only fills a gap a recovery left."""
+        """The parked message and its stored properties: Apache's broker may have stored some that ours would not write.
+
+        None if the record is gone or cannot be read, or if the entry only fills a gap that a recovery left."""
         record = self._store.read_record(physical_offset)
         if record is None:
             return None
         try:
             parked = decode_record(record, check_crc=False, decompress=False)
         except RecordError as error:
-            _log.error("delayed message at %d cannot be read, it is skipped: %s", physical_offset, error)
+            _log.error("delayed message at %d is skipped, it cannot be read: %s", physical_offset, error)
             return None
         if (parked.topic, parked.queue_offset) != (DELAY_TOPIC, queue_offset):
             return None

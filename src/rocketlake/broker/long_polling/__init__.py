@@ -1,6 +1,6 @@
 """Requests that wait for a message.
 
-Owns        who waits for which queue, and until when.
+Owns        which requests wait for which queue, and until when.
 Must not know   how a request is answered.
 Start reading at    pull_hold.py
 """

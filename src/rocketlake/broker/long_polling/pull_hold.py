@@ -6,7 +6,7 @@ Must not know   requests, answers, subscriptions: a held pull is a queue offset,
 Invariant: a pull is held by exactly one queue, one asker and one deadline bucket, or by none.
 Invariant: a pull that raises when it is resumed keeps no other from being resumed.
 Rule: a message wakes a pull when it lies at or behind the offset the pull asked for and passes its tag test
-(RocketMQ's PullRequestHoldService). A woken pull reads again and is answered, whatever it finds.
+(RocketMQ's PullRequestHoldService). A woken pull reads again and is answered, even if it finds nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rocketlake.net.turns import Turns
 __all__ = ["HeldPull", "PullHold"]
 
 SWEEPS_PER_SECOND = 10
-"""Deadlines are kept in buckets of a tenth of a second; a hold may last that much longer than asked."""
+"""Deadlines are kept in buckets of a tenth of a second: a pull may be held that much longer than it asked for."""
 
 _K = TypeVar("_K")
 
 
 class HeldPull:
-    """One waiting pull. `match=None`: any message will do. `resume` reads again and answers."""
+    """One waiting pull. `match=None`: every message wakes it. `resume` reads again and answers."""
 
     __slots__ = ("asker", "bucket", "from_offset", "match", "queue", "resume")
 
@@ -74,16 +74,16 @@ class PullHold(Service):
 
     @property
     def is_full(self) -> bool:
-        """No room for another one."""
+        """True if no further pull can be held."""
         return self._count >= self._held_max
 
     async def start(self) -> None:
-        """Begin to watch deadlines."""
+        """Start to watch deadlines."""
         await super().start()
         self.keep("deadlines", self._watch)
 
     async def stop(self) -> None:
-        """Answer everything held, so that clients can turn to another broker at once; nothing is held after it."""
+        """Answer every held pull, so that clients can turn to another broker at once. No pull is held afterwards."""
         self.is_closed = True
         self._resume_woken(math.inf)
         for bucket in sorted(self._buckets):
@@ -104,11 +104,11 @@ class PullHold(Service):
         self._not_empty.set()
 
     def waits(self, topic: str, queue_id: int) -> bool:
-        """Does anybody wait at this queue? Only then is it worth telling what arrives in it."""
+        """True if a pull waits at this queue: the store then reports its arrivals."""
         return (topic, queue_id) in self._queues
 
     def message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int) -> None:
-        """Wake who waits for a message of this tag in this queue; `max_offset` is the queue's new end."""
+        """Wake the pulls that wait for a message of this tag in this queue; `max_offset` is the queue's new end."""
         held = self._queues.get((topic, queue_id))
         if held is None:
             return
@@ -117,7 +117,7 @@ class PullHold(Service):
         )
 
     def wake(self, topic: str, queue_id: int) -> None:
-        """Wake all who wait at this queue: what they wait for has changed (offsets were reset, the topic is gone)."""
+        """Wake every pull of this queue: its group's offset was reset, or its topic is gone."""
         self._wake(list(self._queues.get((topic, queue_id), ())))
 
     def wake_topic(self, topic: str) -> None:
@@ -135,11 +135,11 @@ class PullHold(Service):
             return
         for pull in woken:
             self._take_out(pull)
-        # Once for all messages of this turn of the loop: a batch that comes in is handed out as a batch.
+        # Once for all messages of this turn of the loop: a batch that arrives is handed out as a batch.
         self._resume_soon(pull.resume for pull in woken)
 
     def resume_soon(self, resume: Callable[[], None]) -> None:
-        """Call `resume` as if it were that of a woken pull: when its turn comes."""
+        """Call `resume` when its turn comes, behind the pulls woken before it."""
         self._resume_soon([resume])
 
     def _resume_soon(self, calls: Iterable[Callable[[], None]]) -> None:
@@ -161,7 +161,7 @@ class PullHold(Service):
         self.expire()
 
     def _resume_woken(self, turn_end: float) -> None:
-        """Answer who was woken, a turn's time long: many may wait for one batch, and others want to be served, too."""
+        """Answer woken pulls until the turn ends: one batch may wake hundreds, and other requests want a turn, too."""
         while self._woken:
             resume = self._woken.popleft()
             try:
@@ -173,7 +173,7 @@ class PullHold(Service):
                 break
 
     def _end(self, bucket: int) -> None:
-        # Empty if one that was resumed before it has closed their askers.
+        # Empty if a pull that was resumed before has closed the askers of these.
         ended = list(self._buckets.get(bucket, ()))
         for pull in ended:
             self._take_out(pull)

@@ -1,12 +1,12 @@
-"""Finds half messages that nobody ended, and has their producers asked.
+"""Finds half messages without an end, and has their producers asked.
 
 Owns        one walk through the half topic every transactionCheckInterval, what happens to each message of it.
 Must not know   requests; how a producer is asked (check_back.py), how ends come in.
 
-A walk goes over the open half messages, from the progress to the first one that is too young. Each goes to the end of
-the half topic once more, so that the progress gets past it, and its producer is asked about the copy. After
-transactionCheckMax questions, or fileReservedTime after its birth, or when its topic was deleted, it goes to
-TRANS_CHECK_MAX_TIME_TOPIC instead.
+A walk goes over the open half messages, from the progress to the first one that is too young. It copies each to the
+end of the half topic, so that the progress gets past the old place, and the producer is asked about the copy. A half
+message that was asked about transactionCheckMax times, or is older than fileReservedTime, or has lost its topic, is
+copied to TRANS_CHECK_MAX_TIME_TOPIC instead: it is given up.
 
 Rules: RocketMQ's TransactionalMessageServiceImpl. Departures: docs/decisions/0005, docs/decisions/0016.
 """
@@ -38,7 +38,7 @@ _log = get_logger(__name__)
 
 _WALK_SECONDS_MAX = 60.0
 _TURN_SECONDS = 0.002
-"""Other work gets a turn after this."""
+"""So long a walk works before other tasks get a turn."""
 _SETTLE_SECONDS = 0.5
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
 
@@ -68,10 +68,10 @@ class TransactionCheck(Service):
         self._check_back = check_back
         self._warnings = RareWarnings(_log, clock=clock)
         self._questions: deque[tuple[StoredMessage, int, PutResult]] = deque()
-        """Half message, how often it was asked about, its new copy: not asked yet."""
+        """(half message, number of the question, the new copy): questions that wait until the copy can be read."""
 
     async def start(self) -> None:
-        """Find out what became of half messages before; begin to walk, for the first time after one interval."""
+        """Fill the ledger with the ends before this start. The first walk comes after one interval."""
         await super().start()
         self._recover()
         self.keep("walks", self._walk_in_time)
@@ -89,7 +89,7 @@ class TransactionCheck(Service):
         recover_transactions(self._store, self._progress.saved(), self._ledger, self._ops)
 
     def pass_ended(self) -> None:
-        """Move the progress over half messages that are ended, as far as they follow each other."""
+        """Move the progress to the first half message that is open."""
         if self._ledger.is_known:
             self._ledger.advance()
             self._progress.move(self._ledger.position, self._ledger.op_position)
@@ -99,7 +99,8 @@ class TransactionCheck(Service):
         if not self._ledger.is_known:
             return
         self._ask_readable()
-        # What is put back during the walk comes behind its end. No time is asked: a clock that ran ahead would end it.
+        # Copies that this walk puts back lie behind `end`. The end is an offset: a time would end the walk early
+        # if the wall clock had run ahead.
         end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)
         until = self._clock.monotonic() + _WALK_SECONDS_MAX
         ledger = self._ledger
@@ -116,7 +117,7 @@ class TransactionCheck(Service):
             self.pass_ended()
 
     def _deal_with(self, half_offset: int, end: int) -> bool:
-        """Put a half message that is not ended where it belongs; False if the walk ends before it."""
+        """Pass, ask about, put back or give up one half message; False if the walk ends before it."""
         if half_offset >= end:
             return False
         half = self._read(half_offset)
@@ -129,7 +130,7 @@ class TransactionCheck(Service):
         config = self._config.now
         age_ms = self._clock.now_ms() - half.born_ms
         if halves.times_checked(half) >= config.transaction_checks_max or age_ms > self._store.config.file_reserved_ms:
-            return self._give_up(half, "nobody knows what became of it")
+            return self._give_up(half, "no producer of its group told its end")
         if halves.is_orphan(half, self._store, self._topics):
             return self._give_up(half, f"its topic {halves.target(half)[0]} was deleted")
         immune_ms = halves.immune_ms(half)
@@ -146,7 +147,7 @@ class TransactionCheck(Service):
         return half if half is not None and half.queue_offset == half_offset else None
 
     def _put_back(self, half: StoredMessage, checked: int | None) -> PutResult | None:
-        """Put it at the end of the half topic; None if that may work the next time."""
+        """Copy it to the end of the half topic; None if the store may take the copy the next time."""
         result = self._put(halves.put_back_copy(half, self._ledger.name(half), checked=checked))
         if result is not None and result.status is PutStatus.OK:
             self._ledger.move(half, result.queue_offset)
@@ -163,7 +164,7 @@ class TransactionCheck(Service):
         return result is not None
 
     def _ask_readable(self) -> None:
-        """Ask about copies that can be read, for the answer must find them: with the write pool that takes a while."""
+        """Ask about copies that can be read: the answer must find them. With the write pool that takes a while."""
         while self._questions and self._store.read_record(self._questions[0][2].physical_offset) is not None:
             self._check_back.ask(*self._questions.popleft())
 
@@ -171,7 +172,7 @@ class TransactionCheck(Service):
         if TRANSACTION_CHECK_MAX_TOPIC not in self._topics:
             self._topics.put(TopicConfig(TRANSACTION_CHECK_MAX_TOPIC, read_queues=1, write_queues=1))
         _log.error(
-            "half message %s of producer group %s is given up, it goes to %s: %s",
+            "half message %s of producer group %s is given up and goes to %s: %s",
             half.message_id,
             halves.producer_group(half),
             TRANSACTION_CHECK_MAX_TOPIC,
@@ -183,12 +184,12 @@ class TransactionCheck(Service):
         return result is not None
 
     def _put(self, message: PutMessage) -> PutResult | None:
-        """Store it; None if that may work the next time. What no store would ever take is skipped."""
+        """Store a copy; None if the store may take it later. A copy that no store would ever take is skipped."""
         result = self._store.put(message)
         if result.status is PutStatus.OK:
             return result
         if result.status in _HOPELESS:
-            _log.error("a half message can never be stored again, it is skipped: %s", result.reason)
+            _log.error("a half message is skipped, no store would take its copy: %s", result.reason)
             return result
         self._warnings.warn("put", "half messages wait: %s %s", result.status.name, result.reason)
         return None

@@ -1,10 +1,10 @@
-"""Asks a producer what became of a transaction.
+"""Asks a producer for the end of a transaction.
 
 Owns        which producer is asked, the question.
-Must not know   when one is asked, what is answered: that comes as an END_TRANSACTION.
+Must not know   when a producer is asked; its answer, which comes as an END_TRANSACTION.
 
-Rule (RocketMQ's AbstractTransactionalMessageCheckListener): any connected producer of the group may be asked, they take
-turns; the question is one-way, its body the half message with the topic and the queue it is meant for.
+Rule (RocketMQ's AbstractTransactionalMessageCheckListener): the connected producers of the group are asked in turn. The
+question is one-way; its body is the half message, with the topic and the queue that the message is meant for.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ class CheckBack:
         self._warnings = RareWarnings(_log, clock=clock)
 
     def ask(self, half: StoredMessage, checked: int, put_back: PutResult) -> None:
-        """Ask about a half message, for the `checked`th time; `put_back`: where its new copy lies."""
+        """Ask about a half message, for the `checked`th time; `put_back`: the place of its new copy."""
         group = producer_group(half)
         member = self._producers.any(group)
         if member is None:
-            self._warnings.warn("nobody", "no producer of group %s is here to be asked about its transactions", group)
+            self._warnings.warn(
+                "nobody", "no producer of group %s is connected: its transactions wait for an end", group
+            )
             return
         header = CheckTransactionHeader(
             topic=HALF_TOPIC,
@@ -61,7 +63,7 @@ class CheckBack:
 
 
 def _record(half: StoredMessage, checked: int, put_back: PutResult) -> bytearray:
-    """The new copy, as if it lay where it is meant for."""
+    """The record of the new copy, with the topic and the queue that the message is meant for."""
     topic, queue_id = real_target(half.properties) or ("", 0)
     return encode_record(
         topic.encode(),

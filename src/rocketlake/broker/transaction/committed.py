@@ -1,7 +1,7 @@
 """Committed messages in a stretch of the log.
 
-Owns        finding them: records with the commit bits.
-Must not know   why they are looked for.
+Owns        the search: records with the commit bits.
+Must not know   the use of what it finds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_BYTES}xi")  # size, magic, syste
 
 
 def committed_records(views: Iterable[tuple[int, memoryview]]) -> Iterator[StoredMessage]:
-    """The committed messages in parts of the log: (physical offset where a record begins, bytes)."""
+    """The committed messages in parts of the log: (physical offset of the first record, bytes)."""
     for start, view in views:
         position = 0
         while position + RECORD_BYTES_MIN <= len(view):
@@ -39,4 +39,6 @@ def _decoded(record: memoryview, offset: int) -> Iterator[StoredMessage]:
     try:
         yield decode_record(record, check_crc=False, decompress=False)
     except RecordError as error:
-        _log.error("the committed message at %d is damaged, its transaction may be asked about: %s", offset, error)
+        _log.error(
+            "the committed message at %d is damaged; its producer may be asked about it again: %s", offset, error
+        )

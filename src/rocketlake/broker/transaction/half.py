@@ -1,7 +1,7 @@
-"""What a half message looks like, and what becomes of it.
+"""Half messages: their form, and their copies.
 
 Owns        the rewrite of a message into the half topic and out of it again, reading half messages.
-Must not know   who asks for it, when a producer is asked.
+Must not know   requests, when a producer is asked.
 
 Rule (RocketMQ's TransactionalMessageBridge, EndTransactionProcessor): a half message waits in queue 0 of
 RMQ_SYS_TRANS_HALF_TOPIC, its target in REAL_TOPIC and REAL_QID, without transaction bits. The committed copy has the
@@ -45,7 +45,7 @@ HALF_QUEUE = 0
 
 
 def is_half(message: PutMessage, properties: dict[str, str]) -> bool:
-    """Does the sender mean it as a half message? RemoteError for a message that says it was rolled back."""
+    """True if the sender marks it as a half message. RemoteError for the mark of a rollback."""
     if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
         return True
     kind = sys_flag.transaction_type(message.sys_flag)
@@ -60,9 +60,9 @@ def park_half(message: PutMessage, properties: dict[str, str], group: str) -> No
         raise RemoteError(
             "a message of a transaction cannot be delayed",
             code=ResponseCode.MESSAGE_ILLEGAL,
-            hint="leave the property DELAY away",
+            hint="leave out the property DELAY",
         )
-    # What is left of another transaction, when a consumer passes a message on with all its properties.
+    # Properties of an earlier transaction, when a consumer passes a message on with all its properties.
     for name in (names.TRANSACTION_CHECK_TIMES, names.TRANSACTION_PREPARED_QUEUE_OFFSET):
         properties.pop(name, None)
     properties[names.TRANSACTION_PREPARED] = "true"
@@ -78,9 +78,9 @@ def park_half(message: PutMessage, properties: dict[str, str], group: str) -> No
 
 
 def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = False) -> StoredMessage | None:
-    """The half message at a place in the log; None if there is none, or it has no target it may go to.
+    """The half message at a place in the log; None if no half message lies there, or its target may not take it.
 
-    `given_up`: one that was asked about too often will do, too. The place may come from outside.
+    `given_up`: accept one of TRANS_CHECK_MAX_TIME_TOPIC, too. The place may come from a client and is checked.
     """
     half = read_message(store, physical_offset)
     if half is None:
@@ -109,8 +109,8 @@ def committed_copy(half: StoredMessage, name: int | None, queue_id: int) -> tupl
 def put_back_copy(half: StoredMessage, name: int | None, *, checked: int | None) -> PutMessage:
     """The half message once more, for the end of the half topic: the progress must get past its old place.
 
-    `name`: the queue offset that names its transaction; None: that of the copy. `checked`: how often its producer was
-    asked; None: as before.
+    `name`: the queue offset that names its transaction; None: the offset of the copy. `checked`: how often its producer
+    was asked; None: as before.
     """
     properties = dict(half.properties)
     if name is not None:
@@ -123,25 +123,25 @@ def put_back_copy(half: StoredMessage, name: int | None, *, checked: int | None)
 
 
 def given_up_copy(half: StoredMessage, name: int) -> PutMessage:
-    """The half message for the topic of those that nobody could decide."""
+    """The half message for TRANS_CHECK_MAX_TIME_TOPIC."""
     message = copy_message(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
     message.properties = property_text.encode(half.properties | {names.TRANSACTION_PREPARED_QUEUE_OFFSET: str(name)})
     return message
 
 
 def is_orphan(half: StoredMessage, store: MessageStore, topics: TopicTable) -> bool:
-    """Was its topic deleted since? One made anew with this name is another topic."""
+    """True if its topic was deleted since. A topic that was made anew with this name is another one."""
     topic, _ = target(half)
     return topic not in topics or store.deletions.is_dead(topic, half.physical_offset)
 
 
 def target(half: StoredMessage) -> tuple[str, int]:
-    """The topic and the queue it is meant for."""
+    """The topic and the queue that the message is meant for."""
     return real_target(half.properties) or ("", 0)
 
 
 def producer_group(half: StoredMessage) -> str:
-    """The group whose producers know what became of it."""
+    """The group whose producers can tell the end."""
     return half.properties.get(names.PRODUCER_GROUP, "")
 
 
@@ -151,13 +151,13 @@ def times_checked(half: StoredMessage) -> int:
 
 
 def prepared_offset(half: StoredMessage) -> int:
-    """The queue offset by which its producer knows it: its own, unless it was put back."""
+    """The queue offset by which its producer knows the message: its own, unless it was put back."""
     text = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
     return half.queue_offset if text is None else _number(text, half.queue_offset)
 
 
 def immune_ms(half: StoredMessage) -> int | None:
-    """How long its producer wants not to be asked, None if it did not say; what is no number counts as -1."""
+    """How long its producer wants not to be asked; None if the message has no such property, -1 if it is no number."""
     text = half.properties.get(names.CHECK_IMMUNITY_TIME)
     return None if not text else _number(text, -1) * 1000
 

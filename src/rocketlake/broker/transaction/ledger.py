@@ -1,4 +1,4 @@
-"""Which half messages are open, and which place of the half topic stands for which transaction.
+"""The half messages that are open, and the place of the half topic that stands for each transaction.
 
 Owns        the standing of each half message from the progress on, the places of transactions that were put back.
 Must not know   requests, how half messages and op messages are read and written.
@@ -6,7 +6,7 @@ Must not know   requests, how half messages and op messages are read and written
 A transaction is named by the queue offset of its half message. A copy that is put back carries that number in
 TRAN_PREPARED_QUEUE_OFFSET, so a transaction keeps its name however often it moves, and ends once for all its places.
 
-One byte a half message, from the progress on and some way back: what is below that is ended, or was put back.
+One byte a half message, from the progress on and some way back. Every half message below is ended, or was put back.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from rocketlake.model.message import StoredMessage
 __all__ = ["HalfLedger", "Standing"]
 
 _KEPT_BEHIND = 1 << 20
-"""Half messages behind the progress whose end is remembered, for those who end them again."""
+"""Half messages behind the progress whose end is remembered: a repeated end is answered by it."""
 
 
 class Standing(IntEnum):
-    """What became of a half message."""
+    """The state of a half message."""
 
     OPEN = 0
     ENDED = 1
-    """Committed, rolled back or given up: which of them was forgotten."""
+    """Committed, rolled back or given up; it is not known any more which of them."""
     COMMITTED = 2
     ROLLED_BACK = 3
     GIVEN_UP = 4
@@ -44,7 +44,7 @@ class HalfLedger:
 
     def __init__(self) -> None:
         self.is_known = False
-        """Was it filled from the store? Nothing may be ended, put back or passed before."""
+        """True once recovery filled the ledger. No half message is ended, put back or passed before."""
         self.position = 0
         """The first half message that is open."""
         self.op_position = 0
@@ -54,12 +54,12 @@ class HalfLedger:
         self._places: dict[int, list[int]] = {}
         """By name: all places of an open transaction that was put back, oldest first."""
         self._names: dict[int, int] = {}
-        """Names of copies that do not carry them: other brokers' ones."""
+        """Names of copies that do not carry their name: those of other brokers."""
         self._ops: deque[tuple[int, int]] = deque()
         """(offset of an op message, the last half offset it names), oldest first."""
 
     def begin(self, half_offset: int, op_offset: int) -> None:
-        """What lies before these is done with; of the rest nothing is known."""
+        """Forget everything. Half messages before these offsets are done with, all others are open."""
         self.position = self._base = half_offset
         self.op_position = op_offset
         for part in (self._standings, self._places, self._names, self._ops):
@@ -88,11 +88,11 @@ class HalfLedger:
         return self._places.get(self.name(half), (half.queue_offset,))
 
     def is_open(self, name: int) -> bool:
-        """Is a transaction with this name open, or may it be? That of a half message that was never put back may."""
+        """True if the transaction with this name is open. If it was never put back, its only place tells."""
         return name in self._places or self.at(name) is Standing.OPEN
 
     def standing(self, half: StoredMessage) -> Standing:
-        """What became of the transaction of a half message, whichever of its places this is."""
+        """The standing of its transaction, whichever of the places of the transaction this is."""
         name = self.name(half)
         places = self._places.get(name)
         if places is not None:
@@ -103,7 +103,7 @@ class HalfLedger:
         return known
 
     def stands(self, half: StoredMessage) -> bool:
-        """Is this the place that stands for an open transaction?"""
+        """True if this place stands for an open transaction."""
         return self.standing(half) is Standing.OPEN and self.places(half)[-1] == half.queue_offset
 
     # -- changing ------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class HalfLedger:
             self._standings[index] = standing
 
     def end(self, half: StoredMessage, how: Standing) -> Sequence[int]:
-        """Its transaction is ended; all places by which it was known."""
+        """Its transaction is ended. Returns all places of the transaction."""
         places: Sequence[int] = self._places.pop(self.name(half), (half.queue_offset,))
         for place in places:
             self._names.pop(place, None)
@@ -126,7 +126,7 @@ class HalfLedger:
         return places
 
     def move(self, half: StoredMessage, half_offset: int) -> None:
-        """It was put back: from now on it is the copy at this offset."""
+        """It was put back: from now on the copy at this offset stands for it."""
         name = self.name(half)
         places = self._places.setdefault(name, [name])
         for place in (*places[-1:], half.queue_offset):
@@ -134,7 +134,7 @@ class HalfLedger:
         places.append(half_offset)
 
     def link(self, name: int, places: Sequence[int]) -> None:
-        """An open transaction as a start finds it: its copies, oldest first."""
+        """Note an open transaction that a start has found; `places`: its copies, oldest first."""
         known = self._places.setdefault(name, [name])
         for place in places:
             if place != name:
@@ -160,7 +160,7 @@ class HalfLedger:
             del self._places[name]
 
     def advance(self) -> None:
-        """Move the positions over all that is done with."""
+        """Move the positions over every half message that is done with."""
         self.position = self.next_open(self.position)
         while self._ops and self._ops[0][1] < self.position:
             self.op_position = self._ops.popleft()[0] + 1

@@ -1,15 +1,15 @@
-"""Notes on disk which half messages are ended: op messages name them, many in one.
+"""Notes on disk the half messages that are ended: op messages name them, many in one.
 
-Owns        the ends not yet written, when an op message is written.
+Owns        the ends that are not written yet, when an op message is written.
 Must not know   progress, what an end means.
 
 Rule (RocketMQ's TransactionalOpBatchService): an op message lies in queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, has the
 tag "d", and its body is half queue offsets, each with a comma behind it: `12,15,`. It is written when
 transactionOpMsgMaxSize bytes are there, or transactionOpBatchInterval after the first of them.
 
-Ours names every place of the transaction, so that it is ended for any reader. One that names the last end there is has
-the property __RL_ENDS: a start looks for ends without an op message behind it only (recovery.py). Apache forgets ends
-it could not write; here they wait for the next try.
+Our op messages name every place of a transaction, so that the transaction is ended for any reader. An op message that
+leaves no end unnamed has the property __RL_ENDS: only behind it a start looks for ends without an op message
+(recovery.py). Apache forgets ends that it could not write; here they wait for the next try.
 """
 
 from __future__ import annotations
@@ -64,23 +64,23 @@ class TransactionOps(Service):
         self._first_came = asyncio.Event()
 
     async def start(self) -> None:
-        """Begin to write what waits for too long."""
+        """Start to write ends that have waited for an interval."""
         await super().start()
         self.keep("writing", self._write_next)
 
     async def stop(self) -> None:
-        """Write what is there."""
+        """Write the ends that wait."""
         await super().stop()
         self.write()
 
     def end(self, half: StoredMessage, how: Standing) -> None:
-        """The transaction of a half message is ended: for this process now, on disk soon."""
+        """Note that the transaction of a half message is ended: in memory now, on disk soon."""
         self.add(self._ledger.end(half, how))
         if self._bytes > self._config.now.transaction_op_bytes_max:
             self.write()
 
     def add(self, half_offsets: Iterable[int]) -> None:
-        """These places are ended: note it on disk after the interval."""
+        """Have these places noted on disk as ended, after the interval."""
         for half_offset in half_offsets:
             self._waiting.append(half_offset)
             self._bytes += len(str(half_offset)) + len(_SEPARATOR)
@@ -88,7 +88,7 @@ class TransactionOps(Service):
             self._first_came.set()
 
     def write(self) -> None:
-        """Write all ends that wait; those the store does not take stay."""
+        """Write all ends that wait. Ends that the store does not take go on waiting."""
         limit = self._config.now.transaction_op_bytes_max
         while self._waiting:
             body, named = _body(self._waiting, limit)
@@ -123,7 +123,7 @@ def half_offsets(body: bytes) -> Iterator[int]:
 
 
 def _body(waiting: Iterable[int], limit: int) -> tuple[bytes, list[int]]:
-    """The body of one op message, and the ends it names: as many as it takes to reach `limit` bytes."""
+    """The body of one op message, and the ends it names: enough of them to reach `limit` bytes."""
     texts: list[str] = []
     named: list[int] = []
     size = 0

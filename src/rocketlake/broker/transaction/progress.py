@@ -1,12 +1,13 @@
-"""How far the half topic and the op topic are worked off.
+"""How far the half topic and the op topic are done with.
 
-Owns        the next queue offset of both, which of them may be saved already.
+Owns        the next queue offset of both, and when they may be saved.
 Must not know   messages, files.
 
-They are offsets of the group CID_RMQ_SYS_TRANS, as in RocketMQ, so either broker goes on where the other stopped.
+Both are offsets of the group CID_RMQ_SYS_TRANS, as in RocketMQ: our broker goes on where Apache's stopped, and the
+other way round.
 
-Invariant: the table never says that a half message is done with while what became of it (the committed message, the
-copy that was put back) is not on disk yet. A crash may have producers asked twice, it never loses a half message.
+Invariant: the table never says that a half message is done with while its committed message, or the copy that was put
+back, is not on disk yet. After a crash a producer may be asked twice; no half message is lost.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ class TransactionProgress:
         self._store = store
         self._offsets = offsets
         self._unsafe: deque[tuple[int, int, int]] = deque()
-        """(end of the log when it was reached, half offset, op offset), oldest first."""
+        """(end of the log when the progress got there, half offset, op offset), oldest first."""
         self._last: tuple[int, int] | None = None
 
     def saved(self) -> tuple[int, int]:
-        """(half offset, op offset) to go on at after a start, inside what the queues really hold."""
+        """(half offset, op offset) to go on at after a start, moved into the queues if they lie outside."""
         half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
         op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
         self._last = self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
         return self._last
 
     def move(self, half_offset: int, op_offset: int) -> None:
-        """What lies before these is done with; saved when the log is on disk as far as it reaches now."""
+        """Half messages before these offsets are done with. That is saved when today's end of the log is on disk."""
         if (half_offset, op_offset) != self._last:
             self._last = half_offset, op_offset
             self._unsafe.append((self._store.max_physical_offset, half_offset, op_offset))
         self.settle()
 
     def settle(self) -> None:
-        """Give the table of offsets what is safe by now."""
+        """Commit the offsets that are safe by now."""
         flushed = self._store.flushed_offset
         while self._unsafe and self._unsafe[0][0] <= flushed:
             _, half_offset, op_offset = self._unsafe.popleft()

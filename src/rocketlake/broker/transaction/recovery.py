@@ -1,11 +1,11 @@
-"""What became of half messages before the start: read from op messages, the log and the half messages themselves.
+"""Fills the ledger at a start, from op messages, the log and the half messages themselves.
 
-Owns        filling the ledger at a start.
+Owns        the search for the ends before the start.
 Must not know   requests, how ends come in.
 
-Below the saved progress everything is ended or was put back. Behind it
-1. op messages name what is ended;
-2. an end whose op message was lost left its committed message (or its copy in TRANS_CHECK_MAX_TIME_TOPIC) in the log
+Every half message below the saved progress is ended or was put back. Behind the progress
+1. op messages name the half messages that are ended;
+2. an end whose op message was lost left its committed message, or its copy in TRANS_CHECK_MAX_TIME_TOPIC, in the log
    behind the last op message that has __RL_ENDS; a log of Apache's is read from the progress on;
 3. of several copies of one half message the last one stands for the transaction.
 So a half message whose committed message is in the log is never asked about again, and never committed twice.
@@ -33,11 +33,11 @@ _log = get_logger(__name__)
 
 _BATCH = 256
 _End = tuple[int, Standing]
-"""(physical offset of what tells the end, how it ended)."""
+"""(physical offset of the record that tells the end, how the transaction ended)."""
 _Twin = tuple[str, int, int]
-"""(unique key, time of birth, checksum of the body): what all copies of a half message have in common.
+"""(unique key, time of birth, checksum of the body): all copies of a half message have them in common.
 
-Apache's copies have no name, and one that a power cut tore may have lost it: no checksum covers the properties.
+Apache's copies carry no name. A copy that a power cut tore may have lost its name: no checksum covers properties.
 """
 
 
@@ -46,7 +46,7 @@ def recover_transactions(
 ) -> None:
     """Bring the ledger from the saved progress (half offset, op offset) to the end of the log.
 
-    Not before the whole log is dispatched (a disk that was full at the start): the ledger stays closed until then.
+    The ledger stays closed until the whole log is dispatched; after a start on a full disk that may take a while.
     """
     if ledger.is_known or store.dispatched_offset < store.max_physical_offset:
         return
@@ -78,7 +78,7 @@ class _Recovery:
         self._named: dict[int, int] = {}
         """Physical offset of the last op message that names a half message."""
         self._all_ends_before = -1
-        """Ends that lie before this place of the log are named; -1: that is not known."""
+        """Op messages name every end before this place of the log; -1: no op message says so."""
         self._ends_by_name: dict[int, _End] = {}
         self._ends_by_place: dict[int, _End] = {}
         """By the physical offset of a half message that was never put back."""
@@ -88,7 +88,7 @@ class _Recovery:
         self._names_by_twin: dict[_Twin, int] = {}
 
     def read_ops(self, op_offset: int) -> None:
-        """Take what op messages say; one before them may say that it is complete."""
+        """Read the op messages. The one before `op_offset` may say that every end before it is named."""
         for offset, message in self._messages(OP_TOPIC, max(0, op_offset - 1)):
             if message.tags != REMOVE_TAG:
                 continue
@@ -116,7 +116,7 @@ class _Recovery:
             self._note_end(halves.prepared_offset(message), (message.physical_offset, Standing.GIVEN_UP))
 
     def read_halves(self, half_offset: int) -> None:
-        """Say of each half message whether it is ended, or another place stands for it."""
+        """Note for each half message whether it is ended, or another place stands for it."""
         ledger = self._ledger
         found: list[tuple[int, int, int]] = []
         for offset, physical_offset in self._places(HALF_TOPIC, half_offset):
@@ -157,7 +157,7 @@ class _Recovery:
         return name
 
     def _told(self, half: StoredMessage) -> Iterator[_End]:
-        """Ends of this very place: they count for all places of its transaction."""
+        """Ends that name this place; they count for all places of its transaction."""
         ends = [self._ends_by_place.get(half.physical_offset)]
         if half.unique_key:
             ends.append(self._ends_by_twin.get(_twin(half)))
@@ -167,7 +167,7 @@ class _Recovery:
         self._ends_by_name[name] = max(self._ends_by_name.get(name, end), end)
 
     def _how(self, name: int, physical_offset: int) -> Standing:
-        """What became of the place of a transaction: an end lies behind all places it ended."""
+        """The standing of a place of a transaction. An end lies in the log behind all places that it ended."""
         if self._named.get(name, -1) > physical_offset:
             return Standing.ENDED
         end = self._ends_by_name.get(name)

@@ -1,6 +1,6 @@
-"""RESUME_CHECK_HALF_MESSAGE: an administrator has a half message that was given up asked about again.
+"""RESUME_CHECK_HALF_MESSAGE: an administrator brings back a half message that was given up.
 
-Owns        which one may come back: one whose transaction is not ended otherwise, and not asked about already.
+Owns        the condition: its transaction is neither ended nor open already.
 Must not know   requests.
 """
 
@@ -34,7 +34,7 @@ class ResumeCheck:
         self._ops = ops
 
     def put_back(self, physical_offset: int) -> PutResult:
-        """Have the half message at this place asked about. RemoteError if it must not be, or is none."""
+        """Put the half message at this place back, to be asked about. RemoteError says why it may not come back."""
         if not self._ledger.is_known:
             raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
         half = halves.read_half(self._store, physical_offset, given_up=True)
@@ -49,7 +49,7 @@ class ResumeCheck:
             return _ALREADY
         if self._ledger.at(name) in (Standing.COMMITTED, Standing.ROLLED_BACK) or self._is_committed(half, name):
             raise _refused("the transaction is ended already")
-        self._ops.write()  # that it was given up must lie before its new copy
+        self._ops.write()  # the note that it was given up must lie before its new copy
         result = self._store.put(_copy(half, name))
         if result.status is PutStatus.OK:
             self._ledger.link(name, [result.queue_offset])
@@ -60,11 +60,11 @@ class ResumeCheck:
         if standing is Standing.OPEN:
             return _ALREADY
         raise _refused(
-            "the transaction is ended already", "name the message of TRANS_CHECK_MAX_TIME_TOPIC if it was given up"
+            "the transaction is ended already", "if it was given up, name its message in TRANS_CHECK_MAX_TIME_TOPIC"
         )
 
     def _is_committed(self, half: StoredMessage, name: int) -> bool:
-        """Does its topic hold the committed message? The key index knows as much as it still has."""
+        """True if its topic holds the committed message, as far back as the key index goes."""
         topic, _ = halves.target(half)
         if not half.unique_key:
             return False
