@@ -1,6 +1,6 @@
-"""Which build this is: version, compiled or pure Python.
+"""The build that runs: its version, compiled or pure Python.
 
-Owns        the line that `--version` and the servers print about it.
+Owns        the line that `--version` and the servers print about the build.
 Must not know   which modules have compiled twins.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["build_line", "is_compiled", "log_build", "pure_cure"]
 
 
 def is_compiled() -> bool:
-    """Do the compiled modules run?"""
+    """True when the compiled modules run."""
     from rocketlake.base.pure_import import has_kernel
 
     return has_kernel("rocketlake.base.checksum")
@@ -30,14 +30,14 @@ def build_line() -> str:
 
 
 def pure_cure() -> str:
-    """What to do when the source runs and not the compiled modules."""
+    """The cure when the source runs and not the compiled modules."""
     if os.environ.get("ROCKETLAKE_PURE") == "1":
         return "unset ROCKETLAKE_PURE"
     return "install a C compiler (Debian: apt-get install gcc), then install RocketLake again"
 
 
 def log_build() -> None:
-    """At the start of a server: which build runs, and a warning when it is the slow one."""
+    """Log the build at the start of a server, with a warning for the slow one."""
     log = get_logger(__name__)
     log.info("%s, process %d", build_line(), os.getpid())
     if not is_compiled():

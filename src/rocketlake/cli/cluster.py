@@ -1,4 +1,4 @@
-"""What commands ask of a cluster: brokers, topics, queues.
+"""The requests that commands send to a cluster about brokers, topics and queues.
 
 Owns        the administrative requests of the command line about topics.
 Must not know   how answers are shown; groups (cluster_groups.py).
@@ -75,7 +75,7 @@ class Cluster:
             raise LinkError(
                 "no broker is registered",
                 where=self.where,
-                hint="start one: `rocketlake broker -n <name server>`; is its namesrvAddr this name server?",
+                hint="start one: `rocketlake broker -n <name server>`; does its namesrvAddr name this name server?",
             )
         return masters
 
@@ -89,11 +89,11 @@ class Cluster:
         return await self._servers.topics()
 
     async def find_route(self, topic: str) -> Route | None:
-        """Where the topic lives; None if no name server knows it."""
+        """The topic's route; None if no name server knows the topic."""
         return await self._servers.route(topic)
 
     async def route(self, topic: str) -> Route:
-        """Where the topic lives. RocketLakeError if no name server knows it."""
+        """The topic's route. RocketLakeError if no name server knows the topic."""
         route = await self.find_route(topic)
         if route is None:
             hint = f"`rocketlake topic list` shows all topics; `rocketlake topic create {topic}` makes this one"
@@ -120,7 +120,7 @@ class Cluster:
         }
 
     async def create_topic(self, plan: TopicPlan, brokers: Collection[str] | None = None) -> list[str]:
-        """Create it on every master, or on these; returns broker names once the name server knows it there."""
+        """Create the topic on all masters or on these; returns their names once the name server knows it."""
         check_topic(plan.name)
         config = TopicConfig(plan.name, read_queues=plan.queues, write_queues=plan.queues, perm=plan.perm)
         return await self.put_topic(
@@ -128,7 +128,7 @@ class Cluster:
         )
 
     async def put_topic(self, settings: Mapping[str, TopicConfig]) -> list[str]:
-        """Give a topic these settings, by broker; all that is not in TopicConfig's own fields stays as it is."""
+        """Give a topic these settings, by broker; settings that are no field of TopicConfig stay as they are."""
         masters = await self.masters()
         telling = []
         for name, config in settings.items():
@@ -140,7 +140,7 @@ class Cluster:
         return list(settings)
 
     async def _await_route(self, topic: str, brokers: set[str]) -> None:
-        # The brokers tell the name servers at once, but not before they answer us.
+        # Brokers tell the name servers at once, but they answer us first.
         for _ in range(_ROUTE_TRIES):
             route = await self._servers.route(topic)
             if route is not None and brokers <= {queue.broker_name for queue in route.queues}:
@@ -148,7 +148,7 @@ class Cluster:
             await asyncio.sleep(0.05)
 
     async def delete_topic(self, topic: str) -> list[str]:
-        """Delete it from every master and name server."""
+        """Delete the topic from every master and name server."""
         masters = await self.topic_masters(topic)
         await self.at_each(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=topic))
         for address in self.name_servers:
@@ -168,7 +168,7 @@ class Cluster:
     async def at_each(
         self, brokers: Mapping[str, str], code: RequestCode, header: Header | None, *, accept: tuple[int, ...] = ()
     ) -> dict[str, Command]:
-        """Ask these brokers (name -> address) the same; answers by name."""
+        """Send one request to each of these brokers (name -> address); returns the answers by name."""
         accepted = (ResponseCode.SUCCESS, *accept)
         asking = [ask(self.net, to, Command.request(code, header), accept=accepted) for to in brokers.values()]
         return dict(zip(brokers, await asyncio.gather(*asking), strict=True))

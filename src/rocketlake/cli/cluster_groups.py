@@ -1,4 +1,4 @@
-"""What commands ask of a cluster about consumer groups: members, subscriptions, offsets.
+"""The requests that commands send to a cluster about consumer groups: members, subscriptions, offsets.
 
 Owns        the administrative requests of the command line about groups.
 Must not know   how answers are shown.
@@ -30,7 +30,7 @@ __all__ = ["ClusterGroups", "Member", "unequal_subscriptions"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A consumer that is connected: topic -> expression; None when the client does not tell."""
+    """A connected consumer. Its topics -> expressions; None when the client does not tell them."""
 
     client_id: str
     address: str
@@ -53,7 +53,7 @@ class ClusterGroups:
         return dict(sorted(found.items()))
 
     async def offsets(self, group: str) -> dict[MessageQueue, GroupOffsets]:
-        """How far the group is in each queue it ever read."""
+        """The group's offset in each queue that it ever read."""
         header = ConsumeStatsHeader(consumer_group=group, topic="")
         masters = await self._cluster.masters()
         answers = await self._cluster.at_each(masters, RequestCode.GET_CONSUME_STATS, header)
@@ -71,7 +71,7 @@ class ClusterGroups:
         }
 
     async def members(self, group: str) -> list[Member]:
-        """The connected consumers, each with what it itself wants to read."""
+        """The connected consumers, each with its own subscriptions."""
         masters = await self._cluster.masters()
         at_broker = {
             client.client_id: (client.client_addr, masters[broker])
@@ -139,7 +139,7 @@ class ClusterGroups:
             answer = await ask(
                 self._cluster.net, broker, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
             )
-        except RocketLakeError:  # old clients and some in other languages do not answer this
+        except RocketLakeError:  # old clients, and some in other languages, do not answer this request
             return Member(client_id, address, None)
         entries = ConsumerRunningInfo.decode(answer.body_bytes).subscriptions
         return Member(client_id, address, {entry.topic: entry.sub_string for entry in entries})

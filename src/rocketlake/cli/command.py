@@ -1,4 +1,4 @@
-"""What holds for every command: how its options look in `--help`, and that none of them may be empty.
+"""Rules for every command: the look of its options in `--help`, and the refusal of empty values.
 
 Owns        the classes that typer builds commands and groups of commands from.
 Must not know   single commands.
@@ -46,7 +46,7 @@ class CommandTree(typer.Typer):
 
 
 def refuse_empty(args: Sequence[str]) -> None:
-    """UsageError for `-n ""`: a shell variable that is not set would stand for the default, without a word."""
+    """Raises UsageError for `-n ""`: a shell variable that is not set would silently mean the default."""
     from rocketlake.base.errors import UsageError
 
     hint = "give it a value, or leave it out; in a shell: is the variable set?"

@@ -1,7 +1,7 @@
 """Packages that not every installation has, and the extra that brings each.
 
 Owns        the table of packages and extras, the text of the error when one is missing.
-Must not know   which command needs what: whatever imports a missing package ends up here.
+Must not know   which command needs which package: any import of a missing package ends here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ EXTRA_OF = {
     "fastavro": "lake",
     "google": "lake",
 }
-"""By the name that is imported; a test compares it with pyproject.toml."""
+"""Keyed by the name in the import statement; a test compares the table with pyproject.toml."""
 
 
 def missing_extra(error: ImportError) -> RocketLakeError | None:
-    """The error to show instead of a traceback; None if what is missing belongs to no extra."""
+    """The error to show instead of a traceback; None if the missing package belongs to no extra."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(package)
     if extra is None:

@@ -1,4 +1,4 @@
-"""What a server was given, and where each value came from: options, files, the environment.
+"""The settings given to a server, and their sources: options, files, the environment.
 
 Owns        the order of these sources, the check of a server's folder.
 Must not know   single settings, but for the name servers of a broker.
@@ -27,12 +27,12 @@ _FIXED = {
     "namesrvAddr": "`rocketlake broker` registers with other name servers",
     "storePathRootDir": "use --dir",
 }
-"""Settings that `rocketlake up` decides itself, and what to do instead."""
+"""Settings that `rocketlake up` decides itself, and the option to use instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Settings of a broker and its store; `registers_at` says which name servers and who named them."""
+    """Settings of a broker and its store; `registers_at` says which name servers it has, and from which source."""
 
     broker: BrokerConfig
     store: StoreConfig
@@ -74,7 +74,7 @@ def make_folder(folder: Path, named: str) -> None:
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, str]:
-    """NAME=VALUE, each a setting of broker.conf. UsageError for another text and for what `up` decides itself."""
+    """NAME=VALUE, each a setting of broker.conf. UsageError for another text and for settings that `up` decides."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,6 +1,6 @@
 """`rocketlake group list | show | reset`: consumer groups, how far they are, and where they go on.
 
-Owns        options and output of these commands, the sum called lag.
+Owns        options and output of these commands, the sum that is shown as lag.
 Must not know   how a cluster is asked (cluster_groups.py), how new offsets are found (group_reset.py).
 """
 
@@ -68,7 +68,7 @@ def list_groups(
 
 @app.command()
 def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
-    """Show a group's members and what they subscribe to, and its offset and lag in each queue."""
+    """Show a group's members and their subscriptions, and its offset and lag in each queue."""
     from rocketlake.base.errors import RocketLakeError
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_groups import ClusterGroups
@@ -127,12 +127,12 @@ def reset(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="Only this queue, broker-a/0; may be repeated.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the new offsets, change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change without asking.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also a group that never read this topic.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Set a stopped group to other offsets in a topic: old and new ones are shown first."""
+    """Set a stopped group to other offsets in a topic; shows old and new offsets first."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.group_reset import GroupReset, Target
 

@@ -1,7 +1,7 @@
-"""Setting a stopped group to other offsets: where to, from where, and that nobody is disturbed.
+"""Setting a stopped group to other offsets: the new ones, the old ones, and the refusals.
 
 Owns        the meaning of `--to`, the refusals, the old and the new offset of each queue.
-Must not know   how it is shown and asked for.
+Must not know   how a plan is shown, how the user is asked.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Target:
     ) -> dict[MessageQueue, int]:
         """The next offset of each queue, within what the queue holds."""
         if self.kind == "time":
-            # One earlier: answers of old brokers are off by one, and a message too many is better than one too few.
+            # One earlier: answers of old brokers are off by one, and one message too many is better than one too few.
             wanted = {queue: offset - 1 for queue, offset in (await groups.at_time(ends, self.number)).items()}
         elif self.kind == "shift":
             wanted = {queue: max(0, now[queue]) + self.number for queue in ends}
@@ -64,7 +64,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class GroupReset:
-    """What will be changed: the offset of each queue now (-1: none) and then."""
+    """The planned change: the offset of each queue now (-1: none) and after it."""
 
     group: str
     now: dict[MessageQueue, int]
@@ -74,7 +74,7 @@ class GroupReset:
     async def plan(
         cls, cluster: Cluster, group: str, topic: str, target: Target, *, queues: Collection[str], force: bool
     ) -> GroupReset:
-        """Refuses (RocketLakeError) a group that is running, and without `force` one that never read the topic."""
+        """Raises RocketLakeError for a running group and, without `force`, for a group that never read the topic."""
         groups = ClusterGroups(cluster)
         ends = _chosen(await cluster.queues(topic), topic, queues)
         await _refuse_running(groups, group)
@@ -85,7 +85,7 @@ class GroupReset:
 
     @property
     def is_change(self) -> bool:
-        """Is there anything to do?"""
+        """True when an offset changes."""
         return self.now != self.new
 
     def rows(self) -> list[tuple[object, ...]]:
@@ -98,7 +98,7 @@ class GroupReset:
         ]
 
     def summary(self) -> str:
-        """How many messages are read again, how many are passed over."""
+        """The number of messages that are read again, and of those that are passed over."""
         moves = [self.new[queue] - now for queue, now in self.now.items() if now >= 0]
         again, passed = -sum(move for move in moves if move < 0), sum(move for move in moves if move > 0)
         texts = [f"{amount(again, 'message')} will be read again"] if again else []
@@ -108,7 +108,7 @@ class GroupReset:
         return ", ".join(texts) or "nothing moves"
 
     async def carry_out(self, cluster: Cluster) -> None:
-        """Set the offsets that differ. Looks for members before and after: a running one would undo it."""
+        """Set the offsets that differ. Looks for members before and after: a running member would undo the change."""
         groups = ClusterGroups(cluster)
         await _refuse_running(groups, self.group)
         await groups.commit(self.group, {queue: to for queue, to in self.new.items() if to != self.now[queue]})

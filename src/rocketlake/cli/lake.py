@@ -22,7 +22,7 @@ __all__ = ["app"]
 app = CommandTree(help="Create, inspect, compact and clean lake tables; a running stream is not disturbed.")
 
 Table = Annotated[Path, typer.Argument(help="Folder of the table.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing.")]
 
 _AGE = re.compile(r"(\d{1,6})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -52,7 +52,7 @@ def create(
     ] = "",
     partition_by: Annotated[str, typer.Option(help="Partition columns, comma separated, or none.")] = "storeDay",
 ) -> None:
-    """Describe a table before a stream writes to it; the stream must then agree."""
+    """Describe a table before a stream writes to it; the stream must fit the description."""
     from rocketlake.spark.lake.bodies.make_parser import make_parser
     from rocketlake.spark.lake.description import Descriptions
     from rocketlake.spark.lake.options import parse_options
@@ -79,7 +79,7 @@ def info(
     ] = False,
     output: Output = OUTPUT_DEFAULT,
 ) -> None:
-    """Show what a table holds: columns, files, rows, how far each queue is in it."""
+    """Show a table: columns, files, rows, the offset up to which each queue is in it."""
     import json
     import statistics
 
@@ -165,7 +165,7 @@ def compact(
     target_mb: Annotated[int, typer.Option("--target-mb", min=1, max=100_000, help="Wanted size of a file.")] = 128,
     dry_run: DryRun = False,
 ) -> None:
-    """Put small files together, partition by partition. A running stream is not disturbed."""
+    """Put small files together, partition by partition; a running stream goes on."""
     from rocketlake.spark.lake.maintenance import compact as compact_table
 
     done = compact_table(_folder(table), target_mb << 20, dry_run=dry_run, progress=_say)
@@ -186,7 +186,7 @@ def expire(
     keep_history: Annotated[str, typer.Option(help="Commits to remember: 12h, 7d.")] = "7d",
     dry_run: DryRun = False,
 ) -> None:
-    """Drop old rows by the day, then forget old commits and the files only they need."""
+    """Drop old rows by the day, then forget old commits and the files that only these need."""
     import datetime
 
     from rocketlake.spark.lake.maintenance import drop_days_before, open_described
@@ -207,11 +207,11 @@ def clean(
     table: Table,
     grace: Annotated[str, typer.Option(help="Younger files are left alone; longer than any batch: 1h, 1d.")] = "1d",
     abandoned: Annotated[
-        bool, typer.Option("--abandoned", help="Also files of batches that were never decided: no driver is running.")
+        bool, typer.Option("--abandoned", help="Also files of undecided batches; only while no driver runs.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete files that failed tasks and lost races left behind; finish moves that a killed writer began."""
+    """Delete files left behind by failed tasks and lost races; finish moves that a killed writer began."""
     from rocketlake.spark.lake.maintenance import clean as clean_table
 
     count = clean_table(

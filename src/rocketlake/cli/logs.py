@@ -1,7 +1,7 @@
-"""Where the servers' log lines go: time, level, logger, text; or one JSON object a line.
+"""The servers' log lines: their form (time, level, logger, text; or JSON), and the file they go to.
 
 Owns        the log options of the servers, the handler, opening the file anew on SIGHUP.
-Must not know   who logs what.
+Must not know   which modules log, and what they say.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Logs:
         self._handler.close()
 
     def reopen(self) -> None:
-        """On SIGHUP: logrotate has moved the file away."""
+        """Open the log file anew, on SIGHUP: logrotate has moved the old one away."""
         if not isinstance(self._handler, _File):
             logging.getLogger(__name__).warning("SIGHUP: no log file to reopen; going on")
         elif self._handler.reopen():
@@ -86,7 +86,7 @@ class Logs:
 
 
 def level_number(level: Severity) -> int:
-    """As logging counts."""
+    """The number of this level in the logging module."""
     return int(getattr(logging, level.name))
 
 
@@ -101,7 +101,7 @@ class _File(logging.FileHandler):
             if before is not None:
                 before.close()
             return True
-        except OSError as error:  # the old file goes on: better there than nowhere
+        except OSError as error:  # lines go on into the old file: better there than nowhere
             logging.getLogger(__name__).error("the log file %s cannot be opened anew: %s", self.baseFilename, error)
             return False
         finally:
@@ -113,7 +113,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class _Text(logging.Formatter):
-    """A line break in a text, which may come from a peer, does not begin a line; tracebacks keep theirs."""
+    """Line breaks in a text, which may come from a peer, are escaped; those of tracebacks stay."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")

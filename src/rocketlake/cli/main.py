@@ -3,7 +3,7 @@
 Owns        turning an error into words and an exit code, the state of standard input and output.
 Must not know   which commands there are (tree.py).
 
-What is ours is imported inside: a Ctrl-C while Python still reads modules ends the command without a traceback.
+Modules of RocketLake are imported inside `main`: a Ctrl-C while Python still reads them ends without a traceback.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def main() -> None:
 
 
 def _ready_streams() -> None:
-    """Characters that the terminal's encoding lacks are escaped; a closed stream (`<&-`) is the null device.
+    """Escape characters that the terminal's encoding lacks; open the null device for a closed stream (`<&-`).
 
-    Else a socket may get its number, and libuv ends the process.
+    Otherwise a socket may get the number of the closed stream, and libuv ends the process.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:

@@ -37,7 +37,8 @@ def send(
     ],
     tag: Annotated[str | None, typer.Option("--tag", "-t", help="Tag.", show_default=False)] = None,
     keys: Annotated[
-        str | None, typer.Option("--key", "-k", help="Keys to find it by, space separated.", show_default=False)
+        str | None,
+        typer.Option("--key", "-k", help="Keys to find the message by, space separated.", show_default=False),
     ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("--property", "-p", help="name=value; may be repeated.", show_default=False)
@@ -86,7 +87,7 @@ async def _send_one(namesrv: str, message: Message) -> None:
 
 
 async def _send_lines(namesrv: str, topic: str, message: Callable[[bytes], Message]) -> bool:
-    """False after Ctrl-C. Says how many are stored however it ends, so that the rest can be sent again."""
+    """False after Ctrl-C. Always says how many messages are stored, so that the rest can be sent again."""
     from rocketlake import Producer
     from rocketlake.cli.send_lines import Sending, lines_of_stdin
 
@@ -119,7 +120,7 @@ def tail(
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Print messages as they come, with tag, keys and properties; no group is disturbed, nothing is committed."""
+    """Print messages as they come, with tag, keys and properties. No group is disturbed, no offset committed."""
     from rocketlake.client.consumer.pull import PullConsumer
 
     tags = _checked_tags(tags)
@@ -139,7 +140,7 @@ def tail(
 
 
 def _checked_tags(text: str) -> str:
-    """UsageError for `TagA ||`: a half-written expression matches less than its writer thinks."""
+    """Raises UsageError for `TagA ||`: a half-written expression matches less than the user thinks."""
     from rocketlake.base.errors import UsageError
 
     if not all(part.strip() for part in text.split("||")):
@@ -148,7 +149,7 @@ def _checked_tags(text: str) -> str:
 
 
 async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[MessageQueue], bool]:
-    """Its queues, and whether it was made while we waited: then even its first message came after us."""
+    """The topic's queues, and True if it was made during the wait: then its first message is new, too."""
     from rocketlake.client.errors import NoRoute
 
     is_new = False
@@ -186,7 +187,7 @@ def _line(message: StoredMessage) -> str:
 
 
 def _object(message: StoredMessage) -> dict[str, object]:
-    """A body that is no text stands as base64 under another name."""
+    """The message as a JSON object; a body that is no text stands as base64 under another name."""
     import base64
 
     try:

@@ -1,6 +1,6 @@
-"""What every command does with its work and its errors.
+"""The frame of every command: its event loop, its errors, its questions.
 
-Owns        the event loop of a command, the look of errors, questions, bodies on one line, the option --namesrv.
+Owns        running a command's coroutine, the look of errors, questions and one-line bodies, the option --namesrv.
 Must not know   single commands, tables (table.py).
 """
 
@@ -29,7 +29,7 @@ NAMESRV_DEFAULT = "127.0.0.1:9876"
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine to its end, on uvloop where there is one."""
-    with closing(work):  # Ctrl-C may come before it has begun
+    with closing(work):  # Ctrl-C may come before the coroutine has begun
         if sys.platform == "win32":
             return asyncio.run(work)
         import uvloop
@@ -38,7 +38,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def confirm(question: str) -> None:
-    """Ask, outside the event loop (it keeps Ctrl-C for itself); every answer but yes ends the command."""
+    """Ask; every answer but yes ends the command. Not to be called on the event loop, which keeps Ctrl-C to itself."""
     from rocketlake.base.errors import UsageError
 
     try:
@@ -55,7 +55,7 @@ def confirm(question: str) -> None:
 
 
 def fail(error: RocketLakeError) -> None:
-    """Say what went wrong, where, and the cure, on standard error."""
+    """Print the error on standard error: what went wrong, where, and the cure."""
     _error_line("error", error.what, "bold red")
     if error.where:
         _error_line("where", error.where)

@@ -38,7 +38,7 @@ Master = Annotated[str, typer.Option("--master", help="Spark master; local[*] is
 @app.command()
 def run(
     file: File,
-    once: Annotated[bool, typer.Option("--once", help="What is there now, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Read the messages that are there now, then end.")] = False,
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on 127.0.0.1.")
     ] = None,
@@ -146,7 +146,8 @@ def _session(pipeline: Pipeline, master: str) -> Iterator[SparkSession]:
 def _stopping_signals() -> Iterator[threading.Event]:
     """Ctrl-C and `kill` set the event; a second one ends the command at once.
 
-    An exception out of nowhere would strike in the middle of a call to Java, which then is of no use for stopping.
+    An exception from a signal handler could strike in the middle of a call to Java; that link could then not be used to
+    stop the queries.
     """
     told = threading.Event()
 

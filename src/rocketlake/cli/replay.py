@@ -1,7 +1,7 @@
 """`rocketlake replay`: a time range of a topic once more.
 
 Owns        options and output of this command.
-Must not know   how a message is known to be replayed (rocketlake.spark.replay).
+Must not know   how a replay tells which messages it has copied (rocketlake.spark.replay).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def replay(
         str, typer.Option("--tag", "--tags", "-t", help="Only these tags, 'TagA || TagB'.", show_default=False)
     ] = "",
     sql92: Annotated[
-        str, typer.Option("--sql92", help="Only what this expression on properties passes.", show_default=False)
+        str, typer.Option("--sql92", help="Only messages whose properties pass this expression.", show_default=False)
     ] = "",
     state: Annotated[
         Path | None,
@@ -46,7 +46,7 @@ def replay(
     ] = None,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Copy messages into another topic, each once however often this is run. For a group: `group reset`."""
+    """Copy messages into another topic, each once however often the command runs. For a group: `group reset`."""
     from rocketlake.spark.replay.record import default_folder
     from rocketlake.spark.replay.request import ReplayRequest, parse_time
 
@@ -101,7 +101,7 @@ async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:
 
 
 async def _make_topic(namesrv: str, request: ReplayRequest) -> None:
-    """The target with as many queues as the source, if nobody knows it. RocketLakeError without a source."""
+    """Make the target, with as many queues as the source, if it is not there. RocketLakeError without a source."""
     from rocketlake.cli.cluster import Cluster, TopicPlan
 
     async with Cluster(namesrv) as cluster:

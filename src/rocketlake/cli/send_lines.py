@@ -1,10 +1,10 @@
 """Lines of standard input as messages: read on a thread, sent by the batch.
 
-Owns        cutting bytes into lines, how many lines go out together, what is said after an error or Ctrl-C.
+Owns        cutting bytes into lines, how many lines go out together, the count after an error or Ctrl-C.
 Must not know   options of the command line.
 
-A terminal and a pipe may be silent for ever: the event loop must go on (heartbeats, Ctrl-C), so a thread reads. It uses
-the bare file and not Python's buffer, whose lock would keep the process from ending while a read waits.
+A terminal and a pipe may be silent for ever while the event loop must go on (heartbeats, Ctrl-C): so a thread reads.
+The thread reads the bare file, not Python's buffer, whose lock would keep the process from ending while a read waits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _CHUNKS_AHEAD = 16
 
 
 class Sending:
-    """Sends batches of messages one after the other; `stored` counts those that brokers have said to have."""
+    """Sends batches of messages one after the other; `stored` counts the messages that brokers have acknowledged."""
 
     def __init__(self, producer: Producer) -> None:
         self.stored = 0
         self.on_way = 0
-        """Sent, and the answer is not here: nobody can tell whether they are stored."""
+        """Messages sent and not answered: whether brokers have stored them is not known."""
         self._producer = producer
 
     async def send(self, messages: Sequence[Message]) -> None:
-        """All of them, in order: in few requests, or one by one where a batch is not allowed."""
+        """Send the lines in order: in few requests, or one by one where a batch is not allowed."""
         from rocketlake.client.errors import BatchFailed
 
         if len(messages) == 1 or messages[0].delay_level:
@@ -57,7 +57,7 @@ class Sending:
 
 
 async def lines_of_stdin() -> AsyncIterator[list[bytes]]:
-    """What has come so far, line by line without line ends; empty lines are left out, as brokers refuse them."""
+    """Lines as they come, without line ends; empty lines are left out, for brokers refuse them."""
     chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
     room = threading.Semaphore(_CHUNKS_AHEAD)
     loop = asyncio.get_running_loop()
@@ -69,7 +69,9 @@ async def lines_of_stdin() -> AsyncIterator[list[bytes]]:
     while chunk := await chunks.get():
         room.release()
         if isinstance(chunk, OSError):
-            raise RocketLakeError(f"standard input cannot be read: {chunk.strerror}", hint="look at what feeds it")
+            raise RocketLakeError(
+                f"standard input cannot be read: {chunk.strerror}", hint="look at the command or file that feeds it"
+            )
         *whole, rest = (rest + chunk).split(b"\n")
         for part in _parts([line for each in whole if (line := each.rstrip(b"\r"))]):
             yield part

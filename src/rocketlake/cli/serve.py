@@ -1,7 +1,7 @@
 """`rocketlake up`, `rocketlake namesrv`, `rocketlake broker`: servers in the foreground, until Ctrl-C.
 
-Owns        the options of the servers, what they print when they are ready, stopping on a signal, what holds for the
-            whole process.
+Owns        the options of the servers, their output when they are ready, the stop on a signal, settings of the whole
+            process.
 Must not know   what the servers do, what their log lines look like (logs.py).
 """
 
@@ -23,12 +23,13 @@ from rocketlake.cli.output import run
 __all__ = ["broker", "namesrv", "up"]
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", help="Java properties file, as RocketMQ's own.", show_default=False)
+    Path | None,
+    typer.Option("--config", "-c", help="Java properties file, like those of RocketMQ.", show_default=False),
 ]
 
 
 _COLLECT_AFTER = 20_000
-"""Objects made and not freed yet; Python's own number is 700. Requests leave no cycles behind."""
+"""The collector runs after so many new objects; Python's own number is 700. Requests leave no cycles behind."""
 
 
 class _Server(Protocol):
@@ -39,7 +40,7 @@ class _Server(Protocol):
 
 def up(
     folder: Annotated[
-        Path, typer.Option("--dir", "-d", help="Folder for messages and tables, for nothing else; made if missing.")
+        Path, typer.Option("--dir", "-d", help="Folder for messages and tables only; made if missing.")
     ] = Path("rocketlake-data"),
     namesrv_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the name server, 0: any free one.")
@@ -85,11 +86,11 @@ def up(
 def namesrv(
     config: ConfigFile = None,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if nothing is said.", show_default=False)
+        str | None, typer.Option(help="Address to listen on; default 127.0.0.1.", show_default=False)
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", "-p", min=0, max=65535, help="Port; 9876 if nothing is said.", show_default=False),
+        typer.Option("--port", "-p", min=0, max=65535, help="Port; default 9876.", show_default=False),
     ] = None,
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
@@ -166,7 +167,7 @@ async def _serve(
     except CannotListen as error:
         error.name_settings(port=port_option(error.port), host=host_option)
         raise
-    gc.freeze()  # what is there now stays for good: the collector need not walk it again, all requests waiting
+    gc.freeze()  # objects made by the start stay for good: the collector must not walk them again while requests wait
     try:
         ready()
         await stopped.wait()

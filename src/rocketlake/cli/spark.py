@@ -1,4 +1,4 @@
-"""`rocketlake spark offsets show | set`: where a stopped Spark query goes on.
+"""`rocketlake spark offsets show | set`: the offsets at which a stopped Spark query goes on.
 
 Owns        options and output of these commands.
 Must not know   the files of a checkpoint (spark/source/checkpoint.py).
@@ -47,7 +47,7 @@ def set_offset(
     queue: Annotated[int, typer.Option(help="Queue id.", min=0, show_default=False)],
     offset: Annotated[int, typer.Option(help="First offset of the next micro-batch.", min=0, show_default=False)],
 ) -> None:
-    """Have a stopped query go on at another offset in one queue. What was there is kept in rocketlake-backup."""
+    """Have a stopped query go on at another offset in one queue; old files are kept in rocketlake-backup."""
     from rocketlake.base.disk.posix import PosixFiles
     from rocketlake.model.message_queue import MessageQueue
     from rocketlake.spark.source.checkpoint import Checkpoint

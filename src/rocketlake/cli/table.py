@@ -3,7 +3,7 @@
 Owns        the look of tables, of times and of numbers; the JSON form of the same rows.
 Must not know   single commands.
 
-What is piped is read by a program: there, numbers have no thousands separators.
+A program reads piped output: numbers have no thousands separators there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["OUTPUT_DEFAULT", "Moment", "Output", "OutputForm", "amount", "object
 
 
 class OutputForm(enum.Enum):
-    """How a command prints what it found."""
+    """The form of a command's output."""
 
     TABLE = "table"
     JSON = "json"
@@ -68,7 +68,7 @@ def amount(number: int, what: str = "") -> str:
 
 
 def show(headings: Sequence[str], rows: Sequence[Sequence[object]], output: OutputForm, *, none: str = "") -> None:
-    """Rows as a table or as a JSON array. `none` is said on standard error when a table would have no rows."""
+    """Rows as a table or as a JSON array. Without rows, a table is not printed and `none` goes to standard error."""
     if output is OutputForm.JSON:
         show_json(objects(headings, rows))
     elif rows or not none:

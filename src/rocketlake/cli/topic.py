@@ -1,7 +1,7 @@
 """`rocketlake topic create | alter | list | show | delete`.
 
 Owns        options and output of these commands.
-Must not know   how a cluster is asked (cluster.py), what an alteration means (topic_change.py).
+Must not know   how a cluster is asked (cluster.py), the effects of an alteration (topic_change.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def create(
     queues: Annotated[int, typer.Option("--queues", "-q", min=1, max=1024, help="Queues on each broker.")] = 8,
     perm: Annotated[str, typer.Option(help="rw, r or w.")] = "rw",
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Leave it as it is on the brokers that have it; no error.")
+        bool, typer.Option("--if-not-exists", help="Leave the topic as it is on brokers that have it; no error.")
     ] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -89,10 +89,12 @@ def alter(
         int | None, typer.Option("--write-queues", min=1, max=1024, help="Queues to write only.", show_default=False)
     ] = None,
     perm: Annotated[str | None, typer.Option(help="rw, r or w.", show_default=False)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also if messages come out of reach.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Change the topic even if messages come out of reach.")
+    ] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
-    """Change queues or permission of a topic on every broker that has it; what is not given stays."""
+    """Change queues or permission of a topic on every broker that has it; other settings stay."""
     from rocketlake.base.errors import UsageError
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.topic_change import TopicChange, refuse_losses, settings_text
@@ -128,7 +130,7 @@ def alter(
 
 @app.command("list")
 def list_topics(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those made by RocketMQ itself.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also topics of RocketMQ itself.")] = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -154,7 +156,7 @@ def list_topics(
 
 @app.command()
 def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
-    """Show the queues of a topic: which offsets they hold, when the last message came."""
+    """Show the queues of a topic: their offsets, and the time of the last message."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.topic_change import settings_text
 
@@ -180,8 +182,10 @@ def show(topic: Name, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESR
 @app.command()
 def delete(
     topic: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also while consumer groups read it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete the topic even while consumer groups read it.")
+    ] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Delete a topic and all its messages."""

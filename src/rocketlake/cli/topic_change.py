@@ -1,7 +1,7 @@
-"""What an alteration of a topic does: settings before and after, and which messages come out of reach.
+"""The effects of an alteration of a topic: settings before and after, and messages that come out of reach.
 
 Owns        TopicChange, the words for a topic's settings, the refusal of losses.
-Must not know   how the cluster is told.
+Must not know   how brokers are told.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["TopicChange", "refuse_losses", "settings_text"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TopicChange:
-    """New values for some settings of a topic; None: stays as it is."""
+    """New values for settings of a topic; None: the setting stays as it is."""
 
     read_queues: int | None = None
     write_queues: int | None = None
@@ -28,7 +28,7 @@ class TopicChange:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to change?"""
+        """True when there is nothing to change."""
         return self.read_queues is None and self.write_queues is None and self.perm is None
 
     def of(self, config: TopicConfig) -> TopicConfig:
@@ -44,7 +44,7 @@ def refuse_losses(
     *,
     where: str,
 ) -> None:
-    """RocketLakeError if messages that are there, or that come, could not be read."""
+    """Raises RocketLakeError if messages stored now, or later, could not be read."""
     for broker, config in after.items():
         if config.write_queues > max(config.read_queues, before[broker].write_queues):
             raise RocketLakeError(

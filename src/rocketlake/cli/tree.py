@@ -1,6 +1,6 @@
 """The command tree.
 
-Owns        which commands there are.
+Owns        the list of commands.
 Must not know   what the commands do.
 """
 

@@ -1,7 +1,7 @@
 """A sleep that can be cut short.
 
 Owns        Alarm.
-Must not know   what is waited for.
+Must not know   what the sleeper waits for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rocketlake.base.clock import Clock
 
 
 class Alarm:
-    """`await wait(seconds)` ends after that time or as soon as somebody calls `ring()`; a ring is never lost."""
+    """`await wait(seconds)` ends after that time, or at once when `ring()` is called; no ring is lost."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

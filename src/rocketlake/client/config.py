@@ -23,7 +23,7 @@ DEFAULT_NAMESRV = "127.0.0.1:9876"
 
 
 class FirstOffset(Enum):
-    """Where a group starts in a queue that it never committed; values are the names on the wire."""
+    """Where a group starts to read a queue in which it never committed; the values are the names on the wire."""
 
     LAST = "CONSUME_FROM_LAST_OFFSET"
     FIRST = "CONSUME_FROM_FIRST_OFFSET"

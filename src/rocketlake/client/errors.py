@@ -1,9 +1,10 @@
-"""What callers of the client can catch, on top of base.errors.
+"""The errors that callers of the client can catch, besides those of base.errors.
 
 Owns        the client's own error classes and the wording of the frequent ones.
 Must not know   how requests are sent.
 
-`RocketLakeError` catches all. A refusal by a broker is a `RemoteError` with its code; a broken line is a `LinkError`.
+`RocketLakeError` is the base of all. A refusal by a broker is a `RemoteError` with its code; a broken link, or an
+answer that does not come in time, is a `LinkError`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = [
 
 
 class NoRoute(UsageError):
-    """No broker serves the topic, as far as the name server knows; or none takes messages for it (`is_read_only`)."""
+    """The name server knows no broker that serves the topic, or none that takes messages for it (`is_read_only`)."""
 
     def __init__(
         self, topic: str, name_servers: Sequence[str], *, purpose: str = "send", is_read_only: bool = False
@@ -73,14 +74,14 @@ class SendFailed(RocketLakeError):
 
 
 def _without_cure(error: BaseException) -> str:
-    """The text of an error inside of another one, which has a cure of its own."""
+    """The text of an error without its cure, for use inside an error that names a cure of its own."""
     if not isinstance(error, RocketLakeError):
         return str(error)
     return f"{error.what} ({error.where})" if error.where else error.what
 
 
 class BatchFailed(RocketLakeError):
-    """A part of a batch was not sent: `sent` are the results of the messages before it, the cause is in __cause__."""
+    """A part of a batch was not sent. `sent`: results of the messages before that part; `__cause__`: why it failed."""
 
     def __init__(self, topic: str, sent: Sequence[object], total: int, error: RocketLakeError) -> None:
         self.topic = topic

@@ -1,4 +1,4 @@
-"""Functions a user hangs before and after a send and a consume.
+"""Functions of the user that run before and after a send, and before and after a listener call.
 
 Owns        the hook signatures and running them so that a broken hook never loses a message.
 Must not know   what hooks do (trace and metrics are hooks).
@@ -21,7 +21,7 @@ Event = TypeVar("Event")
 
 @dataclass(slots=True)
 class SendEvent:
-    """One send: `error` is None and `latency_ms` 0 before it; after it, how it went."""
+    """One send. Before the send `error` is None and `latency_ms` is 0; after the send both tell how it went."""
 
     group: str
     message: Message
@@ -33,7 +33,7 @@ class SendEvent:
 
 @dataclass(slots=True)
 class ConsumeEvent:
-    """One listener call: `is_success` is None before it."""
+    """One listener call. Before the call `is_success` is None."""
 
     group: str
     messages: Sequence[StoredMessage]
@@ -44,7 +44,7 @@ class ConsumeEvent:
 
 @dataclass(slots=True)
 class DamageEvent:
-    """A record of the group that cannot be read. `is_dead_letter`: its body, as stored, is in the dead letters now."""
+    """A record that the group cannot read. `is_dead_letter`: its body, as stored, is a dead letter now."""
 
     group: str
     record: DamagedRecord

@@ -1,10 +1,10 @@
 """What the producers and consumers of one client id share: links, routes, heartbeats, timers.
 
-Owns        the network client, the route cache and when it is refreshed, heartbeats, the saving of offsets on time.
+Owns        the network client, the route cache and its refreshes, heartbeats, the timer that saves offsets.
 Must not know   how messages are sent or consumed.
 
-Every producer and consumer has an instance of its own unless one is given to it; sharing one saves links. Two consumers
-of one group never share one: their client ids must differ.
+Every producer and consumer makes an instance of its own unless the user passes one; a shared instance saves links. Two
+consumers of one group never share an instance: their client ids must differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _numbers = itertools.count(1)
 
 
 class ClientInstance(Service):
-    """Shared by everything with one client id; to share one, start it and pass it as `instance=`."""
+    """What all producers and consumers of one client id share; to share it, start it and pass it as `instance=`."""
 
     def __init__(
         self, config: ClientConfig | None = None, *, clock: Clock | None = None, network: Network | None = None
@@ -69,7 +69,11 @@ class ClientInstance(Service):
     async def start(self) -> None:
         """Start the timers; nothing is sent before a producer or consumer registers."""
         if self._is_closed:
-            raise UsageError("a client that was stopped cannot be started again", hint="make a new one")
+            raise UsageError(
+                "a client that was stopped cannot be started again",
+                where=self.client_id,
+                hint="make a new ClientInstance",
+            )
         await super().start()
         self.keep("routes", self._refresh_routes)
         self.keep("heartbeats", self._send_heartbeats)
@@ -84,7 +88,10 @@ class ClientInstance(Service):
     # groups
 
     def add_producer(self, group: str, check: TransactionCheck | None = None) -> None:
-        """Register a producer group, and who is asked about its transactions. UsageError when it is here already."""
+        """Register a producer group, and the function that answers about its transactions.
+
+        UsageError for a second one.
+        """
         _check_group(group)
         if group in self._producers:
             raise UsageError(
@@ -125,7 +132,8 @@ class ClientInstance(Service):
             )
             for _, _, address in self.routes.addresses(masters_only=False)
         )
-        # Not beside a heartbeat that names the group: a broker serves a large one in turns, and would take it in again.
+        # Never while a heartbeat is under way: a broker serves a large heartbeat in turns and would register the group
+        # again.
         async with self._heartbeat_lock:
             await self._try_all("unregister", calls)
 
@@ -139,13 +147,16 @@ class ClientInstance(Service):
     # routes
 
     def known_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """What `queues_to_publish` gave for the topic, kept up to date; None: ask it."""
+        """The queues that `queues_to_publish` found for the topic, kept up to date; None: call that first."""
         return self.routes.to_publish(topic) if topic in self._published else None
 
     async def queues_to_publish(
         self, topic: str, *, template: str = "TBW102", new_queues: int = 4
     ) -> tuple[MessageQueue, ...]:
-        """Queues to send to; for an unknown topic the template's, so that the broker can create it. Raises NoRoute."""
+        """Queues to send to.
+
+        For an unknown topic those of its template, so that a broker can create it. Raises NoRoute.
+        """
         queues = self.routes.to_publish(topic)
         if not queues:
             self._published[topic] = (template, new_queues)
@@ -163,12 +174,12 @@ class ClientInstance(Service):
         if await self._ask_route(topic) or topic not in self._published:
             return
         if self.routes.to_read(topic) is not None:
-            # Known before, its brokers are down now: elsewhere it must not be created for that.
+            # The topic is known and its brokers are down now: no other broker must create it because of that.
             return
         template, new_queues = self._published[topic]
         route = await self.name_servers.route(template)
         if route is not None and self.routes.put_template(topic, route, new_queues):
-            # A broker can ask about a transaction only once it knows us.
+            # A broker asks about transactions only after it has seen a heartbeat of this client.
             self.heartbeat_soon()
 
     async def queues_to_read(self, topic: str) -> tuple[MessageQueue, ...] | None:
@@ -187,7 +198,7 @@ class ClientInstance(Service):
         if route is None:
             return False
         if self.routes.put(topic, route):
-            # New brokers must know us before we pull from them; moved queues want a rebalance.
+            # New brokers need our heartbeat before a pull; queues that moved need a rebalance.
             self.heartbeat_soon()
             for member in self._consumers.values():
                 if topic in member.topics:
@@ -195,7 +206,7 @@ class ClientInstance(Service):
         return True
 
     def routes_soon(self) -> None:
-        """A line broke: ask for all routes without waiting for the next interval; the broker may have moved."""
+        """A link broke: ask for all routes now, not at the next interval, for the broker may have moved."""
         self._route_alarm.ring()
 
     async def master(self, broker_name: str, topic: str) -> str:
@@ -268,7 +279,7 @@ class ClientInstance(Service):
                 async with self._route_lock:
                     await self._ask_publish_route(topic)
             except RocketLakeError as error:
-                # One key for all topics: when no name server answers, none of them has news.
+                # One key for all topics: a name server that does not answer would cause one warning for each topic.
                 self._warnings.warn("route", "route of topic %s stays as it was: %s", topic, error)
             except Exception:
                 log.exception("route of topic %s stays as it was", topic)
@@ -279,7 +290,8 @@ class ClientInstance(Service):
     async def _send_heartbeats(self) -> None:
         await self._heartbeat_alarm.wait(self.config.heartbeat_interval_ms / 1000)
         await self.heartbeat()
-        # Rings in a row (a broker that restarts refuses every pull) make one heartbeat.
+        # Many rings in a short time make one heartbeat: a broker that restarts refuses every pull, and each refusal
+        # rings.
         await self.clock.sleep(ALARM_PAUSE_SECONDS)
 
     async def _persist_offsets(self) -> None:
@@ -294,7 +306,9 @@ class ClientInstance(Service):
 
 def _check_group(group: str) -> None:
     if group in REFUSED_GROUPS:
-        raise UsageError(f"{group} is RocketMQ's own placeholder", hint="give the group a name of your own")
+        raise UsageError(
+            f"the group name {group} is RocketMQ's own placeholder", hint="give the group a name of your own"
+        )
 
 
 def client_settings(config: ClientConfig | None, namesrv: str | None) -> ClientConfig:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A thread that runs an event loop while somebody uses it."""
+    """A thread that runs an event loop while blocking clients use it."""
 
     _shared: ClassVar[LoopThread | None] = None
     _guard: ClassVar[threading.Lock] = threading.Lock()
@@ -47,7 +47,7 @@ class LoopThread:
             return cls._shared
 
     def leave(self) -> None:
-        """End the thread when nobody uses it any more."""
+        """Use the thread no more; the last user ends it."""
         with self._guard:
             self.users -= 1
             if self.users:
@@ -59,7 +59,7 @@ class LoopThread:
         self.thread.join()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on the loop, wait here."""
+        """Run the coroutine on the loop and wait for its result here."""
         if threading.current_thread() is self.thread:
             coroutine.close()
             self.refuse_own_thread()
@@ -67,14 +67,18 @@ class LoopThread:
         try:
             return future.result()
         except CancelledError:
-            raise UsageError("the call was cut off: its client was stopped by another thread") from None
+            raise UsageError(
+                "the call was cut off: another thread stopped its client",
+                where=self.thread.name,
+                hint="stop a client after its last call has returned",
+            ) from None
         except BaseException:
-            # Ctrl-C while waiting: what was begun must not go on behind the caller's back.
+            # Ctrl-C while waiting: the call must not go on after the caller has given it up.
             future.cancel()
             raise
 
     def refuse_own_thread(self) -> None:
-        """UsageError on the client's own thread: it would wait for itself."""
+        """Raises UsageError on the client's own thread, which would wait for itself."""
         if threading.current_thread() is self.thread:
             raise UsageError(
                 "a blocking call inside an async listener or a callback",
@@ -88,7 +92,7 @@ class LoopThread:
                 try:
                     self.loop.run_forever()
                 except BaseException:
-                    # `sys.exit()` in a callback or a hook: it is no reason to end the clients of all other threads.
+                    # `sys.exit()` in a callback or a hook must not end the clients of all other threads.
                     log.exception("a function of the user tried to end the client's thread; the thread goes on")
             self.loop.run_until_complete(self._end_calls())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
@@ -96,7 +100,7 @@ class LoopThread:
             self.loop.close()
 
     async def _end_calls(self) -> None:
-        """Calls that other threads still wait for end with an error, not never."""
+        """End the calls for which other threads still wait; those threads get an error."""
         calls = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         if calls:
             await asyncio.wait(calls, timeout=CALL_END_SECONDS)

@@ -1,6 +1,6 @@
-"""A consumer, and a producer that may be asked, as their client instance sees them.
+"""A consumer, and a producer of transactions, as their client instance sees them.
 
-Owns        the ConsumerMember protocol, the signature of who is asked about transactions.
+Owns        the ConsumerMember protocol, the signature of the function that answers about transactions.
 Must not know   push or pull.
 """
 
@@ -19,17 +19,17 @@ from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 Answer = Callable[[Command], None]
 """Sends a one-way request to the broker that asked."""
 TransactionCheck = Callable[[CheckTransactionHeader, StoredMessage, Answer], None]
-"""(question, half message, answer): find out what became of a transaction (code 39)."""
+"""(question, half message, answer): find out how a transaction ended (code 39)."""
 DirectConsume = Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]]
 
 
 class ConsumerMember(Protocol):
-    """What the instance asks of a consumer: for heartbeats, timers and requests of brokers."""
+    """What a client instance calls of a consumer: for heartbeats, timers and requests of brokers."""
 
     rebalance_soon: Callable[[], None]
     """The members or the route changed."""
     persist_offsets: Callable[[], Awaitable[None]]
-    """Save what is safe to commit."""
+    """Save the offsets that are safe to commit."""
     reset_offsets: Callable[[str, Mapping[MessageQueue, int]], Awaitable[None]]
     """An operator moved the group in a topic (code 220)."""
     consume_directly: DirectConsume | None

@@ -1,7 +1,7 @@
 """Where a topic lives, as the client sees it: queues to publish to, queues to read, addresses of brokers.
 
 Owns        the route cache, the publish and subscribe views, which address serves a broker name.
-Must not know   how a route is asked for, when it is refreshed (see instance.py).
+Must not know   how and when routes are asked for (instance.py).
 
 Rules: queues to publish need write permission and a master (id 0); queues to read need read permission only. An order
 configuration `broker:n;broker:n` fixes the publish list of an ordered topic, whatever brokers are up.
@@ -66,7 +66,7 @@ class RouteCache:
         """Remember a route; true when queues or brokers differ from what was known."""
         for broker in route.brokers:
             self._brokers[broker.name] = dict(broker.addresses)
-        # Name servers list queues and brokers in any order; another order is no change.
+        # Name servers list queues and brokers in any order, so another order is no change.
         queues = sorted(route.queues, key=lambda entry: entry.broker_name)
         route = replace(route, queues=queues, brokers=sorted(route.brokers, key=lambda broker: broker.name))
         changed = self._routes.get(topic) != route
@@ -80,7 +80,7 @@ class RouteCache:
     def put_template(self, topic: str, route: Route, queues_max: int) -> bool:
         """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker.
 
-        True when a broker of it was not known, or not at this address.
+        True when a broker of the template was not known, or was known at another address.
         """
         is_new = any(self._brokers.get(broker.name) != dict(broker.addresses) for broker in route.brokers)
         for broker in route.brokers:
@@ -96,7 +96,7 @@ class RouteCache:
         return self._publish.get(topic)
 
     def is_read_only(self, topic: str) -> bool:
-        """Is it there, and no broker takes messages for it?"""
+        """True when the topic exists and no broker takes messages for it."""
         route = self._routes.get(topic)
         return route is not None and bool(route.queues) and not any(each.perm & Perm.WRITE for each in route.queues)
 
@@ -117,7 +117,7 @@ class RouteCache:
         return wanted or next(iter(addresses.values()), None)
 
     def broker_of_topic(self, topic: str) -> str | None:
-        """Address of some broker that serves the topic, its master if there is one (for group questions)."""
+        """Address of one broker that serves the topic, for questions about groups; its master if there is one."""
         route = self._routes.get(topic)
         if route is None or not route.brokers:
             return None
@@ -134,7 +134,7 @@ class RouteCache:
         ]
 
     def drop_unrouted_brokers(self) -> None:
-        """Forget addresses that no route names any more, nor that of a template whose queues are sent to."""
+        """Forget addresses that no route and no template in use names any more."""
         routes = (*self._routes.values(), *self._templates.values())
         routed = {(b.name, address) for r in routes for b in r.brokers for address in b.addresses.values()}
         for name, table in list(self._brokers.items()):

@@ -1,5 +1,5 @@
-"""Requests that brokers send to a client: members changed, offsets moved, what are you doing, consume this, and
-what became of a transaction.
+"""Requests that brokers send to a client: members changed, offsets moved, tell what you do, consume this message, tell
+how a transaction ended.
 
 Owns        the handlers of codes 39, 40, 220, 221, 307 and 309.
 Must not know   how consumers and producers work (member.py says what they can do).
@@ -42,7 +42,7 @@ class Served:
         producers: Mapping[str, TransactionCheck | None],
         spawn: Spawn,
     ) -> None:
-        """Both by group; None: a producer that sends nothing in transactions."""
+        """Consumers and producers by group. None: a producer that sends no transactions."""
         self._consumers = consumers
         self._producers = producers
         self._spawn = spawn

@@ -55,7 +55,7 @@ C = TypeVar("C", bound=_AsyncConsumer)
 
 
 class _Blocking(Generic[A]):
-    """start, stop, `with`, and running the twin's calls."""
+    """Start, stop, `with`, and the calls that run on the twin's loop."""
 
     def __init__(self, twin: A) -> None:
         self._twin = twin
@@ -73,7 +73,7 @@ class _Blocking(Generic[A]):
             raise
 
     def stop(self) -> None:
-        """Stop the client; what is on its way is finished first."""
+        """Stop the client; calls on their way are finished first."""
         if self._thread is not None:
             self._check_process()
             self._thread.refuse_own_thread()
@@ -131,13 +131,13 @@ class _Blocking(Generic[A]):
 
 
 def _takes_what(make: Callable[P, A]) -> Callable[[Callable[..., None]], Callable[Concatenate[_Blocking[A], P], None]]:
-    """Makes an `__init__` that takes what the async client takes, and holds the client made of it."""
+    """Makes an `__init__` that takes the arguments of the async client and holds the client made with them."""
 
     def decorate(_: Callable[..., None]) -> Callable[Concatenate[_Blocking[A], P], None]:
         @functools.wraps(make.__init__)  # for help(): the arguments and their defaults
         def init(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> None:
             if kwargs.get("instance") is not None:
-                raise UsageError("a blocking client has an instance of its own", hint="leave instance= away")
+                raise UsageError("a blocking client has an instance of its own", hint="leave out instance=")
             _Blocking.__init__(self, make(*args, **kwargs))
 
         return init

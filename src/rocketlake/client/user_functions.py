@@ -1,4 +1,4 @@
-"""Functions that users give a client: telling their two kinds, and what may come out of them.
+"""Functions that users give a client: their two kinds, and the exceptions that they may raise.
 
 Owns        what counts as an async function, which exceptions are the caller's and not the function's.
 Must not know   when they are called.
@@ -13,17 +13,17 @@ __all__ = ["is_async", "is_for_caller"]
 
 
 def is_async(function: object) -> bool:
-    """Is it to be awaited on the loop? A plain function runs on a worker thread."""
+    """True for a function to be awaited on the loop; a plain function runs on a worker thread."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object with `async def __call__`
     )
 
 
 def is_for_caller(error: BaseException) -> bool:
-    """Must an exception out of a user's function end the task that called it?
+    """True when an exception of a user's function must end the task that called the function.
 
-    Only Ctrl-C and the cancellation of that very task. A function that waits for something that was cancelled, or calls
-    `sys.exit()`, has failed and nothing more.
+    That is Ctrl-C, and the cancellation of that very task. Any other exception is a failure of the function and no
+    more: also `sys.exit()`, and the cancellation of a task for which the function waited.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

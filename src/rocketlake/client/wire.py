@@ -1,7 +1,7 @@
 """The door for programs that speak to brokers themselves: single requests, without a producer or consumer around them.
 
 Owns        the names that `rocketlake.spark` may take from the client.
-Must not know   what is asked, or why.
+Must not know   how spark uses them.
 
 Only names that stand here are used above: an import contract (pyproject.toml) closes the client's other modules to
 `rocketlake.spark`.

@@ -1,4 +1,5 @@
 """A kit to test programs against a real cluster in the test's own process.
 
-Owns: pytest fixtures and the embedded cluster. Must not know: anybody's tests. Start reading at plugin.py.
+Owns        pytest fixtures, the embedded cluster, simulated clusters.
+Must not know   the tests of any project.   Start reading at plugin.py; simulations: simulation.py.
 """

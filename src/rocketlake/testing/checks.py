@@ -1,8 +1,8 @@
-"""The rules a cluster must keep, whatever breaks: looked at while it runs, and when all is healed.
+"""The rules that a cluster must keep under faults; checked while it runs, and after all has healed.
 
-Owns        the rules, and what they forgive: with ASYNC_FLUSH a power cut may take what was not synced, acknowledged
-            or not, and the queue offsets of what it took are given out again.
-Must not know   how faults are made, who sends.
+Owns        the rules and their exceptions: with ASYNC_FLUSH a power cut may take messages that were not synced,
+            acknowledged or not, and brokers give their queue offsets out again.
+Must not know   how faults are made, how messages are sent.
 
 | Rule | Where |
 |---|---|
@@ -10,8 +10,8 @@ Must not know   how faults are made, who sends.
 | messages of one key keep their order in their queue | `check_key_order` |
 | a queue's end never goes back, unless its disk lost what was not synced | `check_rewinds` |
 | a group's offset never passes a message that no listener of it has seen | `CommitWatch` |
-| an orderly group sees a queue without leaving anything out | `OrderlyWatch` |
-| what was rolled back is nowhere; what was committed is, once or more often | `check_stored`, `owed` |
+| an orderly group sees every message of a queue, in order | `OrderlyWatch` |
+| rolled back messages are nowhere; committed ones are stored, once or more often | `check_stored`, `owed` |
 | in the end no transaction is open | `owed` |
 | in the end every message was taken by every group, and offsets stand at the end | `owed` |
 """
@@ -78,7 +78,7 @@ def check_rewinds(history: History, before: Mapping[Queue, int], after: Mapping[
 
 
 def read_all(brokers: Iterable[Broker], history: History) -> Stored:
-    """Everything in the workload's queues, read as a pull reads it; gaps are problems."""
+    """All messages of the workload's queues, read as a pull reads them; gaps are problems."""
     stored: Stored = {}
     for broker in brokers:
         for queue, end in queue_ends(broker).items():
@@ -108,7 +108,7 @@ def _gaps(offsets: list[int]) -> str:
 
 
 def check_stored(history: History, stored: Stored) -> None:
-    """Acknowledged messages are where their answer said; nothing is invented, changed or stored too often."""
+    """Acknowledged messages are where their answer said; no message is invented, changed or stored too often."""
     copies: Counter[str] = Counter()
     for queue, messages in stored.items():
         for message in messages:
@@ -163,7 +163,7 @@ class OrderlyWatch:
     def _handed(self, group: str, queue: Queue, offset: int) -> None:
         if group != self._group:
             return
-        # Offsets that are given out a second time are behind the group; it goes on where it stood.
+        # Offsets that are given out a second time lie behind the group, which goes on at its old offset.
         forgiven = max((rewind.before for rewind in self._history.rewinds if rewind.queue == queue), default=0)
         if offset > max(self._next.get(queue, 0), forgiven):
             self._history.problem(f"group {group} got {queue} {offset} before {self._next.get(queue, 0)} was taken")
@@ -174,14 +174,14 @@ class OrderlyWatch:
 
 
 class CommitWatch:
-    """Groups' offsets at the brokers, looked at again and again."""
+    """The groups' offsets at the brokers, checked again and again."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._checked: dict[tuple[str, Queue], int] = {}
 
     def look(self, broker: Broker) -> None:
-        """Is everything before the groups' offsets known to them?"""
+        """Check that listeners have seen every message before the offsets of their group."""
         for group, topics in GROUPS.items():
             for queue in queue_ends(broker):
                 if queue[1] in topics:
@@ -204,7 +204,7 @@ class CommitWatch:
 
 
 def owed(history: History, brokers: Collection[Broker]) -> list[str]:
-    """What has still to happen until everybody has everything."""
+    """The steps still missing until each group has taken every message."""
     lacking = []
     for broker in brokers:
         for queue, end in queue_ends(broker).items():
@@ -248,7 +248,7 @@ def _not_taken(history: History) -> list[str]:
         for ack in history.acks.values():
             if ack.queue[1] not in topics or done[ack.name] or ack.may_be_lost:
                 continue
-            # What a listener refused waits in a message of the broker's own, which may be lost as well.
+            # A refused message waits in a copy at the broker, which may be lost as well.
             if history.is_lossy and ((group, ack.name) in history.refused or _may_be_hidden(history, ack)):
                 continue
             lacking.append(f"group {group} has not taken {ack.name} ({ack.queue} {ack.queue_offset})")
@@ -256,7 +256,7 @@ def _not_taken(history: History) -> list[str]:
 
 
 def _may_be_hidden(history: History, ack: Ack) -> bool:
-    """Does it lie at an offset that the group had passed already, when another message was there?"""
+    """True when the group may have passed the offset already, while another message was there."""
     if ack.is_delayed:
         return any(rewind.queue[:2] == ack.queue[:2] for rewind in history.rewinds)
     return ack.queue_offset in history.reused(ack.queue)

@@ -1,6 +1,6 @@
-"""An embedded cluster on a loop of its own thread, for synchronous tests and for Spark.
+"""An embedded cluster on the event loop of a thread of its own, for synchronous tests and for Spark.
 
-Owns        the thread, start and stop from outside it, sending and counting in one line.
+Owns        the thread, start and stop from other threads, sends in one line.
 Must not know   pytest.
 """
 

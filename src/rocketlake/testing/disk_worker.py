@@ -1,7 +1,7 @@
 """A worker of a simulated broker: its blocking calls take time on the virtual clock, and no thread.
 
 Owns        the line of submitted calls, the time before and after each of them.
-Must not know   what a call does, how slow the disk is meant to be.
+Must not know   what a call does, how slow the disk is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A broker in memory whose process can end at any of its writes, and come back on the disk that is left.
 
 Owns        one broker's disk, network host and life: start, clean stop, kill, power cut.
-Must not know   what is sent to it, what must hold.
+Must not know   the requests that the broker gets, the rules that must hold.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _CHANGES = frozenset(("pwrite", "sync", "truncate", "make_dirs", "remove", "rena
 
 
 class _Death(FaultPlan):
-    """The end of a process at one of its changes of the disk: that one is torn, none follows."""
+    """The end of a process at one of its changes of the disk: that change is torn, and none follows."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_dead = asyncio.Event()
         self.changes_left = -1
-        """Changes of the disk until the end; negative: it is not near."""
+        """Changes of the disk until the end; negative: no end is planned."""
         self.keep_bytes = 0
         self._network: MemoryHost | None = None
 
     def strike(self, network: MemoryHost) -> None:
-        """The process is dead: nobody hears of it any more, and its disk stays as it is."""
+        """The process is dead: no other host hears of it again, and its disk stays as it is."""
         if not self.is_dead.is_set():
             self.is_dead.set()
             network.crash()
@@ -82,7 +82,7 @@ class DyingBroker:
         self.death = _Death()
 
     async def start(self) -> Broker:
-        """Up on the disk that is there. The caller knows what may go wrong: nothing, unless its death is armed."""
+        """Start on the disk that is left. Fails only if a death is armed."""
         self.death = _Death()
         self._network = self._net.host(HOST)
         broker = Broker(
@@ -117,7 +117,7 @@ class DyingBroker:
         self._bury(broker.stop())
 
     def _bury(self, rest: Coroutine[Any, Any, None]) -> None:
-        """Let the objects of the dead process end in the background; what they do reaches nobody."""
+        """Let the objects of the dead process end in the background; their work reaches no disk and no host."""
         self._rests.append(asyncio.ensure_future(rest))
 
     async def close(self) -> None:

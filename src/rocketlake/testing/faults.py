@@ -1,7 +1,7 @@
-"""The faults of a simulated run: which, when, to whom, drawn from the seed; and the healing.
+"""The faults of a simulated run: their kinds, times and victims, drawn from the seed; and the healing.
 
 Owns        one method per kind of fault, the schedule, bringing everything back.
-Must not know   what must hold meanwhile (checks.py).
+Must not know   the rules that must hold meanwhile (checks.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Faults:
         )
 
     async def happen(self) -> None:
-        """Everything that goes wrong, one after the other and over one another; every tenth run has no faults."""
+        """All faults of the run, which may overlap; every tenth run has none."""
         count = 0 if self._random.random() < 0.1 else self._random.randint(1, _MOST)
         times = sorted(self._random.uniform(_FIRST_SECONDS, _LAST_SECONDS) for _ in range(count))
         under_way = []
@@ -179,7 +179,7 @@ class Faults:
         self._note(f"{node.name}: {fault.call} of {fault.path_part} fails")
         node.faulty.plan.add(fault)
         await self._clock.sleep(seconds)
-        # Not `remove`: a fault that came meanwhile may look the same.
+        # Not `remove`: a fault added meanwhile may be equal.
         faults = node.faulty.plan.faults
         faults[:] = [other for other in faults if other is not fault]
 

@@ -1,7 +1,7 @@
-"""What happened in one simulated run, as the producers, the consumers and the faults saw it.
+"""The history of one simulated run, as producers, consumers and faults saw it.
 
-Owns        the event log (equal for equal seeds), what was attempted, acknowledged, handed to listeners and done.
-Must not know   what may be concluded from it (checks.py).
+Owns        the event log (equal for equal seeds); the messages attempted, acknowledged, handed to listeners and done.
+Must not know   the rules that a history must keep (checks.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Queue = tuple[str, str, int]
 
 @dataclass(slots=True)
 class Ack:
-    """A message the broker answered for. `may_be_lost`: it was not safe when its broker's disk lost what was not."""
+    """A message that a broker acknowledged.
+
+    `may_be_lost`: it was not synced when the broker's disk lost unsynced data.
+    """
 
     name: str
     queue: Queue
@@ -33,7 +36,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """A queue that was readable up to `before` and, after a crash that loses what is not synced, up to `after`."""
+    """A queue that was readable up to `before` and, after a crash that lost unsynced data, up to `after`."""
 
     queue: Queue
     before: int
@@ -52,7 +55,7 @@ class History:
     attempts: Counter[str] = field(default_factory=Counter)
     acks: dict[str, Ack] = field(default_factory=dict)
     decisions: dict[str, bool] = field(default_factory=dict)
-    """message of a transaction -> shall it be committed?"""
+    """message of a transaction -> True if it is to be committed"""
     halves: dict[str, Ack] = field(default_factory=dict)
     """acknowledged half messages, with their place in the half topic"""
     handed: dict[str, set[str]] = field(default_factory=dict)
@@ -63,7 +66,7 @@ class History:
     """(group, message): a listener said later at least once"""
     crashes: int = 0
     is_lossy: bool = False
-    """A disk lost what was not synced, and the settings allow to acknowledge such messages."""
+    """A disk lost unsynced data, and the settings allow brokers to acknowledge messages before a sync."""
     losses: list[tuple[str, int]] = field(default_factory=list)
     """(broker, physical offset) from which on its log may have been lost, in order"""
     rewinds: list[Rewind] = field(default_factory=list)
@@ -75,7 +78,7 @@ class History:
         self.events.append(f"{self.clock.monotonic():12.6f} {text}")
 
     def problem(self, text: str) -> None:
-        """A rule was broken; noted once."""
+        """Note that a rule was broken; once for each text."""
         if text not in self.problems:
             self.note(f"PROBLEM {text}")
             self.problems.append(text)
@@ -96,7 +99,7 @@ class History:
 
     @property
     def all_acks(self) -> list[Ack]:
-        """Everything a broker answered for."""
+        """All messages that brokers acknowledged."""
         return [*self.acks.values(), *self.halves.values()]
 
     def hand(self, group: str, member: str, queue: Queue, offset: int, name: str) -> None:

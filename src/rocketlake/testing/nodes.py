@@ -4,8 +4,8 @@ Owns        each node's disk and place in the network, how a node dies and what 
             run share.
 Must not know   what goes wrong when (faults.py), clients.
 
-A node that is killed gets a new disk and a new network; its old objects go on for a moment with the old ones and reach
-nobody.
+A node that is killed gets a new disk and a new network; its old objects go on for a moment with the old
+ones, and no living node hears of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _START_TRIES = 60
 
 
 class World:
-    """What all nodes of a run share: plan, time, network, chance, and the history of what happens to them."""
+    """The things that all nodes of a run share: plan, time, network, random numbers, history."""
 
     def __init__(self, plan: Plan, clock: ManualClock) -> None:
         self.plan = plan
@@ -67,7 +67,7 @@ class NameServerNode:
         self._server: NameServer | None = None
 
     async def start(self) -> None:
-        """Up with an empty table."""
+        """Start with an empty table."""
         world = self._world
         self._network = world.net.host(self.host)
         config = NameServerConfig(listen_host=self.host, listen_port=9876, kv_config_path=Path("/kv.json"))
@@ -79,7 +79,7 @@ class NameServerNode:
 
     @property
     def is_up(self) -> bool:
-        """Is there one?"""
+        """True while the name server runs."""
         return self._server is not None
 
     def kill(self) -> None:
@@ -91,7 +91,7 @@ class NameServerNode:
             self._world.bury(server.stop())
 
     async def stop(self) -> None:
-        """A proper stop."""
+        """A clean stop."""
         if (server := self._server) is not None:
             self._server = None
             await server.stop()
@@ -122,7 +122,7 @@ class BrokerNode:
         return self._world.random.uniform(0.0, 0.004) + self._world.random.uniform(0.0, self.slow_ms) / 1000
 
     async def start(self) -> None:
-        """Up again; while the disk refuses, an operator tries once a second."""
+        """Start; while the disk refuses, try again once a second, as an operator would."""
         world = self._world
         begun_ms = world.clock.now_ms()
         for _ in range(_START_TRIES):
@@ -163,7 +163,7 @@ class BrokerNode:
         checks.check_rewinds(world.history, self._ends, ends, may_lose=self._may_lose)
 
     async def stop(self) -> None:
-        """A proper stop. When the disk refuses, it is the stop of a crash."""
+        """A clean stop; when the disk refuses, it ends as a crash does."""
         if (broker := self._broker) is not None:
             self._broker = None
             self._remember(broker)
@@ -171,7 +171,7 @@ class BrokerNode:
             self._world.history.note(f"{self.name} is stopped")
 
     def kill(self) -> None:
-        """kill -9: what was written is in the kernel's hands, the write pool is gone."""
+        """kill -9: written bytes stay with the kernel, the write pool is gone."""
         if (broker := self._broker) is not None:
             store = broker.store
             self._world.history.note(f"{self.name} is killed, its log ends at {store.log.max_offset}")
@@ -180,7 +180,7 @@ class BrokerNode:
             self._vanish(broker, self.disk.killed(), silent=False)
 
     def cut_power(self) -> None:
-        """Only what was synced is left, and here and there a sector more."""
+        """A power cut: synced bytes are left, and here and there a sector more."""
         if (broker := self._broker) is not None:
             store = broker.store
             self._world.history.note(f"{self.name} loses power, its log is safe to {store.flushed_offset}")
@@ -203,7 +203,7 @@ class BrokerNode:
                     history.problem(f"{ack} was acknowledged before it was safe: {offset}")
 
     def _remember(self, broker: Broker) -> None:
-        """Where readers saw the queues end; the next start is measured by it."""
+        """Note where readers saw the queues end; the next start is compared with that."""
         self._world.history.crashes += 1
         self._ends = checks.queue_ends(broker)
         self._may_lose = False
@@ -220,7 +220,7 @@ class BrokerNode:
         for finding in audit_store(
             _ROOT, files=self.disk, index_slots=store.index_slots, index_entries=store.index_entries
         ):
-            # With messageIndexSafe=false a recovery starts behind what the index may lack.
+            # With messageIndexSafe=false a recovery starts behind entries that the index may lack.
             if finding.kind == "index-missing" and self._world.history.crashes and not store.index_safe:
                 continue
             self._world.history.problem(f"audit of {self.name}: {finding}")

@@ -1,4 +1,4 @@
-"""What a seed makes of a simulated cluster, before it starts.
+"""The plan of a simulated cluster, drawn from its seed before it starts.
 
 Owns        how many nodes and clients there are, the store's settings, the load.
 Must not know   how nodes are run (nodes.py), what goes wrong (faults.py).
@@ -17,7 +17,7 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a seed makes of the cluster."""
+    """The cluster that a seed gives."""
 
     seed: int
     name_servers: int
@@ -29,7 +29,7 @@ class Plan:
 
     @classmethod
     def of(cls, seed: int) -> Plan:
-        """Small files, so that they roll; both ways to flush."""
+        """Draw a plan: small files, so that they roll; both ways to flush."""
         choice = random.Random(f"plan {seed}")
         pool = choice.random() < 0.15
         store = StoreConfig(

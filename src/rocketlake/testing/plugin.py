@@ -1,9 +1,9 @@
-"""Pytest fixtures of RocketLake; installed with the package, so that any project's tests can ask for them.
+"""Pytest fixtures of RocketLake; installed with the package, so that tests of any project can use them.
 
 Owns        the fixtures' names and scopes.
 Must not know   how a cluster is started (cluster.py). Nothing heavy is imported before a fixture is used.
 
-The asynchronous fixture is one of pytest-asyncio where that is installed: then it works in its strict mode, too.
+Where pytest-asyncio is installed the asynchronous fixture is made by it, so that its strict mode works, too.
 """
 
 from __future__ import annotations

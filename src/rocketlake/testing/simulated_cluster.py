@@ -1,7 +1,7 @@
 """A whole cluster in one process: its nodes, its clients, the wait until everything has arrived.
 
-Owns        start and stop of nodes and clients, members that join, the look at groups' offsets while it runs.
-Must not know   what goes wrong when (faults.py), what is sent (workload.py), what must hold (checks.py).
+Owns        start and stop of nodes and clients, members that join, the checks of groups' offsets while it runs.
+Must not know   the schedule of faults (faults.py), the messages (workload.py), the rules (checks.py).
 
 No socket, no file, no thread, no time of this machine: MemoryNet, MemoryFiles, DiskWorker, VirtualLoop.
 """
@@ -45,7 +45,7 @@ class Cluster(World):
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Everything up and at work."""
+        """Start all nodes and clients."""
         for node in self.name_servers:
             await node.start()
         for broker in self.brokers:
@@ -98,7 +98,7 @@ class Cluster(World):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Watches groups' offsets, for ever."""
+        """Check the groups' offsets, for ever."""
         while True:
             await self.clock.sleep(_LOOK_SECONDS)
             for broker in self.running():
@@ -109,7 +109,7 @@ class Cluster(World):
         return [node.broker for node in self.brokers if node.broker is not None]
 
     async def everything_arrives(self, sending: list[asyncio.Task[None]]) -> None:
-        """Wait until all is sent, taken and committed; too long is a problem."""
+        """Wait until all messages are sent, taken and committed; a problem if that takes too long."""
         await asyncio.wait(sending, timeout=_ARRIVE_SECONDS)
         await self.clock.sleep(_DELAY_SECONDS)
         deadline = self.clock.monotonic() + _ARRIVE_SECONDS
@@ -123,7 +123,7 @@ class Cluster(World):
         self.history.note("everything has arrived")
 
     async def stop(self) -> None:
-        """Proper stops, clients first."""
+        """Clean stops, clients first."""
         clients: Sequence[Sender | Receiver] = (*self.senders, *self.receivers)
         for client in clients:
             await client.stop()

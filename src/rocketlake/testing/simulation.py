@@ -1,7 +1,7 @@
 """One simulated run from one seed: traffic under faults, healing, the wait for everything to arrive, the final look.
 
 Owns        the life of a run, the randomness of the process while it runs.
-Must not know   how nodes die (nodes.py), what goes wrong when (faults.py), what is sent (workload.py), what must hold
+Must not know   how nodes die (nodes.py), the schedule of faults (faults.py), the messages (workload.py), the rules
                 (checks.py).
 """
 
@@ -25,7 +25,7 @@ __all__ = ["run_seed"]
 
 
 def run_seed(seed: int) -> History:
-    """One run; its problems are what broke. Equal seeds give equal event logs."""
+    """One run; its problems are the rules that it broke. Equal seeds give equal event logs."""
 
     async def run() -> History:
         cluster = Cluster(Plan.of(seed), clock)
@@ -41,8 +41,9 @@ def run_seed(seed: int) -> History:
 
     clock = ManualClock()
     before = random.getstate()
-    # Clients and brokers draw from the module's generator where any number will do: here it is seeded, too. The process
-    # id goes into unique keys, and their hashes into the key index.
+    # Clients and brokers draw from the generator of `random`, so the run seeds it. The process id goes into unique
+    # keys,
+    # and their hashes into the key index, so it is fixed, too.
     random.seed(seed)
     try:
         with mock.patch.object(os, "getpid", lambda: seed):
@@ -70,7 +71,7 @@ async def _live(cluster: Cluster) -> None:
 
 
 def main() -> None:
-    """`python -m rocketlake.testing.simulation SEED`: print what happened, and what should not have."""
+    """`python -m rocketlake.testing.simulation SEED`: print the events, then the problems."""
     history = run_seed(int(sys.argv[1]))
     print("\n".join((*history.events, *history.problems)))
     sys.exit(bool(history.problems))

@@ -1,13 +1,14 @@
 """One history of transactions on one broker, from one seed, with a broker that dies at any write.
 
-Ends come twice, late, never or in another order; questions are answered by several producers, or not; local
-transactions take long; half messages are put back; places are given out anew after power cuts.
+Ends come twice, late, never or in another order. Several producers answer questions, or none does. Local transactions
+take long. The broker puts half messages back, and gives places out again after power cuts.
 
-Owns        what is sent, answered, repeated and killed when; what must hold when all has settled.
-Must not know   how the broker does it.
+Owns        the schedule of sends, answers, repeats and kills; the rules that hold when all has settled.
+Must not know   how a broker keeps transactions.
 
-What must hold: a committed half message is there once, a rolled back one never, no half message is asked about for
-ever. One whose send was not acknowledged, or that a power cut took with ASYNC_FLUSH, is there at most once.
+Rules: a committed half message is delivered once, a rolled back one never; the broker asks about no half message for
+ever. A half message whose send was not acknowledged, or that a power cut took with ASYNC_FLUSH, is delivered at most
+once.
 
 Again: `python -m rocketlake.testing.transaction_history SEED` prints the trace.
 """
@@ -74,7 +75,7 @@ class _Half:
 
 
 class TransactionHistory:
-    """What happens in one run; `problems` are what broke, `trace` is what happened."""
+    """One run: `trace` are its events, `problems` the rules that it broke."""
 
     def __init__(self, seed: int, clock: ManualClock) -> None:
         self.seed = seed
@@ -106,7 +107,7 @@ class TransactionHistory:
             offset_save_interval_ms=choice.choice((500, 5000)),
             transaction_timeout_ms=choice.choice((300, 1500)),
             transaction_check_interval_ms=choice.choice((400, 2000)),
-            transaction_checks_max=1_000_000,  # what is given up is no matter of these histories
+            transaction_checks_max=1_000_000,  # these histories do not test giving up
             transaction_op_interval_ms=choice.choice((100, 3000)),
             transaction_op_bytes_max=choice.choice((4, 4096)),
         )
@@ -245,7 +246,7 @@ class TransactionHistory:
         return True
 
     def _tell(self, half: _Half, place: Place, *, asked: bool) -> None:
-        """Tell the broker what became of it: once, twice, late, or not at all."""
+        """Tell the broker the end: once, twice, late, or not at all."""
         choice = self._random
         times = 1 if self._is_calm else choice.choice((0, 1, 1, 1, 2, 3))
         for _ in range(times):
@@ -273,7 +274,7 @@ class TransactionHistory:
         self.note(f"{half.name} {_NAMES[decision]} of {place}{' (asked)' if asked else ''}: {became}")
 
     def _answer(self, request: Request) -> Reply:
-        """A producer is asked."""
+        """A broker asks a producer."""
         header = request.header(CheckTransactionHeader)
         (message,) = decode_records(request.body)
         half = self._halves[message.body.decode()]
@@ -295,7 +296,7 @@ class TransactionHistory:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def _settled(self) -> None:
-        """Wait until no half message is open, and nobody is asked any more."""
+        """Wait until no half message is open and the broker asks no more."""
         deadline = self._clock.monotonic() + _SETTLE_SECONDS
         while self._clock.monotonic() < deadline:
             await self._clock.sleep(1)
@@ -311,7 +312,7 @@ class TransactionHistory:
             self.problems.append("a producer is asked about a half message that is ended")
 
     async def _everything_again(self) -> None:
-        """Each end comes once more, from all places it was known by: at once, and after a restart."""
+        """Send each end once more, for all places of its half message: now, and after a restart."""
         for restart in (False, True):
             if restart:
                 await self._node.stop()
@@ -337,7 +338,7 @@ class TransactionHistory:
 
 
 def _lies(broker: Broker, half: _Half) -> bool:
-    """Is the half message still where its producer was told? A power cut may have torn it."""
+    """True when the half message is still at the place its producer was told; a power cut may have torn it."""
     record = broker.store.read_record(half.acked[0]) if half.acked else None
     if record is None:
         return False
@@ -378,7 +379,7 @@ def run_history(seed: int) -> TransactionHistory:
 
 
 def main() -> None:
-    """Print the trace of one seed, and what broke."""
+    """Print the trace of one seed, then its problems."""
     history = run_history(int(sys.argv[1]))
     print("\n".join((*history.trace, *history.problems)))
     sys.exit(bool(history.problems))

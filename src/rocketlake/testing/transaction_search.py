@@ -1,7 +1,7 @@
 """Many histories of transactions, in two processes, with progress: `make transaction-histories SEEDS=10000`.
 
-Owns        which seeds run where, the figures of all.
-Must not know   what a history holds.
+Owns        the seeds of each process, the sums of all.
+Must not know   the events of a history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRACE_LINES = 40
 
 @dataclass
 class Figures:
-    """What some histories came to."""
+    """The sums of some histories."""
 
     histories: int = 0
     crashes: int = 0
@@ -31,7 +31,7 @@ class Figures:
     """Problems and the end of the trace, by seed."""
 
     def add(self, other: Figures) -> None:
-        """Both together."""
+        """The sum of both."""
         self.histories += other.histories
         self.crashes += other.crashes
         self.questions += other.questions
@@ -48,7 +48,7 @@ class Figures:
 def run_histories(seeds: range) -> Figures:
     """Run these seeds, one after the other."""
     before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # what goes wrong is wanted here
+    logging.disable(logging.CRITICAL)  # failures are wanted here
     figures = Figures()
     try:
         for seed in seeds:

@@ -1,11 +1,11 @@
-"""An asyncio loop on a hand-moved clock: when nothing can run, time jumps to whatever comes next.
+"""An asyncio loop on a hand-moved clock: when no task can run, time jumps to the next timer.
 
-Owns        the loop's time (that of a ManualClock), noticing that nothing will ever happen again.
-Must not know   what runs on it.
+Owns        the loop's time (that of a ManualClock), the error when no timer is left.
+Must not know   the program on the loop.
 
 Sleeps of the clock, asyncio.sleep, timeouts and call_later all live on one time, and no wall time passes. Two runs of
-the same program take the same steps in the same order, as long as it asks nothing of the outside: no thread, no
-socket, no unseeded random number, no order of a set of strings or objects.
+the same program take the same steps in the same order, as long as the program uses no thread, no socket, no unseeded
+random number and no order of a set of strings or objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class NothingLeft(Exception):
-    """The program waits for something that cannot happen any more."""
+    """The program waits, and no timer is left that could wake it."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -40,7 +40,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Idle(selectors.DefaultSelector):
-    """What the loop asks when it has nothing to run: instead of waiting for files, the clock is moved."""
+    """The selector of an idle loop: moves the clock instead of waiting for files."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -60,6 +60,6 @@ class _Idle(selectors.DefaultSelector):
 
 
 def run_virtual(main: Coroutine[Any, Any, T], clock: ManualClock) -> T:
-    """Run `main` on a loop of its own; tasks it leaves behind are cancelled."""
+    """Run `main` on a loop of its own; cancel the tasks that it leaves behind."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         return runner.run(main)

@@ -1,11 +1,12 @@
-"""Producers and consumers with known answers: every message has a name, and who got it is written down.
+"""Producers and consumers of a simulated run: every message has a name, and the history notes who got it.
 
-Owns        what is sent (plain, batches, delayed, keyed, in transactions), how often a listener refuses, what goes into
+Owns        the messages (plain, batches, delayed, keyed, in transactions), how often a listener refuses, the notes in
             the history.
 Must not know   faults, which broker is up.
 
-A producer sends a message again until it is acknowledged, so that in the end every name is owed to every group. What it
-sends in a transaction is owed or forbidden, by a decision made before; often it keeps that to itself until it is asked.
+A producer sends a message again until it is acknowledged, so that in the end every name is owed to every group. Each
+transaction is decided before it is sent: its message is owed or forbidden. Often the producer tells its decision only
+when a broker asks.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ GROUPS = {"concurrent": (PLAIN, LATER, TRANSACTED), "orderly": (KEYED,)}
 """Consumer group -> its topics."""
 _COMMIT_CHANCE = 0.7
 _SILENT_CHANCE = 0.3
-"""How often a producer does not know the end of a transaction until it is asked."""
+"""How often a producer tells the end of a transaction only when a broker asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Sender:
         await self._client.instance.stop()
 
     def _plans(self) -> Iterator[list[Message]]:
-        """What goes out in one call: one message, or a batch."""
+        """The messages of each send: one, or a batch."""
         number = 0
         while number < self._load.messages:
             kind = self._random.choices(("plain", "batch", "later", "keyed", "transacted"), (4, 1, 1, 5, 2))[0]
@@ -221,7 +222,7 @@ class Receiver:
         await self._client.instance.stop()
 
     async def crash(self) -> None:
-        """The process is killed: nobody hears of it again, and what it still does here counts for nothing."""
+        """Kill the process: no broker hears of it again, and calls of its listener no longer count."""
         self._is_dead = True
         self._client.host.crash()
         await self.stop()
@@ -249,6 +250,6 @@ def name_of(message: Message) -> str:
 
 
 def queue_of(message: StoredMessage) -> tuple[str, str, int]:
-    """Where the message was read; a message that came back says so by its retry topic."""
+    """The queue the message was read from; a message that came back has its retry topic there."""
     retry = "%RETRY%" if message.retry_topic else ""
     return message.broker_name, retry + message.topic, message.queue_id

@@ -2,7 +2,7 @@
 
 Owns        `ask` (send a command, check the answer's code), the table of what a code means for the next try, the hints
             for frequent refusals.
-Must not know   single requests.
+Must not know   the requests themselves.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def ask(
 
 
 def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
-    """The error for an answer with a code nobody expected."""
+    """The error for an answer whose code the caller does not accept."""
     try:
         code: Any = ResponseCode(answer.code)
         text = code.name

@@ -1,6 +1,6 @@
 """HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, members of a group, queue locks.
 
-Owns        these requests.
+Owns        the header, body and answer of each of these requests.
 Must not know   when they are sent.
 """
 
@@ -29,7 +29,7 @@ from rocketlake.protocol.response_code import ResponseCode
 
 
 def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable[ConsumerEntry]) -> bytes:
-    """The heartbeat of one client, version 1: always complete."""
+    """The heartbeat of one client, version 1: the list of all its groups, never a difference."""
     entries = [ProducerEntry(group_name=group) for group in producers]
     return Heartbeat(client_id=client_id, producers=entries, consumers=list(consumers)).encode()
 
@@ -69,9 +69,9 @@ async def check_config(
 
 
 async def members(net: NetClient, address: str, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[str]:
-    """Client ids of the group's consumers; [] when the broker knows none."""
+    """Client ids of the group's consumers; [] when the broker knows no consumer of the group."""
     command = Command.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GroupMembersHeader(consumer_group=group))
-    # A broker that knows nobody of the group answers SYSTEM_ERROR.
+    # A broker that knows no consumer of the group answers SYSTEM_ERROR.
     answer = await ask(net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR))
     if answer.code != ResponseCode.SUCCESS or not answer.body:
         return []
@@ -86,7 +86,7 @@ async def lock(
     queues: Collection[MessageQueue],
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> set[MessageQueue]:
-    """Lock these queues for ordered consumption, or renew their locks; returns those that are ours now."""
+    """Lock these queues for ordered consumption, or renew their locks; returns those that this client has now."""
     command = Command.request(RequestCode.LOCK_BATCH_MQ, body=_lock_body(client_id, group, queues))
     answer = await ask(net, address, command, timeout_ms)
     return {entry.to_model() for entry in LockReply.decode(answer.body_bytes).queues}

@@ -1,7 +1,7 @@
 """Queue offsets: committed, smallest, largest, by time.
 
 Owns        the offset requests.
-Must not know   who commits what when.
+Must not know   when an offset is committed.
 """
 
 from __future__ import annotations

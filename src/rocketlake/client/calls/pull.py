@@ -3,8 +3,8 @@
 Owns        the flags of a pull, the meaning of its codes, taking inner batches apart.
 Must not know   positions, flow control.
 
-Rule: an answer is a list of records as they lie in the broker's log. A record that does not decode is never left out
-without a word: it is an error, or (for who asks for it) named in `PullAnswer.damaged`.
+Rule: an answer is a list of records as they lie in the broker's log. A record that does not decode is never left out in
+silence. It is an error, or with `around_damage` an entry of `PullAnswer.damaged`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PullAnswer:
     damaged: list[DamagedRecord] = field(default_factory=list)
 
     def is_deleted(self, asked: int) -> bool:
-        """Does the answer say that this offset, which was asked for, lies before all that the broker keeps?"""
+        """True when the offset `asked` lies before the oldest message that the broker keeps."""
         return asked < self.min_offset == self.next_offset
 
 
@@ -88,8 +88,8 @@ async def pull(
 ) -> PullAnswer:
     """Messages from `offset` on; the broker holds the request up to `hold_ms` while there is none.
 
-    `lite` sends the subscription along, so that no consumer need be registered. `commit` > 0 commits that offset first.
-    With `decode` false the records stay in `body`. A record that cannot be read is a ProtocolError; with
+    `lite` sends the subscription along: the broker then needs no heartbeat of a consumer. `commit` > 0 commits that
+    offset first. With `decode` false the records stay in `body`. A record that cannot be read is a ProtocolError; with
     `around_damage` it is among `damaged`, and the others are read.
     """
     flags = PULL_COMMIT_OFFSET if commit > 0 else 0
@@ -111,7 +111,7 @@ async def pull(
         max_msg_bytes=max_bytes,
         target_broker=queue.broker_name,
     )
-    # Not LITE_PULL_MESSAGE: brokers of 4.9 do not serve it, and newer ones answer both alike.
+    # Not LITE_PULL_MESSAGE: brokers of 4.9 do not serve that code, and newer ones answer both codes alike.
     answer = await ask(net, address, Command.request(RequestCode.PULL_MESSAGE, header), timeout_ms, accept=PULL_CODES)
     reply = answer.header(PullReplyHeader)
     result = PullAnswer(
@@ -137,7 +137,7 @@ async def pull(
 class PreparedPulls:
     """Pulls of one reader that never wait and leave the records as bytes, like `pull` with `lite` and without `decode`.
 
-    All but offset and number of messages is alike in the requests for one queue, and is written once.
+    The requests for one queue differ in offset and number of messages only. The rest of the header is encoded once.
     """
 
     def __init__(self, net: NetClient, group: str, subscription: Subscription, max_bytes: int) -> None:

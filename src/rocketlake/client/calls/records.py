@@ -1,13 +1,13 @@
 """The records in a broker's answer: those that can be read, and what is wrong with the others.
 
 Owns        reading an answer around a damaged record, finding the record behind a broken one.
-Must not know   who asked, what becomes of a damaged record.
+Must not know   why the records were asked for, what becomes of a damaged record.
 
-Rule: a damaged record costs itself only. What stands before it and behind it in the answer is read. A record whose
-lengths hold but whose body does not (checksum, compression, inner batch) is given as it is stored. One whose lengths
-are broken is passed over to the next sound record of the same queue; when there is none, the answer counts as read up
-to the offset behind it. Queue offsets rise, between the one asked for and the one the broker goes on at; a record that
-says otherwise is damaged too, because positions and commits are made of them.
+Rule: a damaged record costs itself only. The records before it and behind it in the answer are read. When a record's
+lengths hold but its body is damaged (checksum, compression, inner batch), the body is given as stored. When its lengths
+are broken, reading goes on at the next sound record of the same queue; if there is none, the answer counts as read up
+to the offset behind the broken record. Queue offsets rise from the offset asked for to the broker's next offset. A
+record with an offset outside of that order is damaged, too, because positions and commits are made of these offsets.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DamagedRecord:
 
     queue: MessageQueue | None
     offset: int
-    """Its queue offset; when its lengths are broken: the smallest it can have."""
+    """Its queue offset. If its lengths are broken: the smallest offset the record can have."""
     reason: str
     message: StoredMessage | None = None
     """The message with its body as stored (compressed or wrong); None when the record's lengths are broken."""
@@ -41,7 +41,7 @@ class DamagedRecord:
 
 @dataclass(slots=True)
 class Found:
-    """What an answer holds, in the order of the queue."""
+    """The sound and the damaged records of an answer, in the order of the queue."""
 
     messages: list[StoredMessage]
     damaged: list[DamagedRecord]
@@ -52,7 +52,7 @@ class Found:
 def read_records(
     body: bytes, queue: MessageQueue | None, offsets: tuple[int, int] | None = None, *, delta: int = 0
 ) -> Found:
-    """All messages that can be read. `offsets`: those of a queue that were asked for, first and behind the last.
+    """All messages that can be read. `offsets`: the range that was asked for, from the first to behind the last.
 
     `delta` is added to each queue offset.
     """
@@ -81,7 +81,7 @@ def _unwrapped(records: list[StoredMessage]) -> Found | None:
 
 
 class _Around:
-    """Reads one answer with something broken in it, record by record."""
+    """Reads an answer that holds a damaged record, one record after the other."""
 
     def __init__(self, body: bytes, queue: MessageQueue | None, offsets: tuple[int, int] | None, delta: int) -> None:
         self._body = body
@@ -89,7 +89,7 @@ class _Around:
         self._broker_name = queue.broker_name if queue else ""
         self._delta = delta
         self._next_offset, self._end_offset = offsets or (0, OFFSET_MAX)
-        """The smallest queue offset that the record looked at can have, and the end of those asked for."""
+        """The smallest queue offset that the next record can have, and the end of the range asked for."""
         self._is_checked = offsets is not None
         self._found = Found([], [])
 
@@ -114,7 +114,7 @@ class _Around:
             self._next_offset += 1
             return size
         try:
-            # Again, now with the body; the size is known to be right.
+            # Decoded again, now with the body: the size is known to be right.
             whole = decode_record(self._body, position)
             whole.broker_name, whole.queue_offset = message.broker_name, message.queue_offset
             inner = unwrap_batch(whole)

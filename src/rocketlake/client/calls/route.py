@@ -1,9 +1,9 @@
 """Questions to the name servers: the route of a topic, the brokers of the cluster.
 
-Owns        which name server is asked, and asking the next one when it fails.
+Owns        which name server is asked, and asking the next one when that one fails.
 Must not know   what routes are used for.
 
-Rule (RocketMQ): start with any of them, keep the one that answers, go round when it does not.
+Rule (RocketMQ): start with a random name server, keep the one that answers, take the next when it does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rocketlake.protocol.response_code import ResponseCode
 
 
 class NameServers:
-    """The name servers of a cluster; they all know the same."""
+    """The name servers of a cluster; all of them know the same routes."""
 
     def __init__(self, net: NetClient, addresses: Sequence[str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         self.addresses = tuple(addresses)
@@ -62,7 +62,7 @@ class NameServers:
             try:
                 return await ask(self._net, address, command, self._timeout_ms, accept=(ResponseCode.SUCCESS, accept))
             except LinkError as error:
-                # Without its cure and, when it is the address asked, without that: both are said once, below.
+                # Without the cure, and without the address if that is the one asked: the error below names both once.
                 problems.append(error.what if error.where in ("", address) else f"{error.what} ({error.where})")
                 self._chosen = (self._chosen + 1) % len(self.addresses)
             except RemoteError as error:

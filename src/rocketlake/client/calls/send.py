@@ -28,7 +28,7 @@ from rocketlake.protocol.response_code import ResponseCode
 
 
 class SendStatus(Enum):
-    """How sure the broker is: OK, or stored but not (yet) flushed or copied as its settings ask."""
+    """How safe the message is: OK, or stored but not yet flushed or copied as the broker's settings ask."""
 
     OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -70,9 +70,10 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sender:
-    """Who sends, and how a topic is made that there is not yet: after which template, with how many queues.
+    """Writes the send requests of one producer group.
 
-    Writes the send requests. Most of their header is the same for all messages to one queue and is written once.
+    The group's name goes into each request, as do the template and the number of queues with which a broker makes a
+    topic that does not exist yet. Most of the header is alike for all messages to one queue and is encoded once.
     """
 
     def __init__(self, group: str, template_topic: str = TEMPLATE_TOPIC, new_topic_queues: int = 4) -> None:
@@ -97,7 +98,7 @@ class Sender:
         return Command(_BATCH_CODE if is_batch else _CODE, block=block, body=outgoing.body)
 
     def _fix(self, key: tuple[object, ...], outgoing: Outgoing, queue: MessageQueue) -> bytes:
-        """The fields that are alike for all messages of this kind to this queue: all but birth and properties."""
+        """Encode the fields that all messages of this kind to this queue share: all but birth time and properties."""
         header = SendHeaderV2(
             producer_group=self.group,
             topic=outgoing.topic,
@@ -194,7 +195,7 @@ def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address:
 async def send_oneway(
     net: NetClient, address: str, outgoing: Outgoing, queue: MessageQueue, sender: Sender, *, born_ms: int
 ) -> None:
-    """Write the request and do not wait: nobody says whether it was stored."""
+    """Write the request and do not wait: the broker does not say whether it stored the message."""
     await net.invoke_oneway(address, sender.command(outgoing, queue, born_ms))
 
 
@@ -208,7 +209,7 @@ async def send_back(
     reconsume_limit: int,
     timeout_ms: int,
 ) -> None:
-    """Ask the message's broker to bring it again later (0: it chooses when, -1: to the dead letters)."""
+    """Ask the message's broker to deliver it again later (`delay_level` 0: the broker chooses, -1: dead letter)."""
     header = SendBackHeader(
         offset=message.physical_offset,
         group=group,

@@ -1,7 +1,7 @@
 """END_TRANSACTION.
 
 Owns        the request, what a transaction can end with.
-Must not know   when it is sent, who decides.
+Must not know   when a transaction ends, how its end is decided.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["TransactionEnd", "end_of_check", "end_of_send"]
 
 
 class TransactionEnd(Enum):
-    """What became of a transaction; UNKNOWN: not decided yet, the broker asks later."""
+    """How a transaction ended; UNKNOWN: not decided yet, the broker asks again later."""
 
     COMMIT = sys_flag.TRANSACTION_COMMIT
     ROLLBACK = sys_flag.TRANSACTION_ROLLBACK
@@ -28,7 +28,7 @@ class TransactionEnd(Enum):
 
 
 def end_of_send(group: str, sent: SendResult, end: TransactionEnd, remark: str | None = None) -> Command:
-    """The request that ends the transaction of a half message just sent; `remark`: why it is not known how."""
+    """The request that ends the transaction of a half message just sent; `remark`: why its end is unknown."""
     header = EndTransactionHeader(
         topic=sent.queue.topic,
         producer_group=group,

@@ -1,6 +1,6 @@
-"""Who gets which queue: the pure rules every member of a group applies alike.
+"""The rules by which the members of a group share queues; pure functions, the same in every member.
 
-Owns        the allocation strategies.  Inputs are sorted the same way by every member, so no talk is needed.
+Owns        the allocation strategies. Every member sorts their inputs alike, so members need not talk.
 Must not know   routes, locks, when a rebalance happens.
 
 A strategy takes (own client id, sorted queues, sorted client ids) and returns the queues of that client id. A client id
@@ -20,7 +20,7 @@ Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQu
 
 
 def averagely(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """Neighbouring queues in equal shares; the first clients take one more when it does not divide (Java AVG)."""
+    """Neighbouring queues in equal shares; the first clients take one more if a rest is left (Java AVG)."""
     if client_id not in client_ids or not queues:
         return []
     share, rest = divmod(len(queues), len(client_ids))
@@ -99,7 +99,9 @@ def by_machine_room_nearby(
 def by_consistent_hash(virtual_nodes: int = 10) -> Allocate:
     """Few queues move when a member comes or goes (Java CONSISTENT_HASH: MD5 ring, 10 points per client)."""
     if virtual_nodes < 1:
-        raise UsageError(f"virtual_nodes must be at least 1, not {virtual_nodes}")
+        raise UsageError(
+            f"virtual_nodes={virtual_nodes} makes no ring", where="by_consistent_hash", hint="use at least 1"
+        )
 
     def allocate(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
         if client_id not in client_ids:
@@ -124,5 +126,5 @@ def _ring_hash(text: str) -> int:
 
 
 def _text(queue: MessageQueue) -> str:
-    # The text is part of the rule: Java members hash exactly this.
+    # The text is part of the rule: Java members hash exactly this text.
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

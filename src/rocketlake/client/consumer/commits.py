@@ -1,6 +1,6 @@
 """What a pull consumer saves at the brokers: first positions, commits of the user, resets by an operator.
 
-Owns        which of these are still to be saved, and their order at each queue's broker.
+Owns        the list of saves still to be made, and their order at the broker of each queue.
 Must not know   messages, which queues are read.
 
 Rule: the position at which a group starts to read a queue is saved before a message of that queue is handed out. If it
@@ -42,7 +42,7 @@ class GroupOffsets(Protocol):
 
 
 class Commits:
-    """The saves of one consumer; `saved` is called when a queue may be handed out, or its save is to be repeated."""
+    """The saves of one consumer; `saved` is called when a queue may be handed out or its save must be repeated."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Commits:
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._starts: dict[MessageQueue, int] = {}
-        """Where queues begin in which the group never committed."""
+        """The first position of each queue in which the group never committed."""
         self._under_way: list[dict[MessageQueue, int]] = []
-        """What each running call of `commit` has still to save."""
+        """The offsets that each running call of `commit` has still to save."""
         self._orders: defaultdict[MessageQueue, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._savers: dict[str, asyncio.Task[None]] = {}
 
@@ -117,10 +117,10 @@ class Commits:
             first = self._starts.get(queue)
             if first is None:
                 return
-            # A reset, or another member's commit, may have been faster: that one counts.
+            # An operator's reset, or another member's commit, may have been faster: then it counts, not ours.
             is_first = await self._access.committed(queue) < 0
             if self._starts.get(queue) != first:
-                return  # left, reset or committed while the broker was asked: that counts, too
+                return  # the queue was left, reset or committed while the broker was asked
             if is_first:
                 await self._access.commit(queue, first)
             if self._starts.get(queue) == first:
@@ -134,14 +134,14 @@ class Commits:
     # commits
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Save these and wait for the brokers. Raises what the first refusal or broken line raised."""
+        """Save these offsets and wait for the brokers. Raises RemoteError or LinkError of the first that fails."""
         left = dict(offsets)
         self._under_way.append(left)
         try:
             for queue, offset in offsets.items():
                 async with self._orders[queue]:
                     if left.pop(queue, None) is None:
-                        continue  # reset or left while another queue was saved: that counts
+                        continue  # the queue was reset or left while another one was saved
                     await self._access.commit(queue, offset)
                 self._offsets.update(queue, offset, increase_only=False)
                 self._starts.pop(queue, None)
@@ -149,14 +149,14 @@ class Commits:
             self._under_way = [each for each in self._under_way if each is not left]
 
     async def reset(self, queue: MessageQueue, offset: int) -> None:
-        """An operator moved the group: save that, and nothing older behind it."""
+        """An operator moved the group: save the new offset, and no older one behind it."""
         self.drop(queue)
         async with self._orders[queue]:
             await self._access.commit(queue, offset)
         self._offsets.update(queue, offset, increase_only=False)
 
     def drop(self, queue: MessageQueue) -> None:
-        """What is still to be saved of this queue does not count any more."""
+        """Forget the saves of this queue that are not made yet."""
         self._starts.pop(queue, None)
         for left in self._under_way:
             left.pop(queue, None)

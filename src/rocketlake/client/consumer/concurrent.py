@@ -1,7 +1,7 @@
 """Runs listeners side by side: many messages at once, each queue committed up to its lowest unfinished message.
 
-Owns        the workers, what happens after a listener returned, raised or ran too long.
-Must not know   how messages are pulled, who owns which queue.
+Owns        the workers, the steps after a listener has returned, raised or run too long.
+Must not know   how messages are pulled, how members share queues.
 
 Rule: a failed message is sent back to its broker and then counts as finished here; if that fails too it stays in hand
 and comes again after `local_retry_ms`. Broadcasting has no retry: a failed message is logged and dropped.
@@ -27,7 +27,7 @@ from rocketlake.model.message import StoredMessage
 
 log = get_logger(__name__)
 SendBackCall = Callable[[StoredMessage, int], Awaitable[bool]]
-"""(message, delay level) -> is it safe at a broker again?"""
+"""(message, delay level) -> True when the message is safe at a broker again."""
 EXPIRED_AT_ONCE = 16
 EXPIRED_DELAY_LEVEL = 3
 
@@ -55,7 +55,7 @@ class ConcurrentRunner:
         self._clock = clock
         self._waiting: deque[tuple[ProcessQueue, list[StoredMessage]]] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        """Workers without work; not an asyncio.Queue, which costs as much as the rest of a short listener's call."""
+        """Idle workers. Not an asyncio.Queue: for a short listener that would double the cost of a call."""
         self._is_stopping = False
 
     def start(self, service: Service, queues: Queues) -> list[asyncio.Task[None]]:
@@ -101,7 +101,7 @@ class ConcurrentRunner:
             held.start(batch, self._clock.monotonic())
             answer = await consume(self._call, self._group, held.queue, batch, self._hooks, self._clock)
             if answer is None or held.dropped:
-                # Not looked at, or another member owns the queue now and has got these messages again.
+                # The listener did not look at the messages, or another member owns the queue now and gets them again.
                 continue
             if answer.count_done(len(batch)) == len(batch):
                 self._finish(held, batch)
@@ -109,7 +109,7 @@ class ConcurrentRunner:
                 await self._settle(held, batch, answer)
 
     async def _settle(self, held: ProcessQueue, batch: list[StoredMessage], answer: ConsumeResult) -> None:
-        """Not all of the batch is done: the rest comes again, from its broker or from here."""
+        """The listener did not finish the batch: its rest comes again, from its broker or from here."""
         done = answer.count_done(len(batch))
         unsettled = await self._give_back(held, batch[done:], answer)
         stuck = {message.queue_offset for message in unsettled}
@@ -120,14 +120,14 @@ class ConcurrentRunner:
     async def _give_back(
         self, held: ProcessQueue, failed: Sequence[StoredMessage], answer: ConsumeResult
     ) -> list[StoredMessage]:
-        """Send failed messages back; returns those for which that did not work."""
+        """Send failed messages back; returns those that no broker took."""
         if self._send_back is None:
             log.warning("broadcasting group %s drops %d failed message(s) of %s", self._group, len(failed), held.queue)
             return []
         level = self._config.retry_delay_level if answer.delay_level is None else answer.delay_level
         unsettled = []
         for message in failed:
-            # One that ran too long was sent back already and is no longer in hand.
+            # A message whose listener ran too long was sent back already and is no longer in hand.
             if held.holds(message) and not await is_safe(self._send_back(message, level), message):
                 message.reconsume_times += 1
                 unsettled.append(message)

@@ -1,6 +1,6 @@
 """`async for message in consumer`: one message at a time, acknowledged when the next one is asked for.
 
-Owns        handing messages from the push machinery to a loop of yours, and what becomes of each.
+Owns        handing messages of a push consumer to the user's loop, and the result of each message.
 Must not know   pulling, queues (push.py).
 
 Rule: a message counts as consumed when the next one is requested or the block ends without an error; with an error it
@@ -53,8 +53,10 @@ class Consumer:
         if topic is not None:
             subscriptions[topic] = expression
         if not subscriptions:
-            raise UsageError("a consumer needs a topic", hint='Consumer("group", "topic", namesrv=...)')
-        # One message at a time waits for your loop; more would only run into their consume timeout there.
+            raise UsageError(
+                f"the consumer of group {group!r} has no topic", hint='Consumer("group", "topic", namesrv=...)'
+            )
+        # One message at a time waits for the user's loop; further ones would only run into their consume timeout.
         settings["config"] = replace(settings.get("config") or ConsumerConfig(), batch_size=1, concurrency=1)
         self._push = PushConsumer(group, listener=self._hand_over, **settings)
         for each, filter_expression in subscriptions.items():
@@ -91,7 +93,7 @@ class Consumer:
         if error is None:
             await self._end(ConsumeResult.SUCCESS)
         else:
-            # A failure of yours is a retry; being cancelled says nothing about the message.
+            # An exception of the user's block means a retry; a cancellation says nothing about the message.
             await self._end(ConsumeResult.LATER if isinstance(error, Exception) else None)
 
     async def _end(self, last: ConsumeResult | None) -> None:
@@ -105,7 +107,7 @@ class Consumer:
         finally:
             while not self._handed.empty():
                 self._handed.get_nowait()
-            # Whoever waits for a message in another task learns that none comes.
+            # A task that waits for a message learns that none comes.
             self._handed.put_nowait(None)
 
     # messages
@@ -147,7 +149,11 @@ class Consumer:
     def later(self, *, delay_level: int | None = None, suspend_ms: int | None = None) -> None:
         """The message in your hands is not consumed: it comes again (`delay_level` 1..18, -1: to the dead letters)."""
         if self._current is None:
-            raise UsageError("there is no message in hand", where=f"Consumer of group {self.group!r}")
+            raise UsageError(
+                "there is no message in hand",
+                where=f"Consumer of group {self.group!r}",
+                hint="call later() after receive(), before the next one",
+            )
         self._settle(ConsumeResult.later(delay_level=delay_level, suspend_ms=suspend_ms))
 
     @property

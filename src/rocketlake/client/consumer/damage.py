@@ -1,11 +1,11 @@
-"""Records that cannot be read: each is told, counted, and kept as a dead letter where there are any.
+"""Records that cannot be read: each is logged, counted and, where the group has dead letters, made one.
 
-Owns        what becomes of a damaged record, how many there were.
+Owns        the fate of a damaged record, the count of them.
 Must not know   how it is found (calls/records.py), positions.
 
-Rule: a consumer goes on behind a damaged record, never in silence. In clustering a record whose body alone is damaged
-goes to %DLQ%group with its body as it is stored and the reason as property DAMAGE. When no broker can be reached for
-that, it stays at its place and is met again; when brokers refuse it, it is passed over.
+Rule: a consumer goes on behind a damaged record, never in silence. In clustering, a record whose body alone is damaged
+goes to %DLQ%group, with its body as stored and the reason as property DAMAGE. While no broker is in reach, the queue
+waits and meets the record again; when the brokers refuse the dead letter, the record is passed over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Damage:
         """Records passed so far."""
 
     async def settle(self, record: DamagedRecord) -> bool:
-        """See to one; false when it must be met again later."""
+        """Make the record a dead letter or pass over it; false when the queue must wait and meet it again."""
         is_dead_letter = False
         if self._to_dead_letters is not None and record.message is not None:
             try:
@@ -56,7 +56,7 @@ class Damage:
         return True
 
     def skip(self, records: Sequence[DamagedRecord]) -> None:
-        """Pass over these."""
+        """Pass over these records."""
         for record in records:
             self._tell(record, False)
 
@@ -80,6 +80,6 @@ def _place(record: DamagedRecord) -> str:
 
 
 def _letter(message: StoredMessage, reason: str) -> StoredMessage:
-    # Line ends and the separators of properties cannot stand in a property.
+    # A property cannot hold line ends or the separators of properties.
     message.properties[DAMAGE] = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARS_MAX]
     return message

@@ -83,7 +83,7 @@ class Fetch:
         self._task = self._keep(f"fetch {self.queue}", self._fetch_next)
 
     def follow(self, subscription: Subscription) -> None:
-        """Filter by this from the position on: what was fetched ahead was filtered otherwise."""
+        """Filter by this subscription from the position on; messages fetched ahead with another filter are dropped."""
         old, self._subscription = self._subscription, subscription
         if (old.expression, old.expression_type) != (subscription.expression, subscription.expression_type):
             self.seek(self.position)
@@ -126,7 +126,7 @@ class Fetch:
         if answer.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("offset %d of %s is illegal, going on at %d", self._next, self.queue, answer.next_offset)
             if answer.min_offset <= self._next <= answer.max_offset:
-                # The group was reset: what was fetched ahead of that is not wanted, and must not be committed.
+                # An operator reset the group: messages fetched before that are not wanted and must not be committed.
                 self._fetched.clear()
                 self._bytes = 0
         if answer.damaged:

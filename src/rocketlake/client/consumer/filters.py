@@ -1,4 +1,4 @@
-"""What a consumer subscribes to: by tags or by an SQL92 expression.
+"""The filter of a subscription: tags, or an SQL92 expression.
 
 Owns        reading a filter when it is given, asking brokers whether they serve it before the first message is pulled.
 Must not know   pulling, push or pull consumers.
@@ -18,7 +18,7 @@ __all__ = ["check_filters", "subscription_of"]
 
 
 def subscription_of(topic: str, expression: str, expression_type: str, version: int) -> Subscription:
-    """UsageError for an expression that cannot be read, with its place, and for a type that no broker knows."""
+    """Raises UsageError for an unknown type and for an expression with an error, whose place it names."""
     if expression_type not in (TAG, SQL92):
         raise UsageError(f"expression_type is {expression_type!r}", hint=f"use {TAG!r} or {SQL92!r}")
     subscription = parse_subscription(topic, expression, expression_type, version)
@@ -28,7 +28,7 @@ def subscription_of(topic: str, expression: str, expression_type: str, version: 
 
 
 async def check_filters(instance: ClientInstance, group: str, subscriptions: Iterable[Subscription]) -> None:
-    """UsageError if a broker of a topic with an SQL92 filter does not serve it. No route: nobody is asked."""
+    """Raises UsageError if a broker does not serve an SQL92 filter of these; a topic without a route is not checked."""
     for subscription in subscriptions:
         if subscription.is_tag_type:
             continue
@@ -37,7 +37,7 @@ async def check_filters(instance: ClientInstance, group: str, subscriptions: Ite
             try:
                 await check_config(instance.net, address, instance.client_id, group, subscription)
             except RemoteError as error:
-                # The remark of our broker ends with a cure for its operator; one is enough.
+                # The remark of a RocketLake broker ends with a cure of its own; this error has one already.
                 remark = error.remark.partition(". Cure:")[0].strip()
                 raise UsageError(
                     f"broker {name} does not take the filter of topic {subscription.topic}: {remark}",

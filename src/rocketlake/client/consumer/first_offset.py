@@ -1,4 +1,4 @@
-"""Where a queue is read from when it becomes ours.
+"""The offset at which this member begins to read a queue.
 
 Owns        the table: committed offset, else by FirstOffset and kind of topic.
 Must not know   pulling.
@@ -18,7 +18,7 @@ from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import RETRY_PREFIX
 
 TIMESTAMP_BACK_MS = 30 * MINUTE
-"""How far back a group starts that wants TIMESTAMP and names none."""
+"""How far back a group starts that wants TIMESTAMP and names no time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""What every consumer of a group is told, and has.
+"""The settings and the parts that every consumer of a group has.
 
-Owns        the settings that all consumers share (names, types and defaults stand here only), the parts made of them.
+Owns        the settings that all consumers share (names, types and defaults stand here only), and the parts made of
+            these settings.
 Must not know   how messages reach the user (push.py, pull.py).
 
 Constructors take `**settings: Unpack[...]`, so that type checkers and editors know each argument. `spelled_out` makes
@@ -37,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 class ConsumerSettings(TypedDict, total=False):
-    """What every consumer may be told."""
+    """The settings of every consumer."""
 
     namesrv: str | None
     """Name servers `host:port;host:port`. None: those of `client_config`, else NAMESRV_ADDR, else 127.0.0.1:9876."""
@@ -48,9 +49,9 @@ class ConsumerSettings(TypedDict, total=False):
     allocate: Allocate
     """How the members of the group share the queues."""
     config: ConsumerConfig | None
-    """How it pulls, runs listeners and retries."""
+    """How the consumer pulls, runs listeners and retries."""
     client_config: ClientConfig | None
-    """How it reaches the cluster."""
+    """How the consumer reaches the cluster."""
     instance: ClientInstance | None
     """A client instance to share; it must be started."""
     hooks: Hooks | None
@@ -60,7 +61,7 @@ class ConsumerSettings(TypedDict, total=False):
 
 
 class PushSettings(ConsumerSettings, total=False):
-    """What a push consumer, and a consumer that stands on one, may be told besides."""
+    """The settings of a push consumer, and of a consumer that stands on one."""
 
     orderly: bool
     """Keep the order of each queue: one message of a queue at a time."""
@@ -77,7 +78,7 @@ _DEFAULTS: PushSettings = {
 
 
 def with_defaults(given: ConsumerSettings) -> PushSettings:
-    """What was given, and the defaults of what was not."""
+    """The settings that were given, and the defaults of the others."""
     return {**_DEFAULTS, **given}
 
 

@@ -1,11 +1,11 @@
-"""The queues a push consumer holds: begin with one, leave one, start one again at another offset.
+"""The queues that a push consumer holds: begin with one, leave one, start one again at another offset.
 
 Owns        the table queue -> (messages in hand, pull task), and the order of steps when a queue comes or goes.
-Must not know   who decides (rebalance.py), how listeners run.
+Must not know   how queues are shared (rebalance.py), how listeners run.
 
 Invariant: a queue in the table has exactly one pull task. Leaving: stop pulling, let an ordered listener end, save the
-offset, give the lock up; only then may another member find the queue free. However long that listener runs: its lock
-is renewed until it ends, and at a stop left to expire at the broker.
+offset, give the lock up; only then may another member find the queue free. The lock is renewed for as long as the
+listener runs; when the consumer stops meanwhile, the lock expires at the broker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Runner(Protocol):
     """Takes pulled messages (concurrent.py, ordered.py)."""
 
     def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
-        """These were added to `held`."""
+        """These messages were added to `held`."""
 
 
 class HeldQueues:
@@ -99,7 +99,7 @@ class HeldQueues:
         )
 
     def all(self) -> Collection[ProcessQueue]:
-        """What is in hand, per queue."""
+        """The messages in hand, per queue."""
         return self._table.values()
 
     # QueueOwner
@@ -109,12 +109,12 @@ class HeldQueues:
         return list(self._table)
 
     def stale_queues(self) -> Collection[MessageQueue]:
-        """Queues not pulled for `idle_pull_max_ms`, and those given up whose listener had not ended then."""
+        """Queues not pulled for `idle_pull_max_ms`, and given-up queues whose listener had still to end."""
         oldest = self._clock.monotonic() - self._config.idle_pull_max_ms / 1000
         return [queue for queue, held in self._table.items() if held.dropped or held.last_pull < oldest]
 
     async def take(self, queue: MessageQueue) -> bool:
-        """Lock the queue (ordered), find its first offset, begin to pull; false when one of these cannot be had now."""
+        """Lock the queue (ordered), find its first offset, begin to pull; false without a lock or offset now."""
         if self._locks is not None and queue not in await self._locks.lock([queue]):
             log.info("%s is still locked by another member", queue)
             return False
@@ -122,9 +122,10 @@ class HeldQueues:
         try:
             first = await self._start_policy.first_offset(self._offsets, queue)
         except RocketLakeError as error:
-            log.warning("the first offset of %s cannot be had: %s", queue, error)
+            log.warning("the first offset of %s is not known, next try in the next round: %s", queue, error)
             return False
-        # Saved from now on: a group that starts at the end must not lose what comes before its first commit.
+        # The offset is saved from now on: a group that starts at the end must not lose messages sent before its first
+        # commit.
         self._offsets.update(queue, first, increase_only=False)
         self._begin(ProcessQueue(queue, self._clock.monotonic()), first, locked=self._locks is not None)
         return True
@@ -176,7 +177,7 @@ class HeldQueues:
     # also used by the consumer
 
     async def restart(self, held: ProcessQueue, offset: int) -> None:
-        """Go on at another offset: what is in hand no longer counts, nor does what a running listener answers."""
+        """Go on at another offset: messages in hand and the answer of a running listener no longer count."""
         if held.dropped or self._table.get(held.queue) is not held:
             return
         held.dropped = True
@@ -191,14 +192,14 @@ class HeldQueues:
         await self._offsets.persist([held.queue])
 
     async def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move the queues of a topic that are held to these offsets."""
+        """Move the held queues of a topic to these offsets."""
         for queue, offset in offsets.items():
             held = self._table.get(queue)
             if held is not None and queue.topic == topic:
                 await self.restart(held, offset)
 
     async def stop_pulling(self) -> None:
-        """End all pull tasks; what is in hand stays."""
+        """End all pull tasks; messages in hand stay."""
         for queue in list(self._pulls):
             await self._end_pull(queue)
 

@@ -1,4 +1,4 @@
-"""What a listener is and what it answers.
+"""The listener of the user: its signature and its answers.
 
 Owns        ConsumeResult, the listener signature, running plain functions on worker threads.
 Must not know   queues, retries.
@@ -18,10 +18,10 @@ from rocketlake.model.message import StoredMessage
 
 @dataclass(frozen=True, slots=True)
 class ConsumeResult:
-    """What became of a batch: how many of its first messages are done, and when the rest comes again.
+    """The answer of a listener: how many of the first messages are done, and when the rest comes again.
 
-    `done` -1 means all. `delay_level` (1..18) is when a failed message is sent again, 0 lets the broker decide by its
-    count of retries, -1 sends it to the dead letters at once. `suspend_ms` is the pause of an orderly queue.
+    `done` -1 means all. `delay_level` 1..18 says when a failed message is delivered again; 0 lets the broker decide by
+    the number of retries, -1 makes the message a dead letter at once. `suspend_ms` is the pause of an orderly queue.
     """
 
     done: int = -1
@@ -67,15 +67,15 @@ class ListenerCall:
 
     @property
     def ends_when_cancelled(self) -> bool:
-        """A coroutine does; a function on a thread runs on until it returns."""
+        """True for a coroutine. A function on a thread runs on until it returns."""
         return self._pool is None
 
     async def __call__(self, messages: list[StoredMessage]) -> ConsumeResult:
-        """The listener's answer; what it raises comes out."""
+        """The listener's answer. Raises the exception of the listener."""
         return self.result(await self.begin(messages))
 
     def begin(self, messages: list[StoredMessage]) -> Awaitable[Answer]:
-        """Start the listener; what it returns or raises comes out of what this returns."""
+        """Start the listener; the awaitable gives its answer, or raises its exception."""
         if self._pool is None:
             return cast("Awaitable[Answer]", self._listener(messages))
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class ListenerCall:
 
     @staticmethod
     def result(answer: Answer) -> ConsumeResult:
-        """What the listener's answer means. TypeError when it is none."""
+        """The result for an answer of the listener. TypeError for an answer of another type."""
         if answer is None:
             return ConsumeResult.SUCCESS
         if not isinstance(answer, ConsumeResult):

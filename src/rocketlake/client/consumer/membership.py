@@ -1,4 +1,4 @@
-"""A consumer's place in its group: what heartbeats say about it and what brokers and operators may ask of it.
+"""A consumer's place in its group: its part of heartbeats, its answers to brokers and operators.
 
 Owns        the heartbeat entry, the answers to "running info" and "offsets", shared by push and pull consumers.
 Must not know   how messages are consumed.
@@ -29,7 +29,7 @@ class ConsumeType(Enum):
 
 
 class Membership:
-    """The ConsumerMember of a push or pull consumer; parts that differ come in as functions."""
+    """The ConsumerMember of a push or pull consumer; what differs between the two comes in as functions."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Membership:
         return {queue: self._offsets.memory(queue) for queue in self._queues() if queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
-        """What this consumer reads and has in hand."""
+        """The queues of this consumer and its messages in hand."""
         properties = {
             "PROP_CONSUME_TYPE": self._kind.value,
             "PROP_CLIENT_VERSION": version_name(OUR_VERSION),

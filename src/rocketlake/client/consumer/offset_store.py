@@ -1,9 +1,10 @@
 """How far the group has read each queue: at the brokers (clustering) or in a file of this client (broadcasting).
 
 Owns        offsets known in memory, saving and reading them, the file of a broadcasting client.
-Must not know   what is in hand, when to save (instance.py tells).
+Must not know   messages in hand, when to save (instance.py has the timer).
 
-Local file: `{"offsetTable":{{queue}:offset}}` in fastjson's dialect, as Java has it; old content stays in `.bak`.
+Local file: `{"offsetTable":{{queue}:offset}}` in fastjson's dialect, as Java writes it; the content before stays in
+`.bak`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class OffsetStore(Protocol):
     """Offsets of one group; -1 means "never committed"."""
 
     async def load(self) -> None:
-        """Read what is kept locally."""
+        """Read the offsets that are kept locally."""
 
     def memory(self, queue: MessageQueue) -> int:
         """The offset known here, -1 if none."""
@@ -83,14 +84,14 @@ class RemoteOffsets(_Memory):
         return known if known >= 0 else await self._query(queue)
 
     async def persist(self, queues: Collection[MessageQueue]) -> None:
-        """Save at the brokers, at all of them at once: one that does not answer keeps no other from being told."""
+        """Save at all brokers at once: a broker that does not answer delays no save at another one."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             by_broker.setdefault(queue.broker_name, []).append(queue)
         await asyncio.gather(*map(self._persist_at_one, by_broker.values()))
 
     async def _persist_at_one(self, queues: Sequence[MessageQueue]) -> None:
-        """A broker out of reach is waited for twice (a line that broke is opened again), not once for each queue."""
+        """A broker out of reach is waited for twice (a broken link is opened again), not once for each queue."""
         failures = 0
         for queue in queues:
             offset = self._offsets.get(queue, NONE)

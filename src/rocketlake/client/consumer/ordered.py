@@ -1,7 +1,7 @@
 """Runs listeners in order: one listener call per queue at a time, and only while the broker's queue lock is ours.
 
 Owns        taking messages in order, suspending a queue after a failure, the client's view of its queue locks.
-Must not know   how messages are pulled, who owns which queue.
+Must not know   how messages are pulled, how members share queues.
 
 Rule: a failed batch is put back and comes again after `suspend_ms`, so nothing overtakes it. A message that failed
 `reconsume_max` times goes to %RETRY%group, from where the broker moves it to the dead letters. Locks are renewed every
@@ -29,7 +29,7 @@ from rocketlake.model.message_queue import MessageQueue
 log = get_logger(__name__)
 LockQueues = Callable[[Collection[MessageQueue]], Awaitable[set[MessageQueue]]]
 Resend = Callable[[StoredMessage, int], Awaitable[bool]]
-"""(message, retry limit) -> is its copy safe at a broker?"""
+"""(message, retry limit) -> True when a copy is safe at a broker."""
 SUSPEND_MS_RANGE = (10, 30_000)
 LOCK_RETRY_SECONDS = 0.1
 REPEATS_TO_TELL = 16
@@ -62,7 +62,7 @@ class OrderedRunner:
         self._clock = clock
         self._ready: asyncio.Queue[ProcessQueue | None] = asyncio.Queue()
         self._running: set[MessageQueue] = set()
-        """Whose messages the listener has. After an offset reset these may be what was in hand before it."""
+        """The queues whose messages the listener has. After an offset reset these may be messages pulled before it."""
         self._warnings = RareWarnings(log, interval_seconds=60.0, clock=clock)
         self._is_stopping = False
 
@@ -81,19 +81,19 @@ class OrderedRunner:
             self._ready.put_nowait(None)
 
     def submit(self, held: ProcessQueue, messages: Sequence[StoredMessage]) -> None:
-        """Messages were added to `held`: make sure somebody works on it."""
+        """Messages were added to `held`: make sure that a worker takes the queue."""
         if not held.is_busy:
             held.is_busy = True
             self._ready.put_nowait(held)
 
     def is_locked(self, held: ProcessQueue) -> bool:
-        """May messages of this queue be consumed now?"""
+        """True when messages of this queue may be consumed now."""
         if self._lock is None:
             return True
         return held.locked and self._clock.monotonic() - held.last_lock < self._config.lock_valid_ms / 1000
 
     def listener_runs(self, queue: MessageQueue) -> bool:
-        """Has the listener messages of this queue? Until it returns, no other member may get the queue's lock."""
+        """True while the listener has messages of this queue: no other member may get the queue's lock then."""
         return queue in self._running
 
     async def _work(self) -> None:
@@ -156,13 +156,13 @@ class OrderedRunner:
                 held.put_back(batch)
                 return self._suspend_seconds(answer)
         offset = held.commit()
-        # Even when the queue is on its way to another member: until the lock is given up this offset is ours to set.
+        # Even when the queue is on its way to another member: this member sets the offset until it gives the lock up.
         if offset >= 0 and (self._lock is None or held.locked):
             self._offsets.update(held.queue, offset, increase_only=False)
         return None
 
     async def _must_wait(self, held: ProcessQueue, batch: Sequence[StoredMessage]) -> bool:
-        """Count the failure; true unless every message reached its limit and could be given up."""
+        """Count the failure; false when every message reached its limit and was given up."""
         limit = self._config.reconsume_limit(orderly=True)
         waits = False
         for message in batch:

@@ -1,4 +1,4 @@
-"""Messages in hand: what one queue has pulled and not yet finished, and the offset that is safe to commit.
+"""Messages in hand of one queue: pulled and not yet finished; and the offset that is safe to commit.
 
 Owns        the cache of one queue, its lowest unfinished offset, its limits' counters, dropped and lock marks.
 Must not know   the network, listeners, clocks (times come in as monotonic seconds).
@@ -38,13 +38,13 @@ class ProcessQueue:
     def __init__(self, queue: MessageQueue, now: float = 0.0) -> None:
         self.queue = queue
         self.dropped = False
-        """The queue is no longer ours, or goes on at another offset: what is in hand here counts no more."""
+        """The queue is no longer ours, or goes on at another offset: messages in hand here no longer count."""
         self.locked = False
-        """Ordered: the broker gave us the lock of this queue, last at `last_lock`."""
+        """Ordered: the broker gave this client the lock of the queue, last at `last_lock`."""
         self.is_busy = False
         """Ordered: a worker has this queue, or will have it after a wait in line or a pause."""
         self.given_up: set[int] = set()
-        """Ordered: offsets of messages in hand that are dead letters already; the listener gets them no more."""
+        """Ordered: offsets of messages in hand that are dead letters already; the listener does not get them again."""
         self.size = 0
         """Bytes of the bodies in hand."""
         self.last_pull = now
@@ -88,7 +88,7 @@ class ProcessQueue:
         return self._highest + 1 if self._highest >= 0 else -1
 
     def add(self, messages: Sequence[StoredMessage]) -> None:
-        """Take pulled messages in, in rising offset order; one already in hand is not counted twice."""
+        """Take pulled messages in, in rising offset order; a message already in hand is not counted twice."""
         held = self._messages
         for message in messages:
             offset = message.queue_offset
@@ -100,7 +100,7 @@ class ProcessQueue:
             self._highest = max(self._highest, messages[-1].queue_offset)
 
     def holds(self, message: StoredMessage) -> bool:
-        """Is the message still waiting to be finished here?"""
+        """True while the message is in hand here."""
         return message.queue_offset in self._messages
 
     def finish(self, messages: Iterable[StoredMessage]) -> int:
@@ -114,7 +114,7 @@ class ProcessQueue:
         return self.safe_offset
 
     def start(self, messages: Iterable[StoredMessage], now: float) -> None:
-        """Note when the listener got these (for the consume timeout)."""
+        """Note when the listener got these messages, for the consume timeout."""
         for message in messages:
             self.started[message.queue_offset] = now
 
@@ -154,7 +154,7 @@ class ProcessQueue:
         return offset
 
     def put_back(self, messages: Sequence[StoredMessage]) -> None:
-        """Undo `take` for these: they come again, in the same order."""
+        """Undo `take` for these messages: they come again, in the same order."""
         offsets = {message.queue_offset for message in messages}
         for message in reversed(self._taken):
             if message.queue_offset in offsets:

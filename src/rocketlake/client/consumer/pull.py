@@ -3,10 +3,10 @@
 Owns        which queues are read (assigned by you, or shared with the group), what a poll hands out, seeks.
 Must not know   how a queue is fetched ahead (fetch.py), in which order commits reach a broker (commits.py).
 
-Rule: `poll` hands out each queue's messages in order. What earlier polls handed out counts as consumed and is committed
-every `persist_interval_ms` (auto_commit), or when you call `commit()`. What was handed out and not confirmed comes
-again: where a group starts that never committed is saved before messages are handed out (commits.py), unless you chose
-the place by `seek`.
+Rule: `poll` hands out each queue's messages in order. Messages of earlier polls count as consumed; they are committed
+every `persist_interval_ms` (auto_commit), or by `commit()`. Messages that were handed out and not confirmed come again.
+So that this holds for a group that never committed, its first position in a queue is saved before messages of the queue
+are handed out (commits.py), unless the user chose the position by `seek`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class PullConsumer(GroupConsumer):
     # life
 
     async def start(self) -> None:
-        """Get ready; join the group if there is a subscription."""
+        """Begin; join the group if there is a subscription."""
         if self.is_running:
             return
         self.instance.add_consumer(self._membership)
@@ -173,9 +173,9 @@ class PullConsumer(GroupConsumer):
             raise
 
     async def stop(self) -> None:
-        """Leave the group. What the last poll handed out comes again: that work may have failed.
+        """Leave the group. Messages of the last poll come again: the user's work on them may have failed.
 
-        Leaving the `async with` block without an error, or `commit()`, confirms it.
+        Leaving the `async with` block without an error, or `commit()`, confirms them.
         """
         if self.is_running:
             await self._end()
@@ -193,7 +193,7 @@ class PullConsumer(GroupConsumer):
         )
 
     async def _leave_all(self) -> None:
-        """The offsets of all queues are saved together: a broker out of reach costs the time of one request."""
+        """Save the offsets of all queues together: a broker out of reach then costs the time of one request."""
         for fetch in list(self._fetches.values()):
             await fetch.stop()
         try:
@@ -205,7 +205,7 @@ class PullConsumer(GroupConsumer):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error the last poll's messages are not known to be consumed: they come again.
+        # After an error nobody knows whether the last poll's messages are consumed: they come again.
         if error is None and self.is_running:
             self._mark_consumed()
         await self.stop()
@@ -213,7 +213,7 @@ class PullConsumer(GroupConsumer):
     # reading
 
     async def poll(self, timeout_ms: float = POLL_TIMEOUT_MS, max_messages: int = 32) -> list[StoredMessage]:
-        """The next messages, [] when none came in time. What earlier polls handed out now counts as consumed."""
+        """The next messages, [] when none came in time. Messages of earlier polls count as consumed now."""
         await self._follow_assignment()
         if self._assigned is None and not self._subscriptions:
             raise UsageError("poll() reads nothing", where=self.name, hint="call subscribe(topic) or assign(queues)")
@@ -221,7 +221,7 @@ class PullConsumer(GroupConsumer):
         until = self._clock.monotonic() + timeout_ms / 1000
         while self.is_running:
             self._commits.save_starts()
-            # Nothing is awaited from here to the return: a cancelled poll would lose what it has taken.
+            # No await from here to the return: a cancelled poll would lose the messages it has taken.
             messages = self._hand_out(max_messages)
             left = until - self._clock.monotonic()
             if messages or left <= 0:
@@ -234,7 +234,7 @@ class PullConsumer(GroupConsumer):
         self._turn += 1
         messages: list[StoredMessage] = []
         for number in range(len(fetches)):
-            # Another queue begins each time, so that a busy one does not starve the rest.
+            # Each poll begins with another queue, so that a busy queue does not starve the others.
             fetch = fetches[(self._turn + number) % len(fetches)]
             if fetch.queue in self._paused or self._commits.holds_back(fetch.queue):
                 continue
@@ -255,10 +255,10 @@ class PullConsumer(GroupConsumer):
         self._move(queue, offset)
 
     def _move(self, queue: MessageQueue, offset: int) -> None:
-        """Looks the fetch up again: while brokers were asked a rebalance may have given the queue away."""
+        """Look the fetch up again: a rebalance may have given the queue away while brokers were asked."""
         fetch = self._fetches.get(queue)
         if fetch is None:
-            raise UsageError(f"{queue} is no longer read by this consumer", hint="see .assignment")
+            raise UsageError(f"{queue} is no longer read by this consumer", hint="choose a queue of `.assignment`")
         self._commits.forget_start(queue)
         fetch.seek(offset)
 
@@ -303,7 +303,7 @@ class PullConsumer(GroupConsumer):
     # commits
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Commit now and wait for the brokers: all that polls handed out, or these offsets (the next to be read)."""
+        """Commit now and wait for the brokers: all messages handed out, or these offsets (of the next message)."""
         self._must_run()
         if offsets is None:
             offsets = {queue: fetch.position for queue, fetch in self._fetches.items()}
@@ -330,15 +330,15 @@ class PullConsumer(GroupConsumer):
         return list(self._fetches)
 
     def stale_queues(self) -> Collection[MessageQueue]:
-        """None: a fetch never ends by itself."""
+        """No queue: a fetch never ends by itself."""
         return ()
 
     async def take(self, queue: MessageQueue) -> bool:
-        """Begin to fetch a queue; false when its first offset cannot be had now."""
+        """Begin to fetch a queue; false when its first offset is not known now."""
         try:
             await self._take(queue)
         except RocketLakeError as error:
-            log.warning("the first offset of %s cannot be had: %s", queue, error)
+            log.warning("the first offset of %s is not known, next try in the next round: %s", queue, error)
             return False
         return True
 
@@ -348,7 +348,7 @@ class PullConsumer(GroupConsumer):
         first = committed if committed >= 0 else await self._start_policy.without_commit(queue)
         subscription = self._subscriptions.get(queue.topic)
         if subscription is None or not self.is_running:
-            return  # stopped, or unsubscribed, while the broker was asked
+            return  # the consumer was stopped, or unsubscribed, while the broker was asked
         if committed < 0:
             self._commits.begin(queue, first)
         self._fetches[queue] = Fetch(
@@ -366,10 +366,10 @@ class PullConsumer(GroupConsumer):
         )
 
     async def leave(self, queue: MessageQueue) -> bool:
-        """End the fetch; save what is known to be consumed."""
+        """End the fetch; save the offset up to which messages are consumed."""
         fetch = self._fetches.get(queue)
         if fetch is None:
-            return True  # left meanwhile
+            return True  # another call has left the queue
         await fetch.stop()
         self._commits.drop(queue)
         if self.auto_commit:
@@ -396,7 +396,7 @@ class PullConsumer(GroupConsumer):
         await self._follow_assignment()
         fetch = self._fetches.get(queue)
         if fetch is None:
-            hint = "see .assignment; assign() or subscribe() first"
+            hint = "call assign() or subscribe() first, and choose a queue of `.assignment`"
             raise UsageError(f"{queue} is not read by this consumer", hint=hint)
         return fetch
 

@@ -1,13 +1,13 @@
-"""One loop per queue: pull, filter, hand over; pause when enough is in hand.
+"""One loop per queue: pull, filter, hand over; pause when enough messages are in hand.
 
 Owns        the position of the next pull, flow control, the reaction to each answer of the broker.
-Must not know   listeners, who owns which queue.
+Must not know   listeners, how members share queues.
 
-Rule: a pull commits the offset known so far on its way (not to a replica). An empty answer moves the committed offset
-only if nothing is in hand. An illegal offset (broker restored, offsets reset) restarts the queue where the broker says;
-one that the broker has deleted is passed over, and what is in hand stays; of a queue that lost its end, what is in hand
-is pulled again.
-What stands before a damaged record is handed over first; the queue goes on behind it once it is seen to (damage.py).
+Rule: each pull from a master commits the offset known so far. An empty answer moves the committed offset only while no
+message is in hand. After an illegal offset (broker restored, offsets reset) the queue starts again where the broker
+says. Offsets that the broker has deleted are passed over, and messages in hand stay. When a queue lost its end at the
+broker, messages in hand are pulled again. Messages before a damaged record are handed over first; the queue goes on
+behind the record once damage.py has settled it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PullPlan:
     queue_limit: Callable[[str], int]
     group: str
     warnings: RareWarnings
-    """One for all queues: what goes wrong with one goes wrong with most."""
+    """Shared by all queues: a fault at one queue is mostly a fault at all of them."""
 
 
 class PullLoop:
@@ -105,10 +105,10 @@ class PullLoop:
             if error.code in PULLED_SLOWER:
                 return BROKER_FLOW_CONTROL_SECONDS
             if error.code in PULLED_AFTER_HEARTBEAT:
-                # A broker that restarted does not know the group until the next heartbeat.
+                # A broker that restarted does not know the group before the next heartbeat.
                 plan.unregistered()
             if error.code in OTHERWISE_SUBSCRIBED:
-                # Brokers keep one subscription for a group; that of the last heartbeat counts for all its members.
+                # A broker keeps one subscription for a group: that of the last heartbeat counts for all members.
                 plan.warnings.warn(
                     f"otherwise {held.queue.topic}",
                     "the broker has no such subscription of topic %s (%r) by group %s: it has just restarted, or"
@@ -125,7 +125,7 @@ class PullLoop:
                 plan.line_broke()
             return plan.config.error_pause_ms / 1000
         if held.dropped or plan.subscription(held.queue.topic) is not subscription:
-            # Asked with another filter than the user has now: what it left out may be wanted.
+            # The user has changed the filter since: messages that the old one left out may be wanted.
             return 0.0
         return await self._take(answer, subscription)
 
@@ -139,7 +139,7 @@ class PullLoop:
             )
             offset = answer.next_offset
             if self.next_offset > answer.max_offset and held.count:
-                # The broker lost the end of the queue. What lies before that and is not consumed yet is pulled again.
+                # The broker lost the end of the queue. Messages before that, not consumed yet, are pulled again.
                 offset = min(offset, held.lowest)
             await plan.restart(held, offset)
             return 0.0
@@ -153,7 +153,7 @@ class PullLoop:
             if held.dropped:
                 return 0.0
             if plan.subscription(held.queue.topic) is not subscription:
-                # What comes behind the record was filtered otherwise than the user wants now.
+                # Messages behind the record were pulled with another filter than the user has now.
                 self.next_offset = record.offset + 1
                 return 0.0
         self._hand_over(messages, subscription)
@@ -163,7 +163,7 @@ class PullLoop:
         return plan.config.pull_interval_ms / 1000
 
     def _go_on_behind_deleted(self, offset: int) -> float:
-        """What is in hand stays: it lies before what was deleted, and no broker has it any more."""
+        """Go on behind the deleted offsets. Messages in hand stay: no broker has them any more."""
         held, plan = self._held, self._plan
         log.warning(
             "offsets %d to %d of %s are deleted at the broker, group %s goes on behind them",
@@ -181,7 +181,7 @@ class PullLoop:
 
 
 def wanted_of(messages: list[StoredMessage], subscription: Subscription) -> list[StoredMessage]:
-    """Brokers filter by hash code of the tag; this compares the tag itself."""
+    """The messages with a wanted tag. Brokers filter by the tag's hash code, which other tags may share."""
     if not subscription.tags:
         return messages
     return [message for message in messages if message.tags in subscription.tags]

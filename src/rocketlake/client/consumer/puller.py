@@ -1,10 +1,10 @@
-"""One pull of one queue: from the replica the broker suggested last.
+"""One pull of one queue, from the replica that the broker suggested last.
 
-Owns        the choice of address and of the pull's flags, asking again for what came damaged.
+Owns        the choice of address and of the pull's flags, the second try after a damaged answer.
 Must not know   positions, flow control.
 
-Rule: an answer with a damaged record is asked for once more, in case it was damaged on its way. What is damaged then
-is damaged at the broker.
+Rule: a pull whose answer holds a damaged record is repeated once, in case the record was damaged on its way. A record
+that is damaged in the second answer is damaged at the broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The push consumer: your listener is called with messages, side by side or in order.
 
-Owns        subscriptions, start and graceful stop, what brokers and operators may ask of a consumer.
-Must not know   how a listener runs (concurrent.py, ordered.py), who gets which queue (rebalance.py), pulling.
+Owns        subscriptions, start and graceful stop, answers to brokers and operators.
+Must not know   how a listener runs (concurrent.py, ordered.py), how members share queues (rebalance.py), pulling.
 
 A message is delivered at least once: its offset is committed after the listener returned. Clustering: the members of a
 group share the queues. Broadcasting: every member reads all queues and keeps its offsets in a file of its own.
@@ -43,7 +43,7 @@ log = get_logger(__name__)
 
 
 class PushConsumer(GroupConsumer):
-    """Calls `listener(messages)` (a plain or an async function) for each batch; see ConsumeResult for its answers.
+    """Calls `listener(messages)`, a plain or an async function, for each batch. Its answers: ConsumeResult.
 
     `from_where`, `timestamp_ms` say where a new group starts, `allocate` how members share queues.
     """
@@ -195,7 +195,7 @@ class PushConsumer(GroupConsumer):
     async def stop(self) -> None:
         """Stop pulling, let running listeners finish (up to `drain_ms`), commit, give locks up, leave the group.
 
-        Whoever cancels this gets all the same a consumer that has left its group, without the rest of the wait.
+        A cancelled stop still leaves the group; it only waits no longer for listeners.
         """
         if not self.is_running:
             return
@@ -213,7 +213,7 @@ class PushConsumer(GroupConsumer):
 
     async def _drain(self) -> None:
         self._runner.stop()
-        # A listener that stops its own consumer is not waited for: it could not end before this returns.
+        # Do not wait for a listener that stops its own consumer: it cannot end before this returns.
         if running := [task for task in self._workers if task is not asyncio.current_task()]:
             try:
                 await asyncio.wait(running, timeout=self.config.drain_ms / 1000)

@@ -1,7 +1,7 @@
 """Requests of one group about one queue: offsets, locks, with the address looked up.
 
-Owns        joining the calls (an address) with the instance (which address).
-Must not know   what the numbers are used for.
+Owns        looking up the address of the broker for each request.
+Must not know   how offsets and locks are used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class QueueAccess:
         return await calls.offset_by_time(self._instance.net, await self._master(queue), queue, timestamp_ms)
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Ask for the locks of these queues (or renew them); those that are ours. A broker that fails grants none."""
+        """Ask for the locks of these queues or renew them; returns the locks got. A broker that fails grants none."""
         locked: set[MessageQueue] = set()
         for broker_name, own in _by_broker(queues).items():
             try:
@@ -63,7 +63,7 @@ class QueueAccess:
         return locked
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Give locks up; a broker that fails drops them by itself after 60 s."""
+        """Give locks up; a broker that is not reached drops them after 60 s."""
         for broker_name, own in _by_broker(queues).items():
             try:
                 address = await self._instance.master(broker_name, own[0].topic)

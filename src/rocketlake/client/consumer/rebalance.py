@@ -1,10 +1,10 @@
-"""Which queues are ours, and when that is decided again.
+"""Rounds in which a member works out its share of the queues, and takes or leaves queues.
 
-Owns        the rounds (every 20 s, at once when a broker says so), asking for members, applying a strategy.
-Must not know   pulling, locks, listeners: the consumer takes and leaves queues when told (QueueOwner).
+Owns        the time of the rounds (every 20 s; at once when a broker says so), the list of members, the strategy.
+Must not know   pulling, locks, listeners: the consumer takes and leaves queues (QueueOwner).
 
 Rule: every member sorts the same queues and the same client ids and applies the same strategy, so all agree without
-talking. If the route or the members cannot be had, everything stays as it is and the round is repeated soon.
+talking. While the route or the list of members is not known, a member keeps its queues and repeats the round soon.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class QueueOwner(Protocol):
         """Queues held now, of all topics."""
 
     def stale_queues(self) -> Collection[MessageQueue]:
-        """Queues held but not pulled for too long: they are left and taken anew."""
+        """Queues held but not pulled for too long: the round leaves and takes them again."""
 
     async def take(self, queue: MessageQueue) -> bool:
-        """Begin with a queue; false: not possible now, ask again soon."""
+        """Begin with a queue; false: not possible now, the round is repeated soon."""
 
     async def leave(self, queue: MessageQueue) -> bool:
-        """Give a queue up; false: not yet, ask again soon."""
+        """Give a queue up; false: not possible yet, the round is repeated soon."""
 
     def assigned(self, topic: str, own: Collection[MessageQueue]) -> None:
         """The queues of the topic changed."""
@@ -85,7 +85,7 @@ class Rebalance:
             await self._clock.sleep(STORM_PAUSE_SECONDS)
 
     async def once(self) -> bool:
-        """One round over all topics; true when everything is as it should be."""
+        """One round over all topics; true when the member holds exactly its share."""
         balanced = await self._leave_unsubscribed()
         for topic in sorted(self.topics):
             try:
@@ -94,7 +94,7 @@ class Rebalance:
                 log.warning("group %s keeps its queues of %s, the round failed: %s", self._group, topic, error)
                 balanced = False
             except Exception:
-                # A strategy of the user's own, most likely; one bad round must not end all rounds.
+                # Most likely the user's own strategy failed; one bad round must not end all rounds.
                 log.exception("group %s keeps its queues of %s, the round failed", self._group, topic)
                 balanced = False
         return balanced
@@ -112,7 +112,7 @@ class Rebalance:
         held = {queue for queue in self._owner.queues() if queue.topic == topic}
         stale = {queue for queue in self._owner.stale_queues() if queue.topic == topic}
         left = [await self._owner.leave(queue) for queue in sorted((held - wanted) | stale)]
-        # What could not be left is still held and is not taken a second time.
+        # A queue that could not be left is still held and must not be taken a second time.
         held = {queue for queue in self._owner.queues() if queue.topic == topic}
         taken = [await self._owner.take(queue) for queue in sorted(wanted - held)]
         if any(left) or any(taken):
@@ -120,7 +120,7 @@ class Rebalance:
         return all(left) and all(taken)
 
     async def _wanted(self, topic: str) -> set[MessageQueue] | None:
-        """Queues that should be ours; None when that cannot be said now."""
+        """The share of this member; None while it cannot be worked out."""
         queues = await self._instance.queues_to_read(topic)
         if queues is None:
             return None
@@ -129,11 +129,12 @@ class Rebalance:
         members = await self._instance.members(self._group, topic)
         own_id = self._instance.client_id
         if own_id not in members:
-            # The broker has not seen our heartbeat yet (or restarted); an empty share would drop all for nothing.
+            # The broker has not seen our heartbeat yet, or has restarted: an empty share would drop all queues for
+            # nothing.
             self._instance.heartbeat_soon()
             return None
         share = set(self._allocate(own_id, queues, sorted(members)))
-        if not share and queues and not topic.startswith(RETRY_PREFIX):  # one queue by design, whoever gets it
+        if not share and queues and not topic.startswith(RETRY_PREFIX):  # has one queue by design: one member gets it
             self._warnings.warn(
                 f"none {topic}",
                 "group %s: this member gets no queue of topic %s and reads nothing of it (queues: %d, members: %d)",

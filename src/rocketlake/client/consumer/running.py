@@ -1,8 +1,9 @@
 """One listener call: the same for listeners side by side and in order.
 
-Owns        giving retried messages their topic back, hooks around the call, an exception meaning "later": any
-                exception but the cancellation of the worker itself, so that no listener ends a worker.
-Must not know   what happens with the answer.
+Owns        the first topic of retried messages, hooks around the call, the rule that an exception means "later".
+Must not know   how the answer is used.
+
+Rule: any exception of a listener means "later", except the cancellation of the worker: no listener ends a worker.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ Queues = Callable[[], Collection[ProcessQueue]]
 
 
 class NotConsumed(Exception):
-    """Raised by a listener that did not look at its messages: they stay as they were."""
+    """Raised by a listener that did not look at its messages; they stay in hand."""
 
 
 async def is_safe(sent: Awaitable[bool], message: StoredMessage) -> bool:
-    """Has a broker got a failed message again? What goes wrong on the way ends no worker, and means no."""
+    """True when a broker has the failed message again; false after any error on the way."""
     try:
         return await sent
     except Exception:
@@ -37,7 +38,7 @@ async def is_safe(sent: Awaitable[bool], message: StoredMessage) -> bool:
 
 
 def restore_topic(message: StoredMessage, group: str) -> None:
-    """A message that comes again from %RETRY%group shows its first topic."""
+    """Give a message that comes from %RETRY%group its first topic back."""
     if message.topic == names.retry_topic(group) and message.retry_topic:
         message.topic = message.retry_topic
 
@@ -50,7 +51,7 @@ async def consume(
     hooks: Hooks,
     clock: Clock,
 ) -> ConsumeResult | None:
-    """Run the listener; an exception is logged with the messages it met and means "later". None: NotConsumed."""
+    """Run the listener; an exception is logged with its messages and means "later". None: NotConsumed."""
     if batch[0].topic == names.retry_topic(group):
         for message in batch:
             restore_topic(message, group)
@@ -60,7 +61,7 @@ async def consume(
         run_hooks(hooks.before_consume, event)
         begun = clock.monotonic()
     try:
-        # A list of its own: the listener may change it.
+        # A copy: the listener may change the list.
         answer = call.result(await call.begin(list(batch)))
     except NotConsumed:
         return None

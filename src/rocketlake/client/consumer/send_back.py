@@ -1,7 +1,7 @@
-"""A message that failed: hand it back to its broker, to come again later or to end in the dead letters.
+"""Failed messages: handed back to their broker, to come again later or to end in the dead letters.
 
 Owns        the send-back request, and the fallback: a copy sent to %RETRY%group.
-Must not know   what is in hand.
+Must not know   the messages in hand.
 
 Rule: the broker delays by level 3 + number of retries (10 s, 30 s, 1 m ... 2 h) and moves the message to %DLQ%group
 after the limit. When that fails (the message's broker is gone), a copy goes to the retry topic on any broker.
@@ -56,7 +56,7 @@ class SendBack:
     async def resend(self, message: StoredMessage, limit: int) -> bool:
         """Send a copy to the retry topic; the broker turns it into a dead letter when its retries are used up."""
         try:
-            # Made ready once; its unique key stays that of the message, so that it can be followed by its id.
+            # Encoded once. The copy keeps the unique key, so that an operator can follow the message by its id.
             copy = calls.prepare(retry_copy(message, self._group, limit), message.message_id)
             queues = await self._instance.queues_to_publish(copy.topic)
         except RocketLakeError as error:
@@ -74,8 +74,8 @@ class SendBack:
         return False
 
     async def to_dead_letters(self, message: StoredMessage) -> None:
-        """Put a copy into the dead letters at once. Raises what the last broker tried said."""
-        # A retry that was tried more often than its limit is a dead letter for the broker.
+        """Put a copy into the dead letters at once. Raises the error of the last broker tried."""
+        # A broker makes a retry with more tries than its limit a dead letter.
         copy = calls.prepare(retry_copy(message, self._group, 0), message.message_id)
         failure: RocketLakeError | None = None
         for queue in await self._instance.queues_to_publish(copy.topic):

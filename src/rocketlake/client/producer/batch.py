@@ -1,6 +1,7 @@
 """Many messages in one request: checks, splitting to size, the result of each message.
 
-Owns        what may share a batch, the cut into parts of a size, the results that one answer gives for a part.
+Owns        which messages may share a batch, the cut into parts of a size, the results that one answer gives for a
+            part.
 Must not know   sending.
 
 Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic; each message has its own unique key; the batch is
@@ -36,21 +37,24 @@ class BatchPart:
 
 
 def check_batch(messages: Sequence[Message]) -> None:
-    """Raises UsageError naming the first message that may not be in this batch, and why."""
+    """Raises UsageError that names the first message that does not fit into this batch, and why."""
     if not messages:
-        raise UsageError("a batch needs at least one message")
+        raise UsageError("the batch holds no message", hint="give it one message or more")
     first = messages[0]
     if first.topic.startswith(RETRY_PREFIX):
-        raise UsageError(f"messages of retry topic {first.topic!r} cannot be sent as a batch")
+        raise UsageError(
+            f"messages of retry topic {first.topic!r} cannot be sent as a batch", hint="send them one by one"
+        )
     for number, message in enumerate(messages):
         where = f"message {number} of the batch"
         if message.topic != first.topic:
             what = f"it is for topic {message.topic!r}, the first one is for {first.topic!r}"
             raise UsageError(what, where=where, hint="make one batch per topic")
         if message.wait_store_ok != first.wait_store_ok:
-            raise UsageError("its WAIT flag differs from the first one's", where=where)
+            hint = "send messages with another wait_store_ok in a batch of their own"
+            raise UsageError("its WAIT flag differs from that of the first message", where=where, hint=hint)
         if any(name in message.properties for name in TIMER_PROPERTIES):
-            raise UsageError("it is delayed", where=where, hint="send delayed messages one by one")
+            raise UsageError("the message is delayed", where=where, hint="send delayed messages one by one")
 
 
 def split(messages: Sequence[Message], make_key: Callable[[], str], *, bytes_max: int) -> Iterator[BatchPart]:
@@ -83,10 +87,10 @@ def _part(messages: list[Message], batch_key: str) -> BatchPart:
 
 
 def results_of_batch(first: SendResult, message_ids: Sequence[str]) -> list[SendResult]:
-    """A batch answer covers all its messages: offsets rise by one, offset ids are joined by commas."""
+    """The result of each message. One answer covers a batch: offsets rise by one, offset ids are joined by commas."""
     offset_ids = first.offset_message_id.split(",")
     if len(offset_ids) != len(message_ids):
-        # An inner batch is stored as one record and has one id.
+        # The broker stored the batch as one record (a topic of type BATCH): all its messages share one id.
         offset_ids = [first.offset_message_id] * len(message_ids)
     return [
         msgspec.structs.replace(

@@ -3,8 +3,8 @@
 Owns        the fault table by broker name.
 Must not know   queues, the network, the clock (times come in as monotonic seconds).
 
-Rule (RocketMQ): a send that took 550 ms keeps its broker out for 2 s, 1800: 5 s, 3000: 6 s, 5000: 10 s, 15000: 30 s.
-A failed send counts as 10000 ms. The end of a ban only grows.
+Rule (RocketMQ): after a send of 550 ms or more its broker is passed over for 2 s; 1800 ms: 5 s, 3000: 6 s, 5000: 10 s,
+15000: 30 s. A failed send counts as 10000 ms. A later send never shortens a ban.
 """
 
 from __future__ import annotations

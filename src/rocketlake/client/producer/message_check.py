@@ -1,4 +1,4 @@
-"""What a producer refuses to send, before a broker does.
+"""The messages that a producer refuses, before a broker would.
 
 Owns        the checks of a message's topic, body, tag and delay.
 Must not know   where messages go.
@@ -47,7 +47,7 @@ class MessageCheck:
         if message.tags and TAG_SEPARATOR in message.tags:
             raise UsageError(
                 f"the tag {message.tags!r} holds {TAG_SEPARATOR}, which no subscription can name",
-                hint="give it one tag, and put more into properties",
+                hint="give the message one tag, and put the others into properties",
             )
         level = message.properties.get(property_names.DELAY)
         levels = self._config.delay_level_max
@@ -62,7 +62,7 @@ class MessageCheck:
         names.check_topic(topic)
         if not names.is_sendable_topic(topic):
             hint = "send to a topic of your own"
-            raise UsageError(f"topic {topic!r} belongs to the broker; nobody sends to it", hint=hint)
+            raise UsageError(f"topic {topic!r} belongs to the broker; clients cannot send to it", hint=hint)
         if len(self._good_topics) >= GOOD_TOPICS_MAX:
             self._good_topics.clear()
         self._good_topics.add(topic)

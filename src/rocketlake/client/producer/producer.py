@@ -3,9 +3,9 @@
 Owns        the send loop: attempts, their shared time, which broker is tried next.
 Must not know   consumers, bytes of a request (calls/send.py), which messages are refused (message_check.py).
 
-Rule: a send has 1 + `retries` attempts within one time limit. An attempt that was refused for a passing reason, or
-whose line broke, is repeated on another broker; a message may then be stored twice (at-least-once). A send to a queue
-that the caller chose is tried once: order would not survive a detour.
+Rule: a send has 1 + `retries` attempts within one time limit. When the refusal may not hold elsewhere
+(calls/answer.py), or the link broke, the next attempt goes to another broker; a message may then be stored twice
+(at-least-once). A send to a queue that the caller chose is tried once: order would not survive a detour.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COMPRESSION_TYPES = {
 SAME_BROKER_PAUSE_SECONDS = 0.1
 NOBODY: frozenset[str] = frozenset()
 Callback = Callable[[SendResult | None, BaseException | None], None]
-"""Called with the result or the error of a send, the other one is None."""
+"""Called with the result or with the error of a send; the other argument is None."""
 
 
 class _Deadline(msgspec.Struct, frozen=True, gc=False):
@@ -133,10 +133,11 @@ class Producer(Service):
         selector: Selector | None = None,
         key: str | int | None = None,
     ) -> SendResult:
-        """Send and wait until the broker has it. Round robin over the topic's queues, or: `queue` itself, the one that
-        `selector` returns, the one that `key` hashes to (equal keys keep their order).
+        """Send the message and wait until a broker has stored it.
 
-        Raises NoRoute, SendFailed (no attempt worked), RemoteError (the broker will not take it), UsageError.
+        The message goes to `queue`, to the queue that `selector` returns, or to the queue that `key` hashes to (equal
+        keys keep their order); without these, to the topic's queues in turn. Raises NoRoute, SendFailed (no attempt
+        worked), RemoteError (the broker refuses the message), UsageError.
         """
         self._check(message)
         deadline = self._deadline(timeout_ms)
@@ -152,7 +153,7 @@ class Producer(Service):
         selector: Selector | None = None,
         key: str | int | None = None,
     ) -> None:
-        """Send without waiting for an answer: fast, and nobody tells when the broker did not take it."""
+        """Send without waiting for an answer: fast, but a broker that refuses the message does not say so."""
         self._check(message)
         target = await self._fixed_queue(message, queue, selector, key)
         if target is None:
@@ -178,7 +179,7 @@ class Producer(Service):
         selector: Selector | None = None,
         key: str | int | None = None,
     ) -> None:
-        """Send in the background; `callback(result, error)` is called on the loop. `flush()` waits for all of them.
+        """Send in the background; `callback(result, error)` is called on the loop. `flush()` waits for all such sends.
 
         Raises TooManySends when `pending_sends_max` are on their way.
         """
@@ -261,11 +262,17 @@ class Producer(Service):
     async def _fixed_queue(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
     ) -> MessageQueue | None:
-        """The queue that the caller chose in one of three ways; None: any will do."""
+        """The queue that the caller chose in one of three ways; None: the caller chose none."""
         if (queue is not None) + (selector is not None) + (key is not None) > 1:
-            raise UsageError("give only one of queue, selector and key")
+            raise UsageError(
+                "queue, selector and key say different things about the queue",
+                where=f"send to topic {message.topic!r}",
+                hint="give one of them",
+            )
         if queue is not None and queue.topic != message.topic:
-            raise UsageError(f"queue {queue} is not of topic {message.topic!r}")
+            raise UsageError(
+                f"queue {queue} is not of topic {message.topic!r}", hint="choose one of `await producer.queues(topic)`"
+            )
         if key is not None:
             selector = by_key(key)
         if selector is None:
@@ -275,7 +282,7 @@ class Producer(Service):
     async def _send(
         self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: _Deadline, message: Message
     ) -> SendResult:
-        """The attempts: to `fixed` once, or each to another broker; `message` is what the hooks see of `outgoing`."""
+        """The attempts: one to `fixed`, or each to another broker. Hooks see `message`, brokers get `outgoing`."""
         attempts: list[tuple[str, BaseException]] = []
         not_ok: SendResult | None = None
         for _ in range(1 if fixed is not None else 1 + self.config.retries):
@@ -286,7 +293,7 @@ class Producer(Service):
                 queues = self.instance.known_queues(outgoing.topic) or await self._queues(outgoing.topic)
                 queue = self._choice.choose(outgoing.topic, queues, avoid=failed, now=now)
             if queue.broker_name in failed:
-                # No other broker: give this one a moment, it may be restarting.
+                # There is no other broker: give this one a moment, it may be restarting.
                 await self._clock.sleep(max(0.0, min(deadline.until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
             left_ms = int((deadline.until - self._clock.monotonic()) * 1000)
             if left_ms <= 0:
@@ -311,7 +318,7 @@ class Producer(Service):
         raise SendFailed(outgoing.topic, attempts, timeout_ms=deadline.limit_ms, timed_out=timed_out) from last
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, message: Message) -> SendResult:
-        """One request to one broker, with hooks around it; FaultLatency learns how it went."""
+        """One request to one broker, with hooks around it; FaultLatency learns its latency or failure."""
         begun = self._clock.monotonic()
         known = self.instance.routes.master(queue.broker_name)
         address = known or await self.instance.master(queue.broker_name, outgoing.topic)
@@ -348,7 +355,7 @@ async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | No
     except BaseException as problem:
         if is_for_caller(problem):
             raise
-        error = problem  # of ours, or of a selector of the user's
+        error = problem  # an error of the client, or one that the user's selector raised
     if callback is None:
         if error is not None:
             log.warning("background send failed: %s", error)

@@ -1,9 +1,9 @@
-"""Which queue does the next message go to?
+"""Which queue the next message goes to.
 
 Owns        the round robin per topic, avoiding a broker, the ready-made selectors.
 Must not know   sending, routes beyond a list of queues.
 
-One counter per topic serves the whole producer: all its tasks run on one loop, so their sends spread evenly together.
+One counter per topic serves the whole producer: the sends of all its tasks together spread evenly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class QueueChoice:
     def choose(
         self, topic: str, queues: Sequence[MessageQueue], *, avoid: frozenset[str] = frozenset(), now: float
     ) -> MessageQueue:
-        """The next queue whose broker is available and not in `avoid`; if none is, the next one all the same."""
+        """The next queue whose broker is available and not in `avoid`; without one, the next queue all the same."""
         start = self._turn(topic, len(queues))
         if not avoid and not self._faults.enabled:
             return queues[start]
@@ -45,7 +45,7 @@ class QueueChoice:
     def _turn(self, topic: str, modulus: int) -> int:
         turn = self._next.get(topic)
         if turn is None:
-            # A random start, or all producers that start together would load queue 0 first.
+            # A random start: otherwise all producers that start together would send to queue 0 first.
             turn = random.randrange(1 << 16)
         self._next[topic] = turn + 1
         return turn % modulus

@@ -1,12 +1,12 @@
-"""The transaction producer: a message that is seen only if the caller's own transaction works.
+"""The transaction producer: consumers see a message only if the caller's own transaction is committed.
 
 Owns        the steps of a transaction, answering brokers that ask about one.
 Must not know   how a message is sent (producer.py), how a broker keeps it until then.
 
-Rule (RocketMQ's TransactionMQProducer): the message goes to a broker as a half message, which no consumer sees; then
-the local function runs; what it returns goes to the same broker, one-way. When that gets lost, or is UNKNOWN, or this
-program dies, the broker asks any producer of the group, whose check function answers. A message may be committed twice
-when an answer crosses a question.
+Rule (RocketMQ's TransactionMQProducer): the message goes to a broker as a half message, which no consumer sees. Then
+the local function runs, and the end that it returns goes to the same broker, one-way. If that request is lost, the end
+is UNKNOWN or this program dies, the broker asks any producer of the group, and its check function answers. A message
+may be committed twice when an end crosses a question.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ log = get_logger(__name__)
 M = TypeVar("M", bound=Message)
 End = TransactionEnd | None
 Decide = Callable[[M], End | Awaitable[End]]
-"""Says what became of the transaction of a message; None means UNKNOWN."""
+"""Tells how the transaction of a message ended; None means UNKNOWN."""
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
-    """Where the half message was stored, and how its transaction ended; `error` is what the local function raised."""
+    """Where the half message was stored, and how its transaction ended; `error`: what the local function raised."""
 
     sent: SendResult
     end: TransactionEnd
@@ -70,7 +70,7 @@ class TransactionProducer(Producer):
         hooks: Hooks | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`check` says what became of a transaction that a broker asks about, maybe one of another process.
+        """`check` tells how a transaction ended when a broker asks; it may be one that another process began.
 
         Functions are `async def` and run on the loop, or plain and run on one of `transaction_threads` threads. Brokers
         of `topics` may ask as soon as the producer runs, others after its first message to them.
@@ -121,11 +121,11 @@ class TransactionProducer(Producer):
         selector: Selector | None = None,
         key: str | int | None = None,
     ) -> TransactionResult:
-        """Send a half message, run `local`, end the transaction with what it returns; the rest is as `send` has it.
+        """Send a half message, run `local`, end the transaction as `local` says. Other arguments: see `send`.
 
         `local` gets a copy of the message whose `unique_key` names the transaction. When it raises, the end is UNKNOWN
-        and the broker asks later. It does not run when the message is stored less safely than the broker promises: the
-        transaction is rolled back then. Raises what `send` raises; nothing is stored in the usual case of that.
+        and the broker asks later. When the message is stored less safely than the broker's settings ask, `local` does
+        not run and the transaction is rolled back. Raises the errors of `send`; after most of them nothing is stored.
         """
         if message.delay_level > 0:
             raise UsageError("a message of a transaction cannot be delayed", hint="leave delay_level away")
@@ -141,7 +141,7 @@ class TransactionProducer(Producer):
         return TransactionResult(sent, end, error)
 
     async def _decide(self, function: Decide[Any], message: Message) -> tuple[TransactionEnd, Exception | None]:
-        """What the user's function says; UNKNOWN with the error if it raises."""
+        """The end that the user's function returns; UNKNOWN and the error if it raises."""
         try:
             if is_async(function):
                 answer = await cast("Awaitable[End]", function(message))
@@ -156,7 +156,7 @@ class TransactionProducer(Producer):
         return answer or TransactionEnd.UNKNOWN, None
 
     async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
-        """Tell the broker; when that does not work it asks."""
+        """Tell the broker the end; a broker that is not reached asks later."""
         try:
             address = await self.instance.master(sent.queue.broker_name, sent.queue.topic)
             await self.instance.net.invoke_oneway(
@@ -180,7 +180,7 @@ class TransactionProducer(Producer):
         except BaseException as problem:
             if is_for_caller(problem):
                 raise
-            # What it waited for was cancelled, or it called `sys.exit()`: no answer is one, too.
+            # The function waited for something that was cancelled, or called `sys.exit()`: the end is UNKNOWN.
             log.exception("the transaction of message %s of group %s is not known", message.unique_key, self.group)
             end, error = TransactionEnd.UNKNOWN, problem
         answer(end_of_check(self.group, question, message, end, _remark(error)))
