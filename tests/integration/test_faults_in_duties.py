@@ -18,7 +18,7 @@ from rocketlake.base.service import Duty, Service
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
-from rocketlake.broker.long_polling.pull_hold import HeldPull
+from rocketlake.broker.held.wait_list import Waiter
 from rocketlake.client.calls.send import SendResult
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.pull import PullConsumer
@@ -142,7 +142,7 @@ class World:
         assert self.got[-2:] == [body, b"later " + body]
         ended: list[str] = []
         link = next(iter(self.broker._servers[0].links))
-        self.broker.reading.hold.hold(HeldPull(("T", 9), 0, None, link, lambda: ended.append("held")), 500)
+        self.broker.reading.hold.hold(Waiter(("T", 9), 0, None, link, lambda: ended.append("held")), 500)
         self.broker.topics.put(TopicConfig("N" + body.decode(), read_queues=1, write_queues=1))
         await self.clock.run_for(12_000)
         assert ended == ["held"]

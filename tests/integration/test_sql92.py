@@ -199,10 +199,10 @@ async def test_a_pull_over_messages_that_do_not_match_goes_on_behind_them(cluste
 async def test_a_held_pull_is_woken_by_what_matches_only(cluster: Standalone, asker: Asker) -> None:
     waiting = asyncio.create_task(asker.pull("price = 7", offset=1, wait_ms=9000))
     async with asyncio.timeout(5):
-        while not cluster.broker.reading.hold.waits("Raw", 0):  # noqa: ASYNC110  (the broker is asked by its own link)
+        while not cluster.broker.reading.hold.has_waiters(("Raw", 0)):  # noqa: ASYNC110  (the broker is asked by its own link)
             await asyncio.sleep(0.01)
     await send(cluster, 1, 2, 3)
-    assert not waiting.done() and cluster.broker.reading.hold.waits("Raw", 0)
+    assert not waiting.done() and cluster.broker.reading.hold.has_waiters(("Raw", 0))
     await send(cluster, 7)
     answer = await waiting
     assert (bodies(answer), answer.header(PullReplyHeader).next_begin_offset) == ([b"7"], 5)

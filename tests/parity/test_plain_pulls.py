@@ -253,7 +253,7 @@ def leave(world: World) -> None:
 
 
 def wake(world: World) -> None:
-    world.broker.reading.hold.wake("T", 1)
+    world.broker.reading.hold.wake(("T", 1))
 
 
 def pass_by(world: World) -> None:
@@ -407,7 +407,7 @@ def test_a_pull_that_finds_no_room_to_wait_is_refused_alike() -> None:
         held = b"".join(pull(number, sysFlag=str(PULL_SUSPEND), queueOffset=_END) for number in range(5))
 
         def little_room(world: World) -> None:
-            world.broker.reading.hold._held_max = 3
+            world.broker.reading.hold._waiting_max = 3
 
         fast = await both([little_room, held, arrive])
         assert [answer.code for answer in fast.peer.frames[:2]] == [ResponseCode.SYSTEM_BUSY] * 2

@@ -218,10 +218,10 @@ class Broker(Service):
     # -- messages that arrive ------------------------------------------------------------------------------------------
 
     def _is_awaited(self, topic: str, queue_id: int) -> bool:
-        return topic in self._arrivals or self.reading.hold.waits(topic, queue_id)
+        return topic in self._arrivals or self.reading.hold.has_waiters((topic, queue_id))
 
     def _message_arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, _store_ms: int) -> None:
-        self.reading.hold.message_arrived(topic, queue_id, max_offset, tag_code)
+        self.reading.hold.reached((topic, queue_id), max_offset, tag_code)
         arrived = self._arrivals.get(topic)
         if arrived is not None:
             arrived(queue_id)

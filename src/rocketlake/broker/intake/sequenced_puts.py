@@ -1,7 +1,7 @@
 """A batch with a mark: what of it was stored before is cut off, the rest is stored.
 
 Owns        the check before a marked batch goes to the store, counting it afterwards.
-Must not know   headers of a send, where the table is kept.
+Must not know   headers of a send, how requests are held (held/requests.py), where the table is kept.
 
 Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from rocketlake.base.callbacks import call
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
+from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
@@ -24,7 +24,6 @@ from rocketlake.codec.property_text import find
 from rocketlake.codec.record_batch import decode_batch, entry_starts
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
-from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
@@ -63,25 +62,21 @@ class SequencedPuts:
         self._sequences = sequences
         self._saver = saver
         self._log_end = log_end
-        self._waiting: list[tuple[Request, Handler]] = []
+        self.held: HeldRequests[None] = HeldRequests()
+        """The very first marked batches, until the table is on disk."""
 
     def once_kept(self, request: Request, serve: Handler) -> Reply | Held:
         """Serve the request now; the very first ones when the table has been written to disk."""
         if self._sequences.is_kept:
             return serve(request)
-        self._waiting.append((request, serve))
-        if len(self._waiting) == 1:
+        if self.held.hold(None, request, serve):
             self._sequences.begin()
             self._saver.when_saved(self._note_saved)
         return HELD
 
     def _note_saved(self, saved: bool) -> None:
         self._sequences.is_kept = saved
-        waiting, self._waiting = self._waiting, []
-        for request, serve in waiting:
-            reply = run_handler(serve, request) if saved else _not_saved()
-            if reply is not HELD:
-                call(request.answer, reply)
+        self.held.settle(None, None if saved else _not_saved)
 
     # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class AdminOffset:
             if self._store.deletions.topics.get(topic.name, 0) > deleted:  # these offsets would hide what is new
                 raise RemoteError(f"Topic {topic.name} was made anew meanwhile", code=ResponseCode.SYSTEM_ERROR)
             self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
-            self._hold.wake(topic.name, queue_id)
+            self._hold.wake((topic.name, queue_id))
             reset.offsets[self._queue(topic.name, queue_id)] = offset
             yield
         return Reply(body=(yield from reset.encoding()))

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
-from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
+from rocketlake.broker.held.wait_list import Waiter
+from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.property_filter import Arrivals, record_test
 from rocketlake.broker.reads.queue_reads import PullAsked
 from rocketlake.broker.rights.read import Admission
@@ -87,7 +88,7 @@ class WaitingPulls:
         hold_ms = self._config.now.short_polling_ms
         if self._config.now.long_polling_enabled:
             hold_ms = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX)
-        held = HeldPull((pull.topic, pull.queue_id), pull.queue_offset, match, asker, resume)
+        held = Waiter((pull.topic, pull.queue_id), pull.queue_offset, match, asker, resume)
         self._hold.hold(held, hold_ms)
 
     def _wake_test(self, pull: PullAsked, admission: Admission) -> TagTest | None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.broker.long_polling.pull_hold import HeldPull, PullHold
+from rocketlake.broker.held.wait_list import Waiter
+from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.net.link import Link
 from rocketlake.net.turns import Turns
 
@@ -36,11 +37,11 @@ class Waiting:
         link: Link | None = None,
     ) -> None:
         match = None if tag is None else frozenset((tag,)).__contains__
-        held = HeldPull(("T", queue_id), offset, match, link or self.link, lambda: self.resumed.append(name))
+        held = Waiter(("T", queue_id), offset, match, link or self.link, lambda: self.resumed.append(name))
         self.hold.hold(held, hold_ms)
 
-    async def arrive(self, *message: Any) -> None:
-        self.hold.message_arrived(*message)
+    async def arrive(self, topic: str, queue_id: int, end: int, tag_code: int) -> None:
+        self.hold.reached((topic, queue_id), end, tag_code)
         await self.clock.settle()
 
     def take_time(self, name: str) -> None:
@@ -66,15 +67,15 @@ async def test_a_message_wakes_the_pulls_of_its_queue_only(waiting: Waiting) -> 
 
 
 async def test_a_queue_is_waited_for_until_its_last_pull_is_woken_or_its_time_is_up(waiting: Waiting) -> None:
-    assert not waiting.hold.waits("T", 0)
+    assert not waiting.hold.has_waiters(("T", 0))
     waiting.pull("woken")
     waiting.pull("ended", offset=5)
-    assert waiting.hold.waits("T", 0)
-    assert not waiting.hold.waits("T", 1)
+    assert waiting.hold.has_waiters(("T", 0))
+    assert not waiting.hold.has_waiters(("T", 1))
     await waiting.arrive("T", 0, 1, 0)
-    assert waiting.hold.waits("T", 0)
+    assert waiting.hold.has_waiters(("T", 0))
     waiting.pass_time(1200)
-    assert not waiting.hold.waits("T", 0)
+    assert not waiting.hold.has_waiters(("T", 0))
 
 
 async def test_pulls_are_woken_in_the_order_they_came(waiting: Waiting) -> None:
@@ -102,18 +103,18 @@ async def test_a_message_with_another_tag_leaves_the_pull_waiting(waiting: Waiti
 
 async def test_messages_of_one_turn_wake_together(waiting: Waiting) -> None:
     waiting.pull("p")
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    waiting.hold.reached(("T", 0), 1, 0)
     assert waiting.resumed == []
-    waiting.hold.message_arrived("T", 0, 2, 0)
+    waiting.hold.reached(("T", 0), 2, 0)
     await waiting.clock.settle()
     assert waiting.resumed == ["p"]
 
 
 async def test_woken_pulls_share_the_turns_with_others(waiting: Waiting) -> None:
     for number in range(3):
-        pull = HeldPull(("T", 0), 0, None, waiting.link, partial(waiting.take_time, f"p{number}"))
+        pull = Waiter(("T", 0), 0, None, waiting.link, partial(waiting.take_time, f"p{number}"))
         waiting.hold.hold(pull, 1000)
-    waiting.hold.message_arrived("T", 0, 1, 0)
+    waiting.hold.reached(("T", 0), 1, 0)
     waiting.turns.wait(lambda _end: waiting.take_time("other"))
     await waiting.clock.settle()
     assert waiting.resumed == ["p0", "other", "p1", "p2"]
@@ -187,7 +188,7 @@ def fail() -> None:
 
 
 async def test_a_pull_that_raises_when_it_is_woken_stops_no_other(waiting: Waiting) -> None:
-    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.link, fail), 1000)
+    waiting.hold.hold(Waiter(("T", 0), 0, None, waiting.link, fail), 1000)
     waiting.pull("with it")
     await waiting.arrive("T", 0, 1, 0)
     waiting.pull("later", offset=1)
@@ -196,7 +197,7 @@ async def test_a_pull_that_raises_when_it_is_woken_stops_no_other(waiting: Waiti
 
 
 async def test_a_pull_that_raises_at_its_deadline_stops_no_other(waiting: Waiting) -> None:
-    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.link, fail), 1000)
+    waiting.hold.hold(Waiter(("T", 0), 0, None, waiting.link, fail), 1000)
     waiting.pull("with it")
     waiting.pull("behind it", hold_ms=2000)
     waiting.pass_time(1200)
@@ -208,7 +209,7 @@ async def test_a_pull_may_close_the_link_of_others_whose_time_is_up(waiting: Wai
     def close() -> None:
         waiting.link.connection_lost(None)
 
-    waiting.hold.hold(HeldPull(("T", 0), 0, None, waiting.new_link(), close), 500)
+    waiting.hold.hold(Waiter(("T", 0), 0, None, waiting.new_link(), close), 500)
     waiting.pull("of the link", hold_ms=1000)
     waiting.pass_time(3000)
     assert waiting.resumed == []

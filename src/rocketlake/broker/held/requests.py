@@ -1,0 +1,47 @@
+"""Requests that are held until one outcome is known, such as a save of a table.
+
+Owns        the held requests of each key, in the order they came.
+Must not know   what the outcome is, how it is brought about, how a request is served.
+
+Rule: the holder of a `HeldRequests` settles each key that it holds requests of, in good and in bad outcomes. So held
+requests have no deadline here.
+Invariant: a request that raises keeps no other from its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from rocketlake.base.callbacks import call
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Request
+
+__all__ = ["HeldRequests"]
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+class HeldRequests(Generic[_K]):
+    """Requests by the key of what they wait for."""
+
+    def __init__(self) -> None:
+        self._held: dict[_K, list[tuple[Request, Handler]]] = {}
+
+    def hold(self, key: _K, request: Request, serve: Handler) -> bool:
+        """Keep a request, which `serve` will serve; True if it is the first one that waits for this key."""
+        held = self._held.setdefault(key, [])
+        held.append((request, serve))
+        return len(held) == 1
+
+    def settle(self, key: _K, instead: Handler | None = None) -> None:
+        """Serve the requests that wait for this key: each by its own handler, or all by `instead`."""
+        for request, serve in self._held.pop(key, ()):
+            reply = run_handler(instead or serve, request)
+            if reply is not HELD:
+                call(request.answer, reply)
+
+    def settle_all(self, instead: Handler) -> None:
+        """Serve all held requests by `instead`: what they wait for does not matter any more."""
+        for key in list(self._held):
+            self.settle(key, instead)
