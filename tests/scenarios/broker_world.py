@@ -334,6 +334,14 @@ class BrokerWorld:
         waiting = self._broker.delay.schedule.waiting()
         return [f"level {level} delivered={offset} of={end}" for level, (offset, end) in sorted(waiting.items())]
 
+    async def role(self, name: str) -> list[str]:
+        """`role slave`, `role master`: change the role of the broker while it runs."""
+        if name == "slave":
+            await self._broker.become_slave(1)
+        else:
+            await self._broker.become_master()
+        return []
+
     async def restart(self, down_ms: str = "0") -> list[str]:
         """Stop the broker cleanly and start it again on the same disk, some time later."""
         await self._close()

@@ -6,6 +6,7 @@ Must not know   what any wing does.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from rocketlake.base.clock import Clock
@@ -15,6 +16,7 @@ from rocketlake.base.health import Health
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
+from rocketlake.broker.cluster.role import MASTER_ID
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.broker.dispatch_table import dispatcher_rows
 from rocketlake.broker.flow_control import FlowControl
@@ -28,7 +30,7 @@ from rocketlake.broker.wings.ground import Ground, Seams
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.transactions import Transactions
-from rocketlake.broker.wings.wing import Wing
+from rocketlake.broker.wings.wing import MasterWing, Wing
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
@@ -110,6 +112,8 @@ class Broker(Service):
         )
         self._inner_wings = (self.clients, self.delay, self.transactions, self.sending, self.administration)
         """They start before the listeners and stop after them."""
+        self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
+        self._role_change = asyncio.Lock()
         self.wings: tuple[Wing, ...] = (*self._inner_wings, self.reading, self.cluster)
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
         for wing in self.wings:
@@ -129,12 +133,10 @@ class Broker(Service):
             self._clock,
         )
         dispatcher.before += [flow_control.check, *[gate for wing in self.wings for gate in wing.gates]]
-        run = plain_runs.one_of([wing.run for wing in (self.sending, self.reading) if wing.run is not None])
-        if run is None:
+        self._passes = [flow_control.check]
+        """What runs do themselves. By name: a gate that nobody thought of here must see every request, so runs end."""
+        if not plain_runs.are_there():
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
-        else:
-            # By name, not all that are there: a gate that nobody thought of here must see every request, so runs end.
-            dispatcher.serve_runs(run, [flow_control.check])
         return dispatcher
 
     def _make_servers(self, config: BrokerConfig) -> list[Server]:
@@ -171,6 +173,7 @@ class Broker(Service):
                 table.load()
             self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.max_offset))
             await self.ground.saver.start()
+            self._serve_role()
             for part in self._parts:
                 await part.start()
         except BaseException:
@@ -188,6 +191,46 @@ class Broker(Service):
         wings = [wing.store_stopped for wing in self.wings]
         await stop_each(*parts, self.store.stop, *wings, self.ground.saver.stop)
         await super().stop()
+
+    # -- a change of role ----------------------------------------------------------------------------------------------
+
+    async def become_slave(self, broker_id: int) -> None:
+        """Stop all that only a master does; the store, the listeners, links of clients and reads go on.
+
+        First the requests of the master's wings are refused, in runs too; then these wings stop. What they accepted
+        before is finished. `broker_id`: above 0.
+        """
+        async with self._role_change:
+            self.ground.role.broker_id = broker_id
+            self._serve_role()
+            await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
+        await self.cluster.registration.register()
+
+    async def become_master(self) -> None:
+        """Start the master's wings on what the store and the tables hold now, then serve their requests."""
+        async with self._role_change:
+            if self.ground.role.is_master:
+                return
+            try:
+                for wing in self._master_wings:
+                    await wing.start()
+            except BaseException:
+                await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
+                raise
+            self.ground.role.broker_id = MASTER_ID
+            self._serve_role()
+        await self.cluster.registration.register()
+
+    def _serve_role(self) -> None:
+        """Serve the requests of this role, and refuse those of the other."""
+        is_master = self.ground.role.is_master
+        for wing in self._master_wings:
+            if is_master:
+                self._dispatcher.take_in(wing.codes)
+            else:
+                self._dispatcher.turn_away(wing.codes, wing.refuse)
+        wings = (self.sending, self.reading) if is_master else (self.reading,)
+        self._dispatcher.serve_runs(plain_runs.one_of(wing.run for wing in wings), self._passes)
 
     # -- who and where -------------------------------------------------------------------------------------------------
 

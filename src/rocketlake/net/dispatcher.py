@@ -50,6 +50,9 @@ class Dispatcher:
         self.before: list[Callable[[Request], Reply | None]] = []
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
+        """Of the rows, except where `turn_away` put another one in their place."""
+        self._turned_away: dict[int, Handler] = {}
+        """The handlers of the rows in whose place another one serves now."""
         self.lanes: dict[int, str] = {}
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
@@ -63,8 +66,11 @@ class Dispatcher:
             if row.body_bytes_max is not None:
                 self._body_bytes_max[code] = row.body_bytes_max
 
-    def serve_runs(self, run: Run, hooks: Iterable[Callable[[Request], Reply | None]]) -> None:
-        """Have runs of requests served by `run`, which does itself what these before-hooks do."""
+    def serve_runs(self, run: Run | None, hooks: Iterable[Callable[[Request], Reply | None]]) -> None:
+        """Have runs of requests served by `run`, which does itself what these before-hooks do.
+
+        None: every request is dispatched.
+        """
         self._run_server = run
         self._run_hooks = list(hooks)
 
@@ -72,6 +78,17 @@ class Dispatcher:
     def run(self) -> Run | None:
         """Who serves runs; nobody while there is a hook that a run would not pass."""
         return self._run_server if self.before == self._run_hooks and not self.after else None
+
+    def turn_away(self, codes: Iterable[int], refuse: Handler) -> None:
+        """Have requests of these codes answered by `refuse`, until `take_in`."""
+        for code in codes:
+            self._turned_away.setdefault(code, self._handlers[code])
+            self._handlers[code] = refuse
+
+    def take_in(self, codes: Iterable[int]) -> None:
+        """Have requests of these codes served again."""
+        for code in codes:
+            self._handlers[code] = self._turned_away.pop(code, self._handlers[code])
 
     def dispatch(self, request: Request) -> Reply | Held:
         """Runs hooks and handler. Never raises: what goes wrong becomes the reply."""

@@ -38,9 +38,7 @@ class Waiter(Generic[_K]):
 
     __slots__ = ("asker", "bucket", "key", "match", "position", "resume")
 
-    def __init__(
-        self, key: _K, position: int, match: TagTest | None, asker: Asker, resume: Callable[[], None]
-    ) -> None:
+    def __init__(self, key: _K, position: int, match: TagTest | None, asker: Asker, resume: Callable[[], None]) -> None:
         """`match=None`: any tag code will do."""
         self.key = key
         self.position = position
@@ -60,9 +58,9 @@ class WaitList(Service, Generic[_K]):
         self._waiting_max = waiting_max
         self._woken: deque[Callable[[], None]] = deque()
         self._count = 0
-        self._keys: dict[_K, dict[_W, None]] = {}
-        self._askers: dict[Asker, dict[_W, None]] = {}
-        self._buckets: dict[int, dict[_W, None]] = {}
+        self._keys: dict[_K, dict[Waiter[_K], None]] = {}
+        self._askers: dict[Asker, dict[Waiter[_K], None]] = {}
+        self._buckets: dict[int, dict[Waiter[_K], None]] = {}
         self._not_empty = asyncio.Event()
 
     def __len__(self) -> int:
@@ -182,7 +180,7 @@ class WaitList(Service, Generic[_K]):
         del self._askers[asker]
 
 
-def _remove(table: dict[_T, dict[_W, None]], key: _T, waiter: Waiter[_K]) -> None:
+def _remove(table: dict[_T, dict[Waiter[_K], None]], key: _T, waiter: Waiter[_K]) -> None:
     waiters = table[key]
     del waiters[waiter]
     if not waiters:

@@ -13,8 +13,10 @@ sends it again, and then it would be stored twice.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
+from inspect import GEN_CREATED, getgeneratorstate
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
@@ -22,7 +24,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.in_turns import InTurns, advance
-from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -69,6 +71,18 @@ class LargeBatches:
             self._turns.wait(self._go_on)
         return HELD
 
+    def end(self, refuse: Handler) -> None:
+        """Finish the batch that is made ready now; have all behind it answered by `refuse`."""
+        if self._line and getgeneratorstate(self._line[0][1]) != GEN_CREATED:
+            self._go_on(math.inf)
+        while self._line:
+            request, steps = self._line.popleft()
+            steps.close()
+            self._bytes -= len(request.body)
+            reply = run_handler(refuse, request)
+            if isinstance(reply, Reply):
+                call(request.answer, reply)
+
     def _in_time(self, request: Request, store: Callable[[Request], InTurns]) -> InTurns:
         """What `store` does, unless the sender will have given up by then."""
         config = self._config.now
@@ -84,6 +98,8 @@ class LargeBatches:
         return (yield from store(request))
 
     def _go_on(self, turn_end: float) -> None:
+        if not self._line:
+            return  # ended meanwhile
         request, steps = self._line[0]
         is_done = True
 

@@ -75,7 +75,7 @@ class SequencedPuts:
         return HELD
 
     def _note_saved(self, saved: bool) -> None:
-        self._sequences.is_kept = saved
+        self._sequences.has_file = saved
         self.held.settle(None, None if saved else _not_saved)
 
     # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
@@ -166,7 +166,7 @@ def _entries(body: memoryview, mark: SequenceMark) -> list[int]:
     return [*starts, len(body)]
 
 
-def _not_saved() -> Reply:
+def _not_saved(_request: Request) -> Reply:
     return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark="the table of producer sequences cannot be saved now")
 
 

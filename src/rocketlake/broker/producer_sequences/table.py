@@ -87,9 +87,11 @@ class ProducerSequences(SavedTable):
         """`producers_max`: tasks that are known, batches unused for longest go; `keep_ms`: and those unused so long."""
         super().__init__(path, files, clock)
         self.log_offset: int | None = None
-        """What the loaded file counts up to; None: there was no file."""
-        self.is_kept = False
-        """Is there a file? Without one no mark is looked for in the log, so it must be there before the first mark."""
+        """What the table counts up to while it is closed; None: nothing, no mark was ever taken."""
+        self.has_file = False
+        """Without a file no mark is looked for in the log, so there must be one before the first mark is taken."""
+        self._is_open = False
+        """False while messages may come into the log that this table does not count: at a start, and on a slave."""
         self._log_ends = log_ends
         self._producers_max = producers_max
         self._keep_seconds = keep_ms / 1000
@@ -219,13 +221,18 @@ class ProducerSequences(SavedTable):
 
     def log_was_cut(self, end: int) -> None:
         """The log ends at `end` now: go back to a text that counts nothing behind it; `catch_up` counts the rest."""
+        if not self._is_open and (self.log_offset is None or self.log_offset <= end):
+            return  # nothing behind the end was counted
         safe = self._safe
         self._candidate = self._safe = None
         self.forget_all()
-        if self.is_kept:
-            self.log_offset = 0
-            if safe is not None and safe.log_offset <= end:
-                self._take(parse(safe.text))
+        if not self.has_file:
+            self.log_offset = None if self._is_open else end
+            return
+        self.log_offset = 0
+        if safe is not None and safe.log_offset <= end:
+            self._take(parse(safe.text))
+        self._is_wanted = True
 
     def forget_topic(self, topic: str) -> None:
         """It is deleted, and what was stored in it is gone: whatever is sent to a topic of this name is new."""
@@ -240,21 +247,39 @@ class ProducerSequences(SavedTable):
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """The table agrees with the log now, which is on disk."""
-        self.is_kept = self.log_offset is not None
-        if self.is_kept:
+        """The table agrees with the log now, and will hear of each marked message."""
+        self._is_open = True
+        if self.log_offset is not None:
             self.to_text()
             self._is_wanted = True
 
+    def close(self) -> None:
+        """From now on marked messages may come into the log that the table does not hear of."""
+        if self._is_open:
+            self._is_open = False
+            self.log_offset = self._log_ends().written
+
+    @property
+    def is_kept(self) -> bool:
+        """True when a marked batch may be taken."""
+        return self._is_open and self.has_file
+
+    def _counted_ends(self) -> LogEnds:
+        """Where the part of the log ends that the table counts."""
+        ends = self._log_ends()
+        if self._is_open or self.log_offset is None:
+            return ends
+        return LogEnds(min(ends.written, self.log_offset), min(ends.flushed, self.log_offset))
+
     def begin(self) -> None:
         """A first mark is to come: from now on there is something to save, at first that there was none so far."""
-        ends = self._log_ends()
+        ends = self._counted_ends()
         self._safe = _Snapshot(ends.flushed, self._version, self._text(ends.flushed))
         self._is_wanted = True
 
     def save(self) -> None:
         """Write the file now, as of the end of the log. OSError if the disk refuses."""
-        if self._safe is not None and self._safe.log_offset < self._log_ends().written:
+        if self._safe is not None and self._safe.log_offset < self._counted_ends().written:
             self._is_wanted = True
         super().save()
 
@@ -264,7 +289,7 @@ class ProducerSequences(SavedTable):
         safe = self._safe
         if self._is_wanted or safe is None:
             return self._is_wanted
-        return safe.version != self._version or self._log_ends().written - safe.log_offset >= _SAVE_EVERY_BYTES
+        return safe.version != self._version or self._counted_ends().written - safe.log_offset >= _SAVE_EVERY_BYTES
 
     @changed.setter
     def changed(self, changed: bool) -> None:
@@ -272,7 +297,7 @@ class ProducerSequences(SavedTable):
 
     def to_text(self) -> str:
         """The newest text whose place in the log is on disk: while messages come, that of the call before."""
-        ends = self._log_ends()
+        ends = self._counted_ends()
         snapshots = (self._candidate, _Snapshot(ends.written, self._version, self._text(ends.written)))
         self._candidate = snapshots[-1]
         for snapshot in snapshots:
@@ -311,6 +336,7 @@ class ProducerSequences(SavedTable):
 
     def _take(self, wire: dict[str, Any]) -> None:
         self.log_offset = int(wire["logOffset"])
+        self.has_file = True
         # Files of earlier releases have no "forgotten", no "idleMs", no "digests", and batches of a query side by side.
         for each in wire.get("forgotten", []):
             self._batches.forgotten[str(each["topic"]), str(each["query"])] = int(each["batch"])

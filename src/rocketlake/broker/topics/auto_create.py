@@ -1,6 +1,6 @@
 """Topics that come into being by being used.
 
-Owns        when an unknown topic is made, with how many queues, and who waits until it is on disk.
+Owns        when an unknown topic is made, with how many queues; requests that wait until the topic is on disk.
 Must not know   what requests want, how the table is saved.
 
 Rule (RocketMQ's TopicConfigManager): a producer names a template topic, normally TBW102, and the queues it wants; the
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from rocketlake.base.callbacks import call
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import is_retry_topic
 from rocketlake.model.topic import (
@@ -26,7 +26,6 @@ from rocketlake.model.topic import (
     Perm,
     TopicConfig,
 )
-from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -65,7 +64,8 @@ class AutoCreate:
         self._saver = saver
         self._config = config
         self._warnings = RareWarnings(_log, interval_seconds=60)
-        self._waiting: dict[str, list[tuple[Request, Handler]]] = {}
+        self.held: HeldRequests[str] = HeldRequests()
+        """By topic: requests that wait until the topic is on disk."""
 
     def for_send(self, asked: NewTopicAsked) -> TopicConfig:
         """Make the topic of a send that names an unknown one; RemoteError if that is not allowed."""
@@ -128,9 +128,7 @@ class AutoCreate:
         """
         if name not in self._topics.unsaved:
             return serve(request)
-        waiting = self._waiting.setdefault(name, [])
-        waiting.append((request, serve))
-        if len(waiting) == 1:
+        if self.held.hold(name, request, serve):
             self._save(name)
         return HELD
 
@@ -149,11 +147,5 @@ class AutoCreate:
             return  # an earlier save has done it
         if saved:
             self._topics.unsaved.discard(name)
-        for request, serve in self._waiting.pop(name, ()):
-            reply = run_handler(serve, request) if saved else _not_saved(name)
-            if reply is not HELD:
-                call(request.answer, reply)
-
-
-def _not_saved(name: str) -> Reply:
-    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=f"the new topic {name} cannot be saved now")
+        not_saved = Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=f"the new topic {name} cannot be saved now")
+        self.held.settle(name, None if saved else lambda _request: not_saved)

@@ -71,8 +71,13 @@ class TransactionCheck(Service):
         """(half message, number of the question, the new copy): questions that wait until the copy can be read."""
 
     async def start(self) -> None:
-        """Fill the ledger with the ends before this start. The first walk comes after one interval."""
+        """Fill the ledger with the ends before this start. The first walk comes after one interval.
+
+        The ledger of an earlier start does not count: while this broker was a slave its master ended transactions.
+        """
         await super().start()
+        self._ledger.is_known = False
+        self._questions.clear()
         self._recover()
         self.keep("walks", self._walk_in_time)
 

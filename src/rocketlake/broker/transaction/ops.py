@@ -64,8 +64,11 @@ class TransactionOps(Service):
         self._first_came = asyncio.Event()
 
     async def start(self) -> None:
-        """Start to write ends that have waited for an interval."""
+        """Start to write ends that have waited for an interval. Ends that a stop could not write are in the log."""
         await super().start()
+        self._waiting.clear()
+        self._bytes = 0
+        self._first_came.clear()
         self.keep("writing", self._write_next)
 
     async def stop(self) -> None:

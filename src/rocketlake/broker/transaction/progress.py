@@ -36,6 +36,7 @@ class TransactionProgress:
 
     def saved(self) -> tuple[int, int]:
         """(half offset, op offset) to go on at after a start, moved into the queues if they lie outside."""
+        self._unsafe.clear()
         half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
         op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
         self._last = self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)

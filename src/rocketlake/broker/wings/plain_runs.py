@@ -57,9 +57,9 @@ def pull_run(ground: Ground, pull: Pull) -> Run | None:
     return PullRuns(pull, ground.store, ground.seams.limits.wire, ground.clock).serve
 
 
-def one_of(runs: Iterable[Run]) -> Run | None:
+def one_of(runs: Iterable[Run | None]) -> Run | None:
     """Tries these at each position, in order; None if there are none."""
-    every = tuple(runs)
+    every = [run for run in runs if run is not None]
     return reduce(_either, every) if every else None
 
 

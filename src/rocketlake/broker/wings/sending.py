@@ -25,6 +25,8 @@ from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.plain_runs import send_run
 from rocketlake.broker.wings.wing import MasterWing
 from rocketlake.model.message_id import UniqueKeyMaker
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Sending"]
 
@@ -66,14 +68,30 @@ class Sending(MasterWing):
         self.tables = (self.sequences,)
         self.rows = tuple(sending_rows(send, send_back))
         self.run = send_run(ground, single, sequenced)
+        self._large = large
+        self._held = (ground.auto_create.held, sequenced.held)
 
     async def start(self) -> None:
         """Have the table of producer sequences know what the log holds, before the first send."""
         await super().start()
         catch_up(self.sequences, self._store, self._clock)
 
+    async def stop(self) -> None:
+        """Answer the sends that are held before they are stored. Those that wait for the disk are answered by it."""
+        for held in self._held:
+            held.settle_all(self.refuse)
+        self._large.end(self.refuse)
+        self.sequences.close()
+        await super().stop()
+
+    def refuse(self, _request: Request) -> Reply:
+        """As a slave of RocketMQ: producers try another broker."""
+        remark = f"[REJECTREQUEST]system busy, start flow control for a while: {self.role.refusal}"
+        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+
     def _log_was_cut(self, end: int) -> None:
         """Marks behind the end were never stored. A saved table that counts them must go."""
         self.sequences.log_was_cut(end)
-        catch_up(self.sequences, self._store, self._clock)
+        if self.is_running:
+            catch_up(self.sequences, self._store, self._clock)
         self._saver.when_saved(lambda _saved: None)

@@ -66,6 +66,11 @@ class MasterWing(Wing):
         super().__init__(name, clock)
         self.role = role
 
+    @property
+    def codes(self) -> list[int]:
+        """The codes of the requests that this wing serves."""
+        return [row.code for row in self.rows]
+
     def refuse(self, _request: Request) -> Reply:
         """The answer to a request of this wing while the wing is stopped."""
         return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=self.role.refusal)

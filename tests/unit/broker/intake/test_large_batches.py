@@ -98,3 +98,33 @@ async def test_who_stood_in_line_for_too_long_sends_again_so_nothing_is_stored(
         assert last.code == ResponseCode.SYSTEM_BUSY and "stood in line for 1.8 s" in (last.remark or "")
     else:
         assert last.remark == "c"
+
+
+async def test_at_the_end_the_batch_in_work_is_finished_and_the_others_are_refused() -> None:
+    clock, asker = ManualClock(), Asker()
+    line = LargeBatches(LiveConfig(BrokerConfig(fast_failure=False)), Turns(clock, 0.5), clock)
+    stored: list[str] = []
+
+    def batch(name: str) -> None:
+        def store(_request: Request) -> InTurns:
+            for _ in range(3):
+                clock.advance(1000)
+                yield
+            stored.append(name)
+            yield
+            return Reply(remark=name)
+
+        line.serve(Request(Command(310, body=b"many"), asker, clock.monotonic()), store)  # type: ignore[arg-type]
+
+    for name in ("a", "b", "c"):
+        batch(name)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not stored and not asker.answers
+    line.end(lambda _request: Reply(remark="a slave"))
+    assert (stored, [answer.remark for answer in asker.answers]) == (["a"], ["a", "a slave", "a slave"])
+    for _turn in range(20):
+        await asyncio.sleep(0)
+    batch("d")
+    line.end(lambda _request: Reply(remark="a slave"))
+    assert (stored, len(asker.answers)) == (["a"], 4), "a batch that was not begun is refused"

@@ -373,3 +373,31 @@ def test_a_broken_file_is_named() -> None:
     files.write_bytes(PATH, b'{"logOffset": 1, "producers": [{"topic": "T"}]}')
     with pytest.raises(StoreError, match=r"producer sequences cannot be read.*stored again"):
         World(files)
+
+
+def test_a_closed_table_takes_no_marks_and_says_that_it_counts_up_to_its_close() -> None:
+    world = World()
+    world.table.opened()
+    world.begin()
+    world.table.has_file = True
+    world.put(0, 10)
+    world.ends = LogEnds(1000, 900)
+    world.table.close()
+    assert not world.table.is_kept
+    world.ends = LogEnds(5000, 5000)  # a master's records came, with marks that were not counted
+    world.table.save()
+    assert World(world.files).table.log_offset == 1000
+    assert world.table.log_offset == 1000, "the next opening reads the log from here"
+    world.table.opened()
+    assert world.table.is_kept
+    world.table.save()
+    assert World(world.files).table.log_offset == 5000
+    assert world.knows(0, 10) == 10
+
+
+def test_a_table_without_a_file_waits_for_it_after_each_opening() -> None:
+    world = World()
+    for _opening in range(2):
+        world.table.opened()
+        assert not world.table.is_kept
+        world.table.close()
