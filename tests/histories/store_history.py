@@ -62,7 +62,7 @@ class Sent:
     """A bit of its record was flipped."""
     hidden: bool = False
     """A bit of its queue entry was flipped, and it names a place before the log's begin, as that of an expired record
-    does. Nobody can tell the two apart without reading the log; whoever reads it finds the message again."""
+    does. Nobody can tell the two apart without reading the log; a reader of the log finds the message again."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""One listener at a time has messages of an ordered queue, whoever owns the queue and however long it runs."""
+"""One listener at a time has messages of an ordered queue, under every owner of the queue and however long it runs."""
 
 from __future__ import annotations
 

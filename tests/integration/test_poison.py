@@ -103,7 +103,7 @@ async def pushed(world: PoisonedQueue, *, orderly: bool) -> None:
     async with PullConsumer(f"letters-{orderly}", namesrv=world.namesrv) as reader:
         reader.assign(await reader.fetch_queues(f"%DLQ%{group}"))
         await reader.seek_to_begin()
-        # Each is a plain message that anybody can read: the body as it was stored, and why it is here.
+        # Each is a plain message that any consumer can read: the body as it was stored, and why it is here.
         while len(letters) < len(world.of(Fate.DAMAGED)) and (found := await reader.poll(timeout_ms=20_000)):
             letters += found
         assert reader.damaged == 0

@@ -75,7 +75,7 @@ def test_the_index_equals_a_look_at_every_record(
 def test_a_time_range_loses_nothing_but_the_second_it_counts_in(
     steps: list[tuple[list[str], int, str]], begin: int, length: int, entries: int
 ) -> None:
-    """Entries hold whole seconds from the begin of their file (the first of a file: from the end of the file before),
+    """Entries hold whole seconds from the start of their file (the first of a file: from the end of the file before),
     so hits may lie a little outside; a record well inside the range is always found."""
     index = KeyIndex(FOLDER, MemoryFiles(), ManualClock(START_MS), slots=5, entries_max=entries)
     model = Model()

@@ -193,7 +193,7 @@ async def stop_each(*stops: Callable[[], object]) -> None:
             if inspect.isawaitable(result):
                 await result
         except asyncio.CancelledError as error:
-            cancelled = error  # whoever cancels the stop still gets all parts stopped
+            cancelled = error  # the stop was cancelled; all parts are stopped all the same
         except Exception:
             part = getattr(stop, "__self__", stop)
             log.exception("%s could not be stopped cleanly, the others are", getattr(part, "name", None) or part)

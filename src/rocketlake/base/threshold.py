@@ -46,7 +46,7 @@ class Threshold:
 
     @property
     def next_deadline(self) -> float:
-        """The earliest deadline anybody waits for (monotonic seconds), infinity if nobody does."""
+        """The earliest deadline of a waiter (monotonic seconds), infinity without waiters."""
         heap = self._by_deadline
         while heap and heap[0][2].waiter is None:
             heapq.heappop(heap)

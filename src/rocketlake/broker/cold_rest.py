@@ -45,5 +45,5 @@ class ColdRest:
 
     @property
     def is_recent(self) -> bool:
-        """Was something read just now? Whoever waited for it is still busy with it."""
+        """True if a read ended just now: the pull that waited for it is still being answered."""
         return self._clock.monotonic() - self._read_at < _RECENT_SECONDS

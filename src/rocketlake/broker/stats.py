@@ -96,7 +96,7 @@ class BrokerStats(Service):
         self.got_messages = 0
         self.put_latency = PutLatency()
         self.put_mornings = (0, 0)
-        """Messages put up to the begin of yesterday and of today, since the start of the broker."""
+        """Messages put up to the start of yesterday and of today, since the start of the broker."""
         self.got_mornings = (0, 0)
         """The same of messages got."""
         self._cluster = cluster

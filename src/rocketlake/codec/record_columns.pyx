@@ -229,7 +229,7 @@ cdef bint _is_sound(const uint8_t* data, int64_t at) noexcept nogil:
 
 
 cdef class _Target:
-    """A writable buffer, made by whoever wants the column."""
+    """A writable buffer, made by the caller."""
 
     cdef Py_buffer view
     cdef object owner

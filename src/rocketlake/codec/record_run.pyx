@@ -10,7 +10,7 @@ Life of a run: it is filled (`add`), learns its queues and their next offsets (`
 (`encode`), and then gives the entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
 alive until `encode`.
 
-Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; whoever fills a run checks that.
+Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; the cutter of the run checks that.
 """
 
 from array import array

@@ -57,7 +57,7 @@ class KVConfig:
         return None if values is None else dict(values)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set one value and save. UsageError when there are too many: anybody may set values."""
+        """Set one value and save. UsageError when there are too many: any client may set values."""
         self.load()  # another name server of this machine may use the same file
         if sum(map(len, self._namespaces.values())) >= VALUES_MAX and self.get(namespace, key) is None:
             raise UsageError(f"there are {VALUES_MAX} KV settings already", hint="delete some that nobody needs")

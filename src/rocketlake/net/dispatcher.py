@@ -30,7 +30,7 @@ class Row:
     handler: Handler
     lane: str = "quick"
     body_bytes_max: int | None = None
-    """A larger body is refused before anybody reads it; None: as large as a frame may be."""
+    """A larger body is refused before it is read; None: as large as a frame may be."""
 
 
 Run: TypeAlias = Callable[[FrameAsker, bytes, int, float], int]

@@ -5,7 +5,7 @@ Must not know   what the work is.
 
 The handler is a generator: it yields wherever others may come in between, and returns the reply. What it has looked at
 before a `yield` may have changed behind it. Work whose asker is gone is given up, unless it changes what is kept: half
-a change is none that anybody asked for.
+a change is not what was asked for.
 """
 
 from __future__ import annotations

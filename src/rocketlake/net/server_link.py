@@ -20,7 +20,7 @@ from rocketlake.protocol.versions import GO_AWAY_AFTER
 
 _GO_AWAY: Final = "please go away"
 _JUDGED_BYTES: Final = 64 * 1024
-"""From here on an unfinished request is looked at: will anybody read its body?"""
+"""From here on an unfinished request is looked at: will a handler read its body?"""
 
 
 class LinkOwner(Protocol):

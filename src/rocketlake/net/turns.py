@@ -40,7 +40,7 @@ class Turns:
 
     @property
     def is_taken(self) -> bool:
-        """Does anybody wait? Then who comes now stands in line too."""
+        """True while work waits for its turn: new work goes to the end of the line then."""
         return self._planned
 
     @property

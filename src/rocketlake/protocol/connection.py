@@ -45,9 +45,9 @@ class Connection:
         return self.cut(self.gather(data))
 
     def gather(self, data: Buffer) -> bytes:
-        """Takes bytes; returns those that are ready, from the begin of a frame on, b"" when no frame is whole.
+        """Takes bytes; returns bytes that start at a frame boundary, b"" while a frame begun earlier is incomplete.
 
-        Whoever wants to serve some frames by himself does it now, and gives the same bytes to `cut`.
+        A caller that serves some frames itself does so now, and gives the same bytes to `cut`.
         """
         if self.error is not None:
             raise self.error

@@ -3,7 +3,7 @@
 Owns        the notes (topic -> physical end of the log when it was deleted), their file, the question "is it dead?".
 Must not know   queues, the index, who deletes topics, on which thread the file is written.
 
-A topic's queues go when it is deleted, its records stay in the log until they expire. Whoever reads the log asks here:
+A topic's queues go when it is deleted, its records stay in the log until they expire. A reader of the log asks here:
 a record of a noted topic that starts below the note is dead, one at or behind it belongs to the topic made anew.
 
 A deletion that nobody noted in time (a crash came first, another broker did it) shows when a record with number 0

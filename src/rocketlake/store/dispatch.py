@@ -57,7 +57,7 @@ class Dispatch:
         """`delays_ms[k - 1]` is the delay of level k; `index` None builds no key index."""
         self.on_arrival: Arrival | None = None
         self.is_awaited: Callable[[str, int], bool] = perhaps
-        """(topic, queue id): does anybody want `on_arrival` for it now?"""
+        """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
         self.has_wrong_number: Callable[[DispatchEntry, int], bool] = _never
         """(record found by a walk, the number expected of it): is the one it says damaged? Asked if they differ."""
         self.position = 0
@@ -329,7 +329,7 @@ class Dispatch:
 
 
 def perhaps(_topic: str, _queue_id: int) -> bool:
-    """Is anybody interested? Until somebody knows better."""
+    """The test of arrivals while no listener gave a better one."""
     return True
 
 

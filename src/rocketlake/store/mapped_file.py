@@ -102,7 +102,7 @@ class MappedFile:
 
     @property
     def view(self) -> memoryview:
-        """The file, read-only; sees later appends. Whoever holds a slice keeps the mapping alive.
+        """The file, read-only; sees later appends. A slice keeps the mapping alive.
 
         The zeros behind the last record of a full file may be missing.
         """

@@ -336,7 +336,7 @@ class MappedFileList:
                 mapped.file.sync()
                 mapped.flushed = mapped.committed
         if self.files:
-            self._disk.sync_dir(self.folder)  # whoever made the last file may not have come to it
+            self._disk.sync_dir(self.folder)  # a broker that was killed may not have come to it
         self.flushed_offset = self.wrote_offset
 
     def may_drop(self, count: int) -> int:

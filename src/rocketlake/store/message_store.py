@@ -98,7 +98,7 @@ class MessageStore(Service):
         self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
         self.is_awaited: Callable[[str, int], bool] = perhaps
-        """(topic, queue id): does anybody want `on_arrival` for it now? Who stores many messages at once asks first."""
+        """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
         self._disk = files or PosixFiles()
         self._paths = StorePaths(root, Path(config.commit_log_path) if config.commit_log_path else None)
         self._workers = {name: workers(f"store-{name}") for name in _WORKERS}

@@ -308,7 +308,7 @@ class Recovery:
                 self._from = min(self._from, files[start].start)
 
     def _known_records(self, below: int, safe_end: int) -> KnownRecords:
-        """What queues and index have at the begin of a walk."""
+        """What queues and index have at the start of a walk."""
         index_below = self._index.last_physical_offset if self._has_index else _NO_LIMIT
         known = KnownRecords(below, index_below, safe_end)
         known.dead = {topic.encode("utf-8", "surrogatepass"): end for topic, end in self._deletions.topics.items()}

@@ -34,7 +34,7 @@ BLOCK_BITS = 18
 BLOCK_BYTES = 1 << BLOCK_BITS
 
 BATCH_BYTES = 4 * BLOCK_BYTES
-"""About so much is read before anybody hears of it."""
+"""About so much is read before the first reader hears of it."""
 
 _READ_BYTES = BATCH_BYTES
 _SURE_SECONDS = 1.0

@@ -115,7 +115,7 @@ class Retention(Service):
         self._rounds_asked = _MANUAL_ROUNDS
 
     def look_again(self) -> None:
-        """Look now, also at queue and index files below a begin of the log that was followed before (admin request)."""
+        """Look now, also at queue and index files below a start of the log that was followed before (admin request)."""
         self._followed = -1
         self.look()
 

@@ -46,15 +46,15 @@ class Progress:
         self._clock = clock
         self._began = self._said = clock.monotonic()
         self.was_due = False
-        """Has a line been due since the begin?"""
+        """Has a line been due since the start of this work?"""
 
     @property
     def seconds(self) -> float:
-        """Since the begin."""
+        """Since the start of this work."""
         return self._clock.monotonic() - self._began
 
     def is_due(self) -> bool:
-        """True when 5 s have passed since the begin or the last True."""
+        """True when 5 s have passed since the start or the last True."""
         now = self._clock.monotonic()
         if now - self._said < _PROGRESS_SECONDS:
             return False

@@ -115,7 +115,7 @@ class TopicDeletion:
             _log.warning("what was deleted before the last start cannot be looked at, it stays: %s", error)
 
     def log_was_cut(self, log_begin: Callable[[], int]) -> None:
-        """The log lost its begin: notes that speak of nothing any more go.
+        """The log lost its oldest files: notes of records that are gone go, too.
 
         `log_begin` says where it begins on disk, for good; it is called on a worker. While a crash may bring old files
         back, their notes stay.

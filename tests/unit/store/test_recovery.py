@@ -243,7 +243,7 @@ async def test_a_disk_that_lies_about_syncs_invents_nothing(world: World, seed: 
     while offset < store.max_offset("T", 0):
         answer = store.get("T", 0, offset, 1, 1 << 20)
         for record in answer.slices:
-            with contextlib.suppress(RecordError):  # torn inside: whoever checks its checksum sees it
+            with contextlib.suppress(RecordError):  # torn inside: its checksum shows it
                 survivors.append(decode_record(record))
         offset = answer.next_offset
     for survivor in survivors:  # what is left keeps its place; the holes between are passed over

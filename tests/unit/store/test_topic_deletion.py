@@ -208,7 +208,7 @@ async def made_again_unnoted(world: World) -> MessageStore:
 
 
 async def test_where_a_queue_begins_anew_is_noted(world: World) -> None:
-    """Else its first record could never be damaged: the next start would take the older ones for its begin."""
+    """Else its first record could never be damaged: the next start would take the older ones for its start."""
     store = await made_again_unnoted(world)
     assert bodies_of(store) == NEW
     first = store.queue_entries("T", 0, 0, 1)[0][0]

@@ -188,6 +188,6 @@ class ConsumerTable:
             self._tell(entry)
 
     def _tell(self, entry: ConsumerGroup) -> None:
-        # Broadcasting clients read every queue whoever else is there; a notice would be noise.
+        # Broadcasting clients read every queue, alone or not; a notice would be noise.
         if entry.notify and entry.message_model != BROADCASTING:
             self._notice.consumers_changed(entry.name, list(entry.members))

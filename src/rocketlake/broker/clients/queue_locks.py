@@ -3,7 +3,7 @@
 Owns        the owner of each (group, queue) and when it was last heard.
 Must not know   requests, connections, which queues exist.
 
-Invariant: a queue of a group has one owner; a lock not renewed for 60 s belongs to whoever asks next
+Invariant: a queue of a group has one owner; a lock not renewed for 60 s belongs to the next client that asks
 (rocketmq.broker.rebalance.lockMaxLiveTime).
 """
 
@@ -76,7 +76,7 @@ class QueueLocks:
         return lock.client_id
 
     def any_held(self, group: str) -> bool:
-        """Does anybody own a queue of the group? (RocketMQ takes such a group as ordered.)"""
+        """True if a client owns a queue of the group (RocketMQ takes such a group as ordered)."""
         now = self._clock.monotonic()
         return any(lock.deadline > now for lock in self._groups.get(group, {}).values())
 

@@ -84,7 +84,7 @@ cdef class AnswerParts:
 
     `json`: the header cut at message id, queue id, queue offset, unique key and opaque (6 parts). `binary`: its first
     bytes up to the opaque, those from behind the opaque up to the length of the fields, and the fields behind the
-    unique key. `address`: the begin of each message id.
+    unique key. `address`: the start of each message id.
     """
 
     cdef tuple json

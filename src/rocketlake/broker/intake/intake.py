@@ -1,6 +1,6 @@
 """The last step of every message that comes in: the rules that hold for all of them, then the store.
 
-Owns        what is done to a message whoever brings it: host bits, batch marks, parking delayed ones, counting.
+Owns        what is done to every message, from any sender: host bits, batch marks, parking delayed ones, counting.
 Must not know   requests, topics and groups, how the store works.
 """
 

@@ -127,7 +127,7 @@ class SequencedPuts:
         count = len(starts) - 1
         known = self._sequences.known(topic, queue_id, mark, count, digest_at)
         if known == count:
-            # They may not be on disk yet: whoever waits for them waits for all there is.
+            # They may not be on disk yet: so the sender waits until the whole log is.
             result = PutResult(PutStatus.OK, next_offset=self._log_end(), count=0)
             return result, Known(known, self._sequences.next_number(topic, queue_id, mark))
         if known:

@@ -45,7 +45,7 @@ class AdminStore:
         return Reply()
 
     def clean_queues(self, request: Request) -> Reply:
-        """CLEAN_EXPIRED_CONSUMEQUEUE: queue and index files below the begin of the log go now."""
+        """CLEAN_EXPIRED_CONSUMEQUEUE: queue and index files below the start of the log go now."""
         _log.info("%s asks for expired queue files to be deleted", request.address)
         self._store.retention.look_again()
         return Reply()

@@ -10,9 +10,9 @@ and no other: the file is only ever written as of a place that is on disk, and w
 
 Messages of the present batch are known when their numbers were reached. Refused is what cannot be told from new rows:
 a number beyond the next one (messages before it are missing, and taking it would have them taken for replays when they
-come), an earlier batch, another layout, and another content: whoever reaches the next number must have the digest that
-the table has there. Who ends below the next number is not seen here; the answer says it (`next_number`), and the sink
-compares.
+come), an earlier batch, another layout, and another content: a batch that reaches the next number must have the digest
+that the table has there. A batch that ends below the next number is not judged here: the answer names that number
+(`next_number`), and the sink compares.
 
 The tasks of a batch are forgotten together, and not without a trace: which batch it was stays known, so that one that
 comes back is refused and not stored again (docs/decisions/0017). Ages count while the broker runs, by a clock that does

@@ -4,7 +4,7 @@ Owns        which texts are still as they were, so that one change costs one lin
 Must not know   what a line holds, when a table is saved.
 
 Lines stand in blocks, in the order they came: a change makes the text of its block anew. The text is handed out block
-by block, so that whoever needs a big one can let others work in between.
+by block, so that other work comes in between the blocks of a big one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns        how a struct, a map or a list of tens of thousands becomes JSON without keeping the loop; the longest text.
 Must not know   single bodies.
 
-Whoever makes one lets others in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
+Its maker lets other requests in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
 megabytes would be copied and freed in one go.
 """
 

@@ -4,7 +4,7 @@ Owns        where the table lies in the text, where it can be cut.
 Must not know   what is around it.
 
 No JSON reader stops in the middle, so the text is cut between two topics, and each slice is read as an object of its
-own. The first slice stays where it is: whoever reads the rest finds it in its place, or the cut was wrong.
+own. The first slice stays where it is: the reader of the rest finds it in its place, or the cut was wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Places of messages by key, from the key index files of a store that somebody else may be writing.
 
 Owns        finding entries by hash, knowing which stretches of the log the index says nothing about.
-Must not know   records: other keys may have the same hash, whoever asks looks at the texts.
+Must not know   records: other keys may have the same hash, the caller compares the texts.
 
 Apache drops index files after a crash, and a live broker's newest file is behind its log: `gaps` names what is left.
 """

@@ -69,7 +69,7 @@ class SinkTask:
             self._sending.finish()
             self._check_stored()
         except RocketLakeError as error:
-            # Whoever reads this in Spark's log must see which task it was.
+            # The reader of Spark's log must see which task it was.
             identity = self._identity
             error.what += f" [task {identity.partition} of batch {identity.batch}, query {identity.query}]"
             raise

@@ -39,7 +39,7 @@ class Watch:
         self.bounds: dict[MessageQueue, Bounds] = {}
         self.caps: Offsets = {}
         self.shrunk: dict[MessageQueue, int] = {}
-        """Queues that end before where they once ended, and where that was: not told to anybody yet."""
+        """Queues that end before where they once ended, and where that was: not reported yet."""
 
     @property
     def newest(self) -> Offsets:

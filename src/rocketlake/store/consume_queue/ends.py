@@ -4,7 +4,7 @@ Owns        the file `queueEnds`: its bytes, when it is written, forgotten, beli
 Must not know   the log, how a queue is built again.
 
 A queue's files cannot say that their end, or all of them, got lost. This file can: it is written at a clean stop, at a
-start, and behind each thorough round. Whoever opens the store without it (Apache's broker) misses nothing.
+start, and behind each thorough round. A broker that opens the store without it (Apache's) misses nothing.
 
 Bytes: docs/internals/store_layout.md, "Queue ends".
 """

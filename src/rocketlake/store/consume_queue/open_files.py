@@ -8,7 +8,7 @@ and is opened when touched; the one touched longest ago is closed for it. Entrie
 is held either.
 
 All calls belong to the thread of the store, except `sync`, which a worker may call: it uses a descriptor of its own
-(a sync covers the file, whoever wrote to it), so it cannot meet one that is being closed.
+(a sync covers the file, by whichever descriptor it was written), so it cannot meet one that is being closed.
 """
 
 from __future__ import annotations

@@ -449,7 +449,7 @@ class ConsumeQueue(QueueTail):
         """Take out the files of which nothing can be read any more, never the last; closed, to be removed."""
         dropped = self._list.drop_before(self.min_offset(min_physical) * ENTRY_SIZE)
         for mapped in dropped:
-            with contextlib.suppress(OSError):  # it is taken out, and whoever removes it closes it as well
+            with contextlib.suppress(OSError):  # it is taken out, and the worker that removes it closes it as well
                 mapped.close()
         return dropped
 

@@ -122,7 +122,7 @@ class KeyIndex:
             self.safe_physical = self.last_physical_offset
         else:
             if self.files:
-                self._sync_names()  # whoever was killed may not have come to that
+                self._sync_names()  # a broker that was killed may not have come to that
             # The last one always: its header may be older than its slots.
             first = next((at for at, file in enumerate(self.files) if file.end_ms >= index_ms), len(self.files) - 1)
             self._mend(self.files[max(first, 0) :], _NO_LIMIT)
@@ -270,7 +270,7 @@ class KeyIndex:
     def find(self, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Physical offsets of up to `max_count` records, newest first, stored from `begin_ms` to `end_ms`.
 
-        Times count in whole seconds from the begin of a file; other keys with the same hash may be among the hits.
+        Times count in whole seconds from the start of a file; other keys with the same hash may be among the hits.
         """
         hash_code = key_hash(key)
         found: list[int] = []

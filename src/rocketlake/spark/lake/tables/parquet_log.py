@@ -1,4 +1,4 @@
-"""The log of a Parquet table: numbered entries, each made by whoever is first.
+"""The log of a Parquet table: numbered entries, each made by the first writer.
 
 Owns        entries as JSON files, finding the newest, snapshots of the live files, forgetting old entries.
 Must not know   data files: what an entry names is moved and deleted elsewhere (parquet_table.py).

@@ -1,4 +1,4 @@
-"""A Parquet table: data files in partition folders that anybody can read, and a log that decides which they are.
+"""A Parquet table: data files in partition folders for any reader of Parquet, and a log that says which files count.
 
 Owns        the way of a file from _rocketlake/staging to its place, the order of steps of a commit.
 Must not know   how entries are kept (parquet_log.py), what Spark calls when.
