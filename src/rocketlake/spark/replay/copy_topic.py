@@ -4,8 +4,8 @@ Owns        the rule by which a message is known to be replayed, the order of se
 Must not know   where records are kept, how ranges are chosen (plan.py), the command line.
 
 Rule: each source queue goes into one target queue, in order, one batch at a time, and each copy carries the replay's
-name and its source position. So what is in the target is a prefix of what is to be copied: a new process (after a crash,
-a failed send, a lost record) looks for the last copy there and goes on behind it. The record keeps the target
+name and its source position. So what is in the target is a prefix of what is to be copied: a new process (after a
+crash, a failed send, a lost record) looks for the last copy there and goes on behind it. The record keeps the target
 queue, and it shortens the look: every copy noted in it lies before `seen`, every other one at `seen` or later.
 """
 
