@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -83,9 +82,9 @@ def is_collected(name: str) -> bool:
     return not owner or owner.startswith("Test")
 
 
-@pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: str(path.relative_to(TESTS)))
-def test_every_test_compares_something(path: Path) -> None:
-    assert silent(parsed(path), ASSERTING) == []
+def test_every_test_compares_something() -> None:
+    found = [f"{path.relative_to(TESTS)}::{name}" for path in TEST_FILES for name in silent(parsed(path), ASSERTING)]
+    assert found == [], "assert what must hold; that nothing raises shows little"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ Tasks and endless loops: test_duties.py.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.tidy.tree import check_exceptions, named, parsed, sources
 
@@ -30,6 +29,7 @@ PRINTING = {
 }
 
 
+@cache
 def calls(path: Path) -> set[str]:
     """Every call of a file as it is written: `print`, `time.sleep`, `asyncio.get_running_loop().time`."""
     return {ast.unparse(node.func) for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)}
@@ -61,14 +61,14 @@ def test_only_commands_print() -> None:
     check_exceptions(callers("print", outside="cli/"), PRINTING, "log it, or return it to the command")
 
 
-@pytest.mark.parametrize("path", sources(".py"), ids=named)
-def test_no_code_is_made_from_text(path: Path) -> None:
+def test_no_code_is_made_from_text() -> None:
     shells = [
-        node.lineno
+        f"{named(path)}:{node.lineno}"
+        for path in sources(".py")
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)
         for keyword in node.keywords
         if keyword.arg == "shell" and ast.unparse(keyword.value) != "False"
     ]
     assert shells == []
-    assert calls(path) & CODE_FROM_TEXT == set()
+    assert callers(*CODE_FROM_TEXT) == []

