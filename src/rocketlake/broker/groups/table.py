@@ -1,7 +1,7 @@
 """The consumer groups this broker knows, and their settings.
 
 Owns        group settings, forbidden topics of a group, their data version, subscriptionGroup.json.
-Must not know   who is connected, offsets, how the file gets saved in time.
+Must not know   connected members, offsets, when the file is saved.
 
 Rule: a group is made on first use if autoCreateSubscriptionGroup allows it, or if it is one of RocketMQ's own; its name
 must be valid (RocketMQ's SubscriptionGroupManager).
@@ -44,7 +44,7 @@ BUILTIN_GROUPS = (
     "CID_RMQ_SYS_TRANS",
 )
 READ_FORBIDDEN = 4
-"""The bit of a forbidden topic that a group may not read."""
+"""The bit for "this group may not read this topic"."""
 
 
 class _Line(SavedLine):
@@ -87,7 +87,7 @@ class GroupTable(SavedTable):
         return self._groups.get(name)
 
     def find_or_create(self, name: str) -> GroupConfig | None:
-        """The group's settings, made with defaults if that is allowed; None if it is not, or the name is no good.
+        """The group's settings, made with defaults if that is allowed; None if it is not, or the name is not valid.
 
         Raises UsageError when there are too many.
         """
@@ -109,7 +109,7 @@ class GroupTable(SavedTable):
         if added and len(self._groups) + added > self._groups_max:
             error = UsageError(
                 f"this broker holds {len(self._groups)} consumer groups, groupsMax={self._groups_max} allows no more",
-                hint="delete groups that nobody uses, or raise groupsMax in broker.conf",
+                hint="delete unused groups, or raise groupsMax in broker.conf",
             )
             self._warnings.warn("groupsMax", "a new group is refused: %s", error)
             raise error
@@ -120,7 +120,7 @@ class GroupTable(SavedTable):
         self._note_change()
 
     def delete(self, name: str) -> bool:
-        """Forget a group and what it is forbidden; True if there was one."""
+        """Forget a group and its forbidden topics; True if there was one."""
         self._forbidden.pop(name, None)
         if self._groups.pop(name, None) is None:
             return False
@@ -133,7 +133,7 @@ class GroupTable(SavedTable):
         return dict(self._groups)
 
     def forbidden(self, group: str, topic: str) -> int:
-        """Bits of what the group may not do with the topic."""
+        """The bits of the uses of this topic that are forbidden to the group; 0 if none is."""
         return self._forbidden.get(group, {}).get(topic, 0) if self._forbidden else 0
 
     def set_read_forbidden(self, group: str, topic: str, *, forbidden: bool) -> None:

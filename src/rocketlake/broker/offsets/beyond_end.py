@@ -1,10 +1,10 @@
-"""Offsets of groups that lie behind the end of their queue, put right when the broker starts.
+"""Lowers offsets of groups that lie behind the end of their queue, when the broker starts.
 
-Owns        which offsets are too high, and what they become.
-Must not know   how offsets are saved, why the log is shorter than they say.
+Owns        the search for offsets that are too high, and their new values.
+Must not know   how offsets are saved, why the log is shorter.
 
-After a power cut with ASYNC_FLUSH the table of offsets can know more than the log: it was saved, the messages it counts
-were not. New messages take the same offsets, and a group that goes on at the saved one would never see them.
+After a power cut with ASYNC_FLUSH the saved offsets can lie behind the end of the log: the last messages were not on
+disk. New messages get the same offsets, and a group that goes on at its saved offset would never see them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _log = get_logger(__name__)
 
 
 def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> int:
-    """Have every group go on inside its queues; how many offsets were lowered. `end_of`: (topic, queue id) -> end."""
+    """Have every group go on inside its queues. Returns how many offsets were lowered.
+
+    `end_of`: (topic, queue id) -> end of the queue.
+    """
     too_high = [
         (group, topic, queue_id, offset, end)
         for group, topic, queues in offsets.all()
@@ -38,8 +41,8 @@ def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> in
         by_group.setdefault(group, []).append(f"{topic}/{queue_id} {offset} -> {end}")
     for group, changes in by_group.items():
         _log.warning(
-            "group %s: %d offsets lie behind the end of their queue (what they count was lost, as after a power cut"
-            " with ASYNC_FLUSH), the group goes on at the end: %s%s",
+            "group %s: %d offsets lie behind the end of their queue (messages were lost, as in a power cut with"
+            " ASYNC_FLUSH); the group goes on at the end: %s%s",
             group,
             len(changes),
             ", ".join(changes[:5]),

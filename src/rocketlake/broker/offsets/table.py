@@ -1,10 +1,10 @@
 """The offset of each consumer group in each queue it reads.
 
 Owns        committed offsets, offsets to restart from, consumerOffset.json.
-Must not know   who is connected, which topics and groups exist, what is in the queues.
+Must not know   connected members, which topics and groups exist, the messages of the queues.
 
-Invariant: a restart offset is given out once and then forgotten; until then it hides the committed one. It goes, too,
-when the group commits after all: who decides that is processors/offset.py.
+Invariant: a restart offset is given out once and then forgotten; until then it hides the committed one. A commit of
+the group may end it before: processors/offset.py decides that.
 Restart and pull offsets live in memory only, as in RocketMQ.
 
 Bytes: docs/internals/store_layout.md.
@@ -106,13 +106,13 @@ class OffsetTable(SavedTable):
         _queues(self._pulled, group, topic)[queue_id] = offset
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Make the group go on at `offset`: its next pull is sent there, commits before that pull do not count."""
+        """Make the group go on at `offset`: its next pull is sent there. Commits before that pull do not count."""
         _queues(self._restart, group, topic)[queue_id] = offset
         self._reset_at[group] = self._clock.monotonic()
         self.commit(group, topic, queue_id, offset)
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Is there a restart offset that no pull has taken yet?"""
+        """True if a restart offset waits for the group's next pull."""
         return bool(self._restart) and _look_up(self._restart, group, topic, queue_id) != NO_OFFSET
 
     def seconds_since_reset(self, group: str) -> float:
@@ -121,7 +121,7 @@ class OffsetTable(SavedTable):
         return now - self._reset_at.get(group, now)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int:
-        """The restart offset, forgotten by this call; -1 if there is none."""
+        """The restart offset, -1 if there is none. This call forgets it."""
         if not self._restart:
             return NO_OFFSET
         offset = _look_up(self._restart, group, topic, queue_id)
@@ -137,7 +137,7 @@ class OffsetTable(SavedTable):
         return {} if line is None else dict(line.queues)
 
     def all(self) -> Iterator[tuple[str, str, dict[int, int]]]:
-        """(group, topic, offsets by queue id) of everything committed."""
+        """(group, topic, offsets by queue id) of all committed offsets."""
         for group, topics in self._committed.items():
             for topic, line in topics.items():
                 yield group, topic, line.queues

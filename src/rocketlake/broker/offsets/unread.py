@@ -1,6 +1,6 @@
-"""Messages that are deleted before every group has read them: said, group by group.
+"""Warns of messages that are deleted before every group has read them.
 
-Owns        which deleted messages a group has not read, how often that is said.
+Owns        the count of deleted messages that a group has not read, how often a warning is repeated.
 Must not know   why files are deleted, how offsets are kept.
 """
 
@@ -22,7 +22,7 @@ _LINES_MAX = 20
 
 
 class Queues(Protocol):
-    """What is asked of the store."""
+    """The questions to the store."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
 
@@ -32,7 +32,7 @@ class Queues(Protocol):
 
 
 class UnreadDeletions:
-    """Hears of each deletion before it happens. A group counts in the topics in which it has an offset."""
+    """Called before each deletion. A group counts in the topics in which it has an offset."""
 
     def __init__(self, offsets: OffsetTable, queues: Queues, clock: Clock) -> None:
         self._offsets = offsets
@@ -41,7 +41,7 @@ class UnreadDeletions:
         self._warnings = RareWarnings(_log, interval_seconds=_REPEAT_SECONDS, clock=clock)
 
     def look(self, log_begin: int) -> None:
-        """The log will begin at this physical offset."""
+        """The log will start at this physical offset: count the messages that groups lose."""
         begins: dict[tuple[str, int], int] = {}
         for group, topic, queues in self._offsets.all():
             count = sum(self._lost(topic, queue_id, offset, log_begin, begins) for queue_id, offset in queues.items())
@@ -64,7 +64,7 @@ class UnreadDeletions:
             said = self._warnings.warn(
                 f"{topic}@{group}",
                 "group %s has not read %d messages of topic %s that are deleted now with the oldest log files"
-                " (fileReservedTime, or the disk is full); the log begins at %d then",
+                " (fileReservedTime, or the disk is full); the log starts at %d then",
                 group,
                 count,
                 topic,
@@ -75,7 +75,7 @@ class UnreadDeletions:
         rest = most_first[_LINES_MAX:]
         if rest and self._warnings.warn(
             "rest",
-            "%d more pairs of group and topic lose %d messages unread with the oldest log files",
+            "%d more pairs of group and topic lose %d unread messages with the oldest log files",
             len(rest),
             sum(count for _, count in rest),
         ):

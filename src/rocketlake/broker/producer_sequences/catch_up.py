@@ -1,6 +1,6 @@
 """Brings the table of producer sequences up to the end of the log, at each start of the sends.
 
-Owns        from which place the log is read; what is said while that takes long.
+Owns        the place from which the log is read; the progress lines while that takes long.
 Must not know   how records are read (rebuild.py), when the table is saved.
 """
 
@@ -23,7 +23,7 @@ def catch_up(table: ProducerSequences, store: MessageStore, clock: Clock) -> Non
     start = table.log_offset
     if start is not None:
         if start > store.max_physical_offset:
-            _log.warning("the log ends before what %s counts up to; the log is read from its start", table.path)
+            _log.warning("%s counts messages behind the end of the log; the log is read from its start", table.path)
             table.forget_all()
             start = 0
         deleted = store.deletions.topics

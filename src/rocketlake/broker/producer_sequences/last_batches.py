@@ -1,10 +1,10 @@
 """The last batch of each query in each topic: how far its tasks came in each queue.
 
-Owns        the next number of each task in each queue, a digest of what is below it, the order of forgetting.
-Must not know   what is refused, files, what a clock says.
+Owns        the next number of each task in each queue, a digest of the messages below it, the order of forgetting.
+Must not know   which batches are refused, files, clocks.
 
-Invariant: the tasks of a batch belong together. They are forgotten together, and which batch it was is remembered then.
-A later batch begins when the one before is through, so nothing of that is kept.
+Invariant: the tasks of a batch belong together. They are forgotten together; then only the number of the batch is kept.
+A later batch starts when the one before is done, so the table drops the earlier one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NEVER = -1
 
 @dataclass(slots=True)
 class TaskProgress:
-    """One task (a producer). `queues`: queue id -> next sequence number; `digests`: of what is below it, if known."""
+    """One task (a producer). `queues`: queue id -> next number; `digests`: of the messages below it, if known."""
 
     layout: str
     queues: dict[int, int] = field(default_factory=dict)
     digests: dict[int, int] = field(default_factory=dict)
 
     def reach(self, queue_id: int, next_number: int, digest: int | None) -> None:
-        """All messages below this number are stored; never goes back."""
+        """Note that all messages below this number are stored. A lower number than before changes nothing."""
         if next_number >= self.queues.get(queue_id, 0):
             self.queues[queue_id] = next_number
             if digest is None:
@@ -42,7 +42,7 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class LastBatch:
-    """One batch. `used_at`: when a message of it was stored last; `tasks`: by producer."""
+    """One batch. `used_at`: when its newest message was stored; `tasks`: by producer."""
 
     batch: int
     used_at: float = 0.0
@@ -50,10 +50,10 @@ class LastBatch:
 
 
 class LastBatches:
-    """By topic and query, those used last are last."""
+    """The last batches by topic and query, in the order of their last use."""
 
     def __init__(self) -> None:
-        # No dicts: finding the first key after deletions walks over all that is gone.
+        # No dicts: to find the first key, a dict walks over all keys that were deleted before it.
         self._batches: OrderedDict[Key, LastBatch] = OrderedDict()
         self._forgotten: OrderedDict[Key, int] = OrderedDict()
         self.task_count = 0
@@ -65,17 +65,17 @@ class LastBatches:
         return iter(self._batches.items())
 
     def find(self, topic: str, query: str) -> LastBatch | None:
-        """What is known of the query's last batch."""
+        """The query's last batch in the topic; None if it was forgotten, or there was none."""
         return self._batches.get((topic, query))
 
     def oldest(self) -> tuple[Key, LastBatch] | None:
-        """The batch that was used before all others."""
+        """The batch whose last use is the longest ago."""
         return next(iter(self), None)
 
     def reach(
         self, topic: str, queue_id: int, mark: SequenceMark, next_number: int, digest: int | None, now: float
     ) -> None:
-        """All messages of the mark's task below this number are stored. An earlier batch is passed over."""
+        """Note that all messages of the mark's task below this number are stored. An earlier batch is ignored."""
         key = topic, mark.query
         last = self._batches.get(key)
         if mark.batch < (self._forgotten.get(key, NEVER) + 1 if last is None else last.batch):
@@ -95,22 +95,22 @@ class LastBatches:
 
     @property
     def forgotten(self) -> OrderedDict[Key, int]:
-        """Which batch was the last one of queries of which no more is known; those forgotten last are last."""
+        """The number of the last batch of each query whose tasks are forgotten, in the order of forgetting."""
         return self._forgotten
 
     def forget(self, key: Key) -> None:
-        """Remember only which batch it was."""
+        """Forget the tasks of the query's batch; keep its number."""
         batch = self._batches[key].batch
         self.drop(key)
         self._forgotten[key] = batch
 
     def drop(self, key: Key) -> bool:
-        """Remember nothing of this query in this topic. Was there something?"""
+        """Forget this query in this topic. True if the table knew it."""
         last = self._batches.pop(key, None)
         self.task_count -= 0 if last is None else len(last.tasks)
         return self._forgotten.pop(key, None) is not None or last is not None
 
     def drop_topic(self, topic: str) -> bool:
-        """Remember nothing of this topic. Was there something?"""
+        """Forget every query in this topic. True if the table knew one."""
         keys = [key for key in (*self._batches, *self._forgotten) if key[0] == topic]
         return any([self.drop(key) for key in keys])

@@ -1,16 +1,16 @@
-"""The mark of a batch that takes part in the check: who sent it, which of its messages it holds, and with what content.
+"""The mark of a batch that takes part in the check: its producer, the numbers and the digests of its messages.
 
 Owns        the text of property __RL_SEQ.
-Must not know   what was stored before.
+Must not know   which messages are stored.
 
 `Q/B/P/S/L/N/X/Y`: query id, batch id, partition id, sequence number of the first message, layout, number of messages,
 digest before the first message, digest behind the last. The messages of a batch have the numbers S, S+1, ...; they
-count from 0 for each (Q, B, P) and queue. The layout is a digest of how the producer spreads rows over queues: with
-another one the same number means another row. X and Y are the CRC-32 of all batch entries of this (Q, B, P) and queue,
-from number 0 on: X of those with a lower number than S, Y of those below S+N. They do not depend on how a producer cuts
-its rows into requests, so what is sent again can be compared from any number on.
+count from 0 for each (Q, B, P) and queue. The layout is a digest of the way in which the producer spreads rows over
+queues: with another layout the same number means another row. X and Y are the CRC-32 of the batch entries of this
+(Q, B, P) and queue, from number 0 on: X of the entries below S, Y of the entries below S+N. They do not depend on the
+cuts between requests, so a batch that is sent again can be compared from any number on.
 
-`Q/B/P/S/L` is what older sinks wrote. It is taken as it was then: nothing is compared.
+Older sinks wrote `Q/B/P/S/L`. Such a mark is accepted as it was then: no digest is compared.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class SequenceMark:
 
     @property
     def query(self) -> str:
-        """Whose task the producer is."""
+        """The query of which the producer is a task."""
         return self.producer.rpartition("/")[0]
 
     def later(self, count: int, digest: int | None) -> SequenceMark:
-        """The mark of what is left when the first `count` messages are cut off; `digest`: up to there."""
+        """The mark without the first `count` messages; `digest`: of the messages before the rest."""
         sequence = self.sequence + count
         if self.before is None:
             return SequenceMark(self.producer, self.batch, sequence, self.layout)
         return SequenceMark(self.producer, self.batch, sequence, self.layout, self.count - count, digest, self.after)
 
     def to_text(self) -> str:
-        """As the property holds it."""
+        """The text of the property."""
         query, _, partition = self.producer.rpartition("/")
         text = f"{query}/{self.batch}/{partition}/{self.sequence}/{self.layout}"
         return text if self.before is None else f"{text}/{self.count}/{self.before:08x}/{self.after:08x}"

@@ -1,12 +1,12 @@
-"""Read from the log what the saved table of producer sequences does not say.
+"""Counts from the log the messages that the saved table of producer sequences lacks.
 
-Owns        finding marked records behind a place in the log, the number of each.
-Must not know   when tables are saved, what a number decides.
+Owns        the search for marked records behind a place in the log, the number of each.
+Must not know   when tables are saved, the use of a number.
 
-A record holds the mark of its batch; its own number follows from its place: the messages of a batch are neighbours in
-their queue, have one store time, and are not more than the mark says. Of a batch whose end was lost (a power cut) what
-is there is counted, so a replay brings the rest; the digest of what is there is made from the records then, for an
-entry of a batch has nothing that its record has not.
+A record holds the mark of its batch. Its own number follows from its place: the messages of a batch are neighbours in
+their queue, have one store time, and are not more than the mark says. If a power cut took the end of a batch, the
+messages that are left are counted, and a replay brings the others. Their digest is made from the records: a record
+holds every byte of its batch entry.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CHUNK = 4 << 20
 
 @dataclass(slots=True)
 class _Batch:
-    """The messages of one batch that were found so far: they begin at `queue_offset`."""
+    """The messages of one batch that were found so far; the first one lies at `queue_offset`."""
 
     text: str
     mark: SequenceMark
@@ -47,7 +47,7 @@ class _Batch:
     digest: int | None
 
     def holds(self, text: str, message: StoredMessage) -> bool:
-        """Is the message, the next one of the queue with a mark, of this batch?"""
+        """True if the message, the next marked one of the queue, belongs to this batch."""
         number = message.queue_offset - self.queue_offset
         return (
             (text, message.store_ms) == (self.text, self.store_ms)
@@ -64,10 +64,10 @@ def recover_sequences(
 ) -> int:
     """Bring the table up to the end of the log; `log` are its bytes behind the table's place, file by file.
 
-    `deleted`: topic -> where the log ended when it was deleted; what lies before that is not counted. `note` hears now
-    and then how far it is. Returns how many messages were counted.
+    `deleted`: topic -> end of the log when the topic was deleted; its messages before that end are not counted. `note`
+    is called now and then with the position. Returns how many messages were counted.
     """
-    batches: dict[tuple[str, int], _Batch] = {}  # the last one of each queue
+    batches: dict[tuple[str, int], _Batch] = {}  # the last batch of each queue
     ends = deleted or {}
     found = 0
     for offset, view in log:
@@ -93,7 +93,7 @@ def recover_sequences(
 
 
 def _entry(record: bytes, message: StoredMessage) -> bytes:
-    """The batch entry that this record was made of: behind its own properties the broker put the mark and others."""
+    """The batch entry of this record. The broker put the mark and other properties behind those of the entry."""
     properties = properties_block(record)
     own, body = properties[: properties.rfind(_MARK)], message.body
     head = _ENTRY_HEAD.pack(BATCH_ENTRY_BYTES_MIN + len(body) + len(own), 0, 0, message.flag, len(body))
@@ -119,7 +119,7 @@ def _marked(offset: int, view: memoryview, note: Callable[[int], None]) -> Itera
             taken += size
         if not taken and position + len(chunk) == len(view):
             return  # the end of the log
-        step = _CHUNK if taken else 2 * step  # a record longer than the chunk
+        step = _CHUNK if taken else 2 * step  # the record is longer than the chunk
         position += taken
 
 
@@ -127,7 +127,7 @@ def _decoded(record: bytes, offset: int) -> Iterator[tuple[int, bytes, StoredMes
     try:
         message = decode_record(record, check_crc=False, decompress=False)
     except RecordError as error:
-        _log.warning("the record at %d is damaged, its producer's sequence is not counted: %s", offset, error)
+        _log.warning("the record at %d is damaged and is not counted for its producer: %s", offset, error)
         return
     if names.PRODUCER_SEQUENCE in message.properties:  # a body may hold these bytes, too
         yield offset, record, message

@@ -1,22 +1,26 @@
 """How far each query came: topic and query -> its last batch, and the next sequence number of each task in each queue.
 
-A digest of what was stored below that number is kept beside it.
+Beside each number stands a digest of the messages below it.
 
-Owns        the table, which messages of a batch are replays, what is forgotten when, producerSequences.json.
+Owns        the table, which messages of a batch are replays, which batches are forgotten and when,
+            producerSequences.json.
 Must not know   the network, bytes of messages, how the log is read again (rebuild.py).
 
 Invariant: the table agrees with the log. Every message with a mark that lies in the log before `log_offset` is counted,
-and no other: the file is only ever written as of a place that is on disk, and what lies behind it is read from the log.
+and no other. The file counts up to a place of the log that is on disk; a start reads the log behind that place.
 
-Messages of the present batch are known when their numbers were reached. Refused is what cannot be told from new rows:
-a number beyond the next one (messages before it are missing, and taking it would have them taken for replays when they
-come), an earlier batch, another layout, and another content: a batch that reaches the next number must have the digest
-that the table has there. A batch that ends below the next number is not judged here: the answer names that number
-(`next_number`), and the sink compares.
+A message is a replay if its number lies below the next number of its task. The broker refuses a batch whose replays it
+cannot tell from new rows:
 
-The tasks of a batch are forgotten together, and not without a trace: which batch it was stays known, so that one that
-comes back is refused and not stored again (docs/decisions/0017). Ages count while the broker runs, by a clock that does
-not jump; the file holds how long each batch has been idle.
+- a number beyond the next one: the messages between are missing, and would count as replays when they come;
+- a batch before the last one, or another layout;
+- other content: a batch that reaches the next number must have the table's digest there.
+
+A batch that ends below the next number is not compared here. The answer tells the next number, and the sink compares.
+
+The tasks of a batch are forgotten together. The number of the batch stays known, so that the batch is refused, and not
+stored again, if it is sent again (docs/decisions/0017). Ages count while the broker runs, by the monotonic clock; the
+file holds how long each batch has been idle.
 
 Bytes: docs/internals/store_layout.md.
 """
@@ -48,7 +52,7 @@ OTHER_ROWS_HINT = (
 )
 
 _SAVE_EVERY_BYTES = 64 << 20
-"""The file is brought up to date at least so often, so that a start after a crash reads no more of the log."""
+"""The file is saved at least once for so many bytes of log: a start after a crash reads no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,12 @@ class ProducerSequences(SavedTable):
         producers_max: int,
         keep_ms: int,
     ) -> None:
-        """`producers_max`: tasks that are known, batches unused for longest go; `keep_ms`: and those unused so long."""
+        """`producers_max`: tasks that are kept, the batch unused for longest goes first; `keep_ms`: for how long."""
         super().__init__(path, files, clock)
         self.log_offset: int | None = None
-        """What the table counts up to while it is closed; None: nothing, no mark was ever taken."""
+        """The place of the log up to which the closed table counts; None: no mark was ever taken."""
         self.has_file = False
-        """Without a file no mark is looked for in the log, so there must be one before the first mark is taken."""
+        """True if there is a file. It must be there before the first mark: without a file a start reads no marks."""
         self._is_open = False
         """False while messages may come into the log that this table does not count: at a start, and on a slave."""
         self._log_ends = log_ends
@@ -103,7 +107,7 @@ class ProducerSequences(SavedTable):
         self._warnings = RareWarnings(_log, clock=clock)
 
     def __len__(self) -> int:
-        """Tasks of which something is known."""
+        """How many tasks are known."""
         return self._batches.task_count
 
     # -- the check -----------------------------------------------------------------------------------------------------
@@ -113,7 +117,7 @@ class ProducerSequences(SavedTable):
     ) -> int:
         """How many of the `count` messages of this batch, from its first on, were stored before.
 
-        `digest_at(n)`: the digest behind its first n messages. RemoteError if it may be neither taken nor dropped.
+        `digest_at(n)`: the digest behind its first n messages. RemoteError if replays cannot be told from new rows.
         """
         progress = self._of_batch(topic, mark)
         expected = 0 if progress is None else progress.queues.get(queue_id, 0)
@@ -136,7 +140,7 @@ class ProducerSequences(SavedTable):
         return stored
 
     def _of_batch(self, topic: str, mark: SequenceMark) -> TaskProgress | None:
-        """What is known of the mark's task in its batch; None if nothing. RemoteError if its batch may not be taken."""
+        """The progress of the mark's task in its batch; None if it is new. RemoteError if its batch is refused."""
         last = self._batches.find(topic, mark.query)
         if last is None:
             forgotten = self._batches.forgotten.get((topic, mark.query), NEVER)
@@ -177,19 +181,19 @@ class ProducerSequences(SavedTable):
         return 0 if task is None else task.queues.get(queue_id, 0)
 
     def advance(self, topic: str, queue_id: int, mark: SequenceMark, count: int) -> None:
-        """The `count` messages of a batch with this mark were stored."""
+        """Note that the `count` messages of a batch with this mark were stored."""
         self.recover(topic, queue_id, mark, mark.sequence + count, mark.after)
         self._forget_old()
 
     def recover(self, topic: str, queue_id: int, mark: SequenceMark, next_number: int, digest: int | None) -> None:
-        """The log has all messages of the mark's batch below this number; their digest, if it is known."""
+        """Note that the log has all messages of the mark's batch below this number; `digest`: theirs, if known."""
         self._batches.reach(topic, queue_id, mark, next_number, digest, self._clock.monotonic())
         self._version += 1
 
     # -- forgetting ----------------------------------------------------------------------------------------------------
 
     def _forget_old(self) -> None:
-        """Batches too old, and too many; the one in use stays whole."""
+        """Forget batches that are too old or too many. The batch in use stays whole."""
         batches, tasks_max = self._batches, self._producers_max
         oldest_at = self._clock.monotonic() - self._keep_seconds
         while oldest := batches.oldest():
@@ -199,8 +203,8 @@ class ProducerSequences(SavedTable):
                     break
                 self._warnings.warn(
                     "full",
-                    "more than %d tasks of queries with sequence numbers: batch %d of %s in %s is forgotten, it is"
-                    " refused if it is sent again; producerSequencesMax sets how many are kept",
+                    "more than %d tasks of queries with sequence numbers: batch %d of %s in %s is forgotten, and"
+                    " refused if it is sent again; raise producerSequencesMax to keep more",
                     tasks_max, last.batch, query, topic,
                 )  # fmt: skip
             batches.forget((topic, query))
@@ -209,18 +213,18 @@ class ProducerSequences(SavedTable):
             (topic, query), batch = batches.forgotten.popitem(last=False)
             self._warnings.warn(
                 "traceless",
-                "nothing is known any more of query %s in %s, batch %d was its last: if it is sent again it is stored"
-                " again; producerSequencesMax sets how many are known",
+                "query %s in %s is forgotten, its last batch was %d: if this batch is sent again it is stored again;"
+                " raise producerSequencesMax to remember more",
                 query, topic, batch,
             )  # fmt: skip
 
     def forget_all(self) -> None:
-        """Start empty: the table knows more than the log holds."""
+        """Start empty: the table counts messages that the log does not hold."""
         self._batches = LastBatches()
         self._version += 1
 
     def log_was_cut(self, end: int) -> None:
-        """The log ends at `end` now: go back to a text that counts nothing behind it; `catch_up` counts the rest."""
+        """The log ends at `end` now: go back to a text that counts up to there at most; `catch_up` counts the rest."""
         if not self._is_open and (self.log_offset is None or self.log_offset <= end):
             return  # nothing behind the end was counted
         safe = self._safe
@@ -235,11 +239,11 @@ class ProducerSequences(SavedTable):
         self._is_wanted = True
 
     def forget_topic(self, topic: str) -> None:
-        """It is deleted, and what was stored in it is gone: whatever is sent to a topic of this name is new."""
+        """The topic is deleted with its messages: every message sent to a topic of this name is new."""
         self._version += self._batches.drop_topic(topic)
 
     def forget_deleted(self, ends: Mapping[str, int]) -> None:
-        """The loaded file may be older than a deletion. `ends`: topic -> where the log ended when it was deleted."""
+        """The loaded file may be older than a deletion. `ends`: topic -> end of the log when the topic was deleted."""
         for topic, end in ends.items():
             if self.log_offset is not None and self.log_offset <= end:
                 self.forget_topic(topic)
@@ -254,7 +258,7 @@ class ProducerSequences(SavedTable):
             self._is_wanted = True
 
     def close(self) -> None:
-        """From now on marked messages may come into the log that the table does not hear of."""
+        """From now on the log may get marked messages that the table does not count."""
         if self._is_open:
             self._is_open = False
             self.log_offset = self._log_ends().written
@@ -272,7 +276,7 @@ class ProducerSequences(SavedTable):
         return LogEnds(min(ends.written, self.log_offset), min(ends.flushed, self.log_offset))
 
     def begin(self) -> None:
-        """A first mark is to come: from now on there is something to save, at first that there was none so far."""
+        """Called before the first mark: save that there was none so far. From now on the table is kept."""
         ends = self._counted_ends()
         self._safe = _Snapshot(ends.flushed, self._version, self._text(ends.flushed))
         self._is_wanted = True
@@ -285,7 +289,7 @@ class ProducerSequences(SavedTable):
 
     @property
     def changed(self) -> bool:
-        """Is there something to save, now or when the log has been flushed?"""
+        """True if the table is to be saved, now or when the log has been flushed."""
         safe = self._safe
         if self._is_wanted or safe is None:
             return self._is_wanted
@@ -296,7 +300,7 @@ class ProducerSequences(SavedTable):
         self._is_wanted = changed
 
     def to_text(self) -> str:
-        """The newest text whose place in the log is on disk: while messages come, that of the call before."""
+        """The newest text whose place in the log is on disk. While messages come, it is the text of the call before."""
         ends = self._counted_ends()
         snapshots = (self._candidate, _Snapshot(ends.written, self._version, self._text(ends.written)))
         self._candidate = snapshots[-1]

@@ -1,6 +1,6 @@
-"""Which topics exist.
+"""The topics that exist on this broker.
 
-Owns        the topic table and its file, when a topic is made on its own.
+Owns        the topic table and its file, topics that are made by being used.
 Must not know   messages, connections.
 Start reading at    table.py
 """

@@ -1,10 +1,10 @@
 """Attributes of a topic: named settings beyond queues and permission.
 
-Owns        which attributes exist, their values, which may change later; the text of a change.
+Owns        the attributes that exist, their values, whether one may change later; the text of a change.
 Must not know   what an attribute does.
 
 Text of a change: "+key=value" adds or changes, "-key" removes, joined by commas. Rules: RocketMQ's TopicAttributes and
-AttributeUtil. Batch queues and compaction are known but not served yet, so they are refused with a clear word.
+AttributeUtil. Batch queues and compaction are known but not served yet: the refusal says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def apply_changes(current: Mapping[str, str] | None, text: str | None) -> dict[s
             continue
         sign, key, value = part[0], *_key_and_value(part[1:])
         if key in seen:
-            raise UsageError(f"attribute {key} is given twice")
+            raise UsageError(f"attribute {key} is given twice", hint="give each attribute once")
         seen.add(key)
         _check_change(sign, key, value, is_new=current is None)
         if sign == "+":
@@ -53,11 +53,14 @@ def _check_change(sign: str, key: str, value: str, *, is_new: bool) -> None:
     if sign not in "+-":
         raise UsageError(f"attribute {sign}{key} has no sign", hint="write +key=value to add or change, -key to remove")
     if key != _RESERVE_TIME and key not in _VALUES:
-        raise UsageError(f"unknown attribute {key!r}", hint="known: " + ", ".join([*_VALUES, _RESERVE_TIME]))
+        raise UsageError(f"unknown attribute {key!r}", hint="write one of " + ", ".join([*_VALUES, _RESERVE_TIME]))
     if is_new and sign == "-":
-        raise UsageError(f"attribute {key} cannot be removed from a topic that is new")
+        raise UsageError(f"attribute {key} cannot be removed from a topic that is new", hint=f"leave out -{key}")
     if not is_new and key in _FIXED:
-        raise UsageError(f"attribute {key} cannot change after the topic was made")
+        raise UsageError(
+            f"attribute {key} cannot change after the topic was made",
+            hint="make another topic, or delete this one and make it anew",
+        )
     if sign == "+":
         _check_value(key, value)
 
@@ -65,8 +68,13 @@ def _check_change(sign: str, key: str, value: str, *, is_new: bool) -> None:
 def _check_value(key: str, value: str) -> None:
     if key == _RESERVE_TIME:
         if not value.removeprefix("-").isdecimal() or int(value) < -1:
-            raise UsageError(f"attribute {key}={value!r} is no number from -1 on")
+            raise UsageError(
+                f"attribute {key}={value!r} is no number from -1 on", hint="write a whole number, at least -1"
+            )
     elif value not in _VALUES[key]:
-        raise UsageError(f"attribute {key}={value!r} is not known", hint="one of " + ", ".join(_VALUES[key]))
+        raise UsageError(f"attribute {key}={value!r} is not known", hint="write one of " + ", ".join(_VALUES[key]))
     elif value in _NOT_SERVED:
-        raise UsageError(f"attribute {key}={value} is not supported by this broker")
+        raise UsageError(
+            f"attribute {key}={value} is not supported by this broker",
+            hint=f"leave out +{key}, or give it another value",
+        )

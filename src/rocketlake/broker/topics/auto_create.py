@@ -1,7 +1,7 @@
-"""Topics that come into being by being used.
+"""Topics that are made by being used.
 
-Owns        when an unknown topic is made, with how many queues; requests that wait until the topic is on disk.
-Must not know   what requests want, how the table is saved.
+Owns        when an unknown topic is made, with how many queues, and the requests that wait until it is on disk.
+Must not know   the purpose of a request, how the table is saved.
 
 Rule (RocketMQ's TopicConfigManager): a producer names a template topic, normally TBW102, and the queues it wants; the
 template must exist and be inheritable; the new topic gets the smaller of both queue numbers. With default settings on
@@ -35,7 +35,7 @@ _log = get_logger(__name__)
 
 
 class Saver(Protocol):
-    """Who saves the topic table (table_saver.py)."""
+    """Saves the topic table (table_saver.py)."""
 
     def when_saved(self, done: Callable[[bool], None]) -> None:
         """Save now, then call `done`."""
@@ -85,7 +85,7 @@ class AutoCreate:
         return topic
 
     def from_template(self, name: str, template_name: str, queues: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Make a topic the way its producer wants it; None if the template does not allow that.
+        """Make a topic as its producer wants it; None if the template does not allow that.
 
         Raises UsageError when there are too many.
         """
@@ -121,10 +121,10 @@ class AutoCreate:
         return self._put(TopicConfig(name, read_queues=queues, write_queues=queues, sys_flag=sys_flag, order=ordered))
 
     def once_saved(self, name: str, request: Request, serve: Handler) -> Reply | Held:
-        """Serve the request now, or when the topic has been written to disk if that is still to come.
+        """Serve the request: now if the topic is on disk, else when it has been saved.
 
-        A message may be acknowledged only when its topic survives a crash as well: when the save fails, the answer is
-        SERVICE_NOT_AVAILABLE, and the next request has it tried again.
+        A message may be acknowledged only when its topic survives a crash as well. If the save fails, the answer is
+        SERVICE_NOT_AVAILABLE, and the next request starts another save.
         """
         if name not in self._topics.unsaved:
             return serve(request)

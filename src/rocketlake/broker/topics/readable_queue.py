@@ -1,11 +1,11 @@
-"""The queue of a topic in which a message that waited will be read.
+"""The queue of a topic in which consumers will read a message that waited.
 
-Owns        what becomes of a queue id that was good once and is not any more.
+Owns        the replacement of a queue id that consumers no longer read.
 Must not know   why a message waited, how it is stored.
 
-A delayed or half message names the queue it is meant for. When it is due, its topic may have fewer queues than it had:
-put where it was meant for, it would lie where no consumer looks (Apache puts it there). It goes to a queue that is
-read, always the same one for a queue id, so that messages of one key stay in order.
+A delayed or half message names the queue it is meant for. When the message is due, its topic may have fewer queues: in
+the named queue no consumer would find the message (Apache puts it there). It goes to a queue that consumers read,
+always to the same one for a queue id, so that messages of one key stay in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ReadableQueue:
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     def __call__(self, topic: str, queue_id: int) -> int:
-        """`queue_id` if consumers read it, else one they do read."""
+        """`queue_id` if consumers read this queue, else another queue that they read."""
         config = self._topics.get(topic)
         if config is None or queue_id < config.read_queues or config.read_queues <= 0:
             return queue_id

@@ -1,7 +1,7 @@
 """The topics of this broker.
 
 Owns        topic settings, their data version, topics.json.
-Must not know   messages, queues on disk, name servers; who must hear of a change is given by the caller.
+Must not know   messages, queues on disk, name servers, the listeners of a change.
 
 Invariant: every change of a topic makes a new data version. Built-in topics exist from the start; the file may change
 them (RocketMQ's TopicConfigManager).
@@ -102,7 +102,7 @@ class TopicTable(SavedTable):
     def _refuse(self, what: str, name: str, limit: int) -> NoReturn:
         error = UsageError(
             f"{what}, {name}={limit} allows no more",
-            hint=f"delete topics that nobody uses, or raise {name} in broker.conf",
+            hint=f"delete unused topics, or raise {name} in broker.conf",
         )
         self._warnings.warn(name, "a new topic is refused: %s", error)
         raise error
@@ -133,11 +133,11 @@ class TopicTable(SavedTable):
         return name in self._topics
 
     def is_system(self, name: str) -> bool:
-        """Is it a topic of RocketMQ itself, by its name or because this broker needs it?"""
+        """True for a topic of RocketMQ itself, by its name or because this broker needs it."""
         return name in self._builtin or is_system_topic(name)
 
     def is_ordered(self, name: str) -> bool:
-        """Is the topic marked as ordered?"""
+        """True if the topic is marked as ordered."""
         topic = self._topics.get(name)
         return topic is not None and topic.order
 

@@ -68,4 +68,4 @@ async def test_many_groups_are_counted(broker: Broker, caplog: pytest.LogCapture
     drop(broker, 1)
     begin = broker.store.min_offset("orders", 0)
     assert len([text for text in caplog.messages if "has not read" in text]) == 20
-    assert f"5 more pairs of group and topic lose {5 * begin} messages unread" in caplog.text
+    assert f"5 more pairs of group and topic lose {5 * begin} unread messages" in caplog.text
