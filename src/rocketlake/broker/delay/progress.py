@@ -74,6 +74,7 @@ class DelayProgress(SavedTable):
     def _take(self, wire: dict[str, Any]) -> None:
         self._safe = {int(level): int(offset) for level, offset in (wire.get("offsetTable") or {}).items()}
         self._next = dict(self._safe)
+        self._unsafe.clear()
 
     def _settle(self, level: int) -> None:
         unsafe = self._unsafe[level]

@@ -122,9 +122,9 @@ class GroupTable(SavedTable):
     def delete(self, name: str) -> bool:
         """Forget a group and its forbidden topics; True if there was one."""
         self._forbidden.pop(name, None)
-        if self._groups.pop(name, None) is None:
+        if name not in self._groups:
             return False
-        self._text.remove(self._lines.pop(name))
+        self._remove(name)
         self._note_change()
         return True
 
@@ -165,10 +165,23 @@ class GroupTable(SavedTable):
         yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
-        for name, group in (wire.get("subscriptionGroupTable") or {}).items():
-            self._set(name, convert(GroupEntry, {"groupName": name, **group}).to_model())
-        for name, topics in (wire.get("forbiddenTable") or {}).items():
-            self._forbidden[name] = {topic: int(bits) for topic, bits in topics.items()}
+        groups = {
+            name: convert(GroupEntry, {"groupName": name, **group}).to_model()
+            for name, group in (wire.get("subscriptionGroupTable") or {}).items()
+        }
+        forbidden = {
+            name: {topic: int(bits) for topic, bits in topics.items()}
+            for name, topics in (wire.get("forbiddenTable") or {}).items()
+        }
+        for gone in self._groups.keys() - groups.keys() - set(BUILTIN_GROUPS):
+            self._remove(gone)
+        for name, group in groups.items():
+            self._set(name, group)
+        self._forbidden = forbidden
+
+    def _remove(self, name: str) -> None:
+        del self._groups[name]
+        self._text.remove(self._lines.pop(name))
 
     def _set(self, name: str, group: GroupConfig) -> None:
         self._groups[name] = group

@@ -198,14 +198,18 @@ class OffsetTable(SavedTable):
         yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
+        offsets = {
+            key: {int(queue_id): int(offset) for queue_id, offset in queues.items()}
+            for key, queues in (wire.get("offsetTable") or {}).items()
+        }
         for known in (self._committed, self._groups, self._pulled, self._restart, self._reset_at):
             known.clear()
         self._group_text, self._text = SavedLines(), SavedLines()
-        for key, queues in (wire.get("offsetTable") or {}).items():
+        for key, queues in offsets.items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.
             topic, _, group = key.partition("@")
             line = self._line(group, topic)
-            line.queues.update({int(queue_id): int(offset) for queue_id, offset in queues.items()})
+            line.queues.update(queues)
             line.touch()
 
     def _line(self, group: str, topic: str) -> _Line:

@@ -339,18 +339,19 @@ class ProducerSequences(SavedTable):
         ).decode()
 
     def _take(self, wire: dict[str, Any]) -> None:
-        self.log_offset = int(wire["logOffset"])
-        self.has_file = True
+        log_offset, batches = int(wire["logOffset"]), LastBatches()
         # Files of earlier releases have no "forgotten", no "idleMs", no "digests", and batches of a query side by side.
         for each in wire.get("forgotten", []):
-            self._batches.forgotten[str(each["topic"]), str(each["query"])] = int(each["batch"])
+            batches.forgotten[str(each["topic"]), str(each["query"])] = int(each["batch"])
         for each in wire["producers"]:
             topic, used_at = str(each["topic"]), self._clock.monotonic() - int(each.get("idleMs", 0)) / 1000
             mark = SequenceMark(str(each["producer"]), int(each["batch"]), 0, str(each["layout"]))
             digests = {int(queue_id): int(digest, 16) for queue_id, digest in each.get("digests", {}).items()}
             for text, number in each["queues"].items():
                 queue_id = int(text)
-                self._batches.reach(topic, queue_id, mark, int(number), digests.get(queue_id), used_at)
+                batches.reach(topic, queue_id, mark, int(number), digests.get(queue_id), used_at)
+        self.log_offset, self._batches, self.has_file = log_offset, batches, True
+        self._candidate = self._safe = None
 
 
 def _forgotten_batch(topic: str, mark: SequenceMark, forgotten: int) -> RemoteError:

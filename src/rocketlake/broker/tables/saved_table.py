@@ -54,24 +54,35 @@ class SavedTable(ABC):
 
     @abstractmethod
     def _take(self, wire: dict[str, Any]) -> None:
-        """Put what the file holds into the table; ValueError, TypeError, ... for what makes no sense."""
+        """Hold what the file holds, and nothing else. ValueError, TypeError, ... for a file that makes no sense.
+
+        All or nothing: a table that raises is as it was.
+        """
 
     def load(self) -> None:
         """Read the file, if there is one. StoreError if neither it nor its copy makes sense."""
         text = load_text(self._files, self.path)
         if text is None:
             return
+        self._read(text, hint=f"restore it from {self.path}.bak, or move it away {self.without_file}")
+        self.changed = False
+
+    def replace(self, text: str) -> None:
+        """Hold what this text says in place of the present contents: a slave gets the text of its master's table.
+
+        The data version is the one of the text. StoreError if the text makes no sense; the table is as it was then.
+        """
+        self._read(text, hint="ask the master for its table again")
+        self.changed = True
+
+    def _read(self, text: str, *, hint: str) -> None:
         try:
             wire = parse(text)
-            self._take_version(wire.get("dataVersion") or {})
+            version = self._version_in(wire.get("dataVersion") or {})
             self._take(wire)
         except (UsageError, ValueError, TypeError, AttributeError, KeyError) as error:
-            raise StoreError(
-                f"{self.holds} cannot be read: {error}",
-                path=str(self.path),
-                hint=f"restore it from {self.path}.bak, or move it away {self.without_file}",
-            ) from error
-        self.changed = False
+            raise StoreError(f"{self.holds} cannot be read: {error}", path=str(self.path), hint=hint) from error
+        self.data_version = version
 
     def save(self) -> None:
         """Write the file now, if anything changed. OSError if the disk refuses: then it is still to be saved."""
@@ -97,8 +108,8 @@ class SavedTable(ABC):
         version = self.data_version
         return {"counter": version.counter, "stateVersion": version.state_version, "timestamp": version.timestamp}
 
-    def _take_version(self, wire: dict[str, Any]) -> None:
-        self.data_version = DataVersion(
+    def _version_in(self, wire: dict[str, Any]) -> DataVersion:
+        return DataVersion(
             counter=int(wire.get("counter", 0)),
             state_version=int(wire.get("stateVersion", 0)),
             timestamp=int(wire.get("timestamp", self.data_version.timestamp)),

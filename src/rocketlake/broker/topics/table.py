@@ -114,13 +114,19 @@ class TopicTable(SavedTable):
 
     def delete(self, name: str) -> bool:
         """Forget a topic; True if there was one."""
-        topic = self._topics.pop(name, None)
-        if topic is None:
+        if name not in self._topics:
             return False
-        self._queues -= _queues(topic)
-        self._text.remove(self._lines.pop(name))
+        self._remove(name)
         self._tell_change(name)
         return True
+
+    def replace(self, text: str) -> None:
+        """As every table; listeners hear of each topic that is another one then. Built-in topics stay."""
+        before = dict(self._topics)
+        super().replace(text)
+        for name in before.keys() | self._topics.keys():
+            if before.get(name) != self._topics.get(name):
+                call_each(self.on_change, name)
 
     def all(self) -> Iterator[TopicConfig]:
         """Every topic, in order of creation."""
@@ -156,8 +162,15 @@ class TopicTable(SavedTable):
         yield "\n}"
 
     def _take(self, wire: dict[str, Any]) -> None:
-        for name, topic in (wire.get("topicConfigTable") or {}).items():
-            self._set(_from_wire(name, topic))
+        wanted = [_from_wire(name, topic) for name, topic in (wire.get("topicConfigTable") or {}).items()]
+        for gone in self._topics.keys() - {topic.name for topic in wanted} - self._builtin:
+            self._remove(gone)
+        for topic in wanted:
+            self._set(topic)
+
+    def _remove(self, name: str) -> None:
+        self._queues -= _queues(self._topics.pop(name))
+        self._text.remove(self._lines.pop(name))
 
     def _set(self, topic: TopicConfig) -> None:
         self._queues += _queues(topic) - _queues(self._topics.get(topic.name))
