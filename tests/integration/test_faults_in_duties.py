@@ -239,7 +239,9 @@ async def test_a_part_that_cannot_be_stopped_keeps_no_other_from_its_stop(
         world.broker.stats,
     ):
         part.stop = fail  # type: ignore[method-assign]
-    await world.broker.stop()
+    stopping = asyncio.ensure_future(world.broker.stop())
+    await world.clock.run_for(5000)  # the pulls of the consumer are not answered: the drain takes its time
+    await stopping
     failed = [record.getMessage() for record in caplog.records if "could not be stopped" in record.getMessage()]
     assert len(failed) == 4, failed
     assert not world.broker.store.writable

@@ -10,7 +10,7 @@ import asyncio
 import heapq
 import itertools
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock"]
 
@@ -26,6 +26,10 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; 0 or less gives other tasks one turn."""
+
+    async def wait(self, future: asyncio.Future[Any], seconds: float) -> bool:
+        """Wait until the future is done, at most for `seconds`. True if it is done; it is not cancelled otherwise."""
+        ...
 
 
 class SystemClock:
@@ -43,6 +47,11 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """asyncio.sleep."""
         await asyncio.sleep(max(0.0, seconds))
+
+    async def wait(self, future: asyncio.Future[Any], seconds: float) -> bool:
+        """asyncio.wait."""
+        done, _ = await asyncio.wait((future,), timeout=max(0.0, seconds))
+        return bool(done)
 
 
 class ManualClock:
@@ -74,11 +83,27 @@ class ManualClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
+        await self._sleeper(seconds)
+
+    async def wait(self, future: asyncio.Future[Any], seconds: float) -> bool:
+        """Return when the future is done, or the clock has been advanced past `seconds` from now."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return future.done()
+        sleeper = self._sleeper(seconds)
+        try:
+            await asyncio.wait((future, sleeper), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+        return future.done()
+
+    def _sleeper(self, seconds: float) -> asyncio.Future[None]:
+        """A future that is done when the clock has been advanced past `seconds` from now."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # At least one step: a sleep that rounds to nothing would let its caller spin at one point in time.
         due = self._elapsed_us + max(1, round(seconds * 1_000_000))
         heapq.heappush(self._sleepers, (due, next(self._order), woken))
-        await woken
+        return woken
 
     def advance(self, ms: float) -> None:
         """Move forward; sleepers that become due are marked runnable, in order, and run at the next loop turn."""

@@ -6,7 +6,6 @@ Must not know   which broker or name server is worth asking (rocketlake.client).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -64,7 +63,7 @@ class NetClient(Service):
 
         A server that says GO_AWAY is asked once more on a new connection.
         """
-        deadline = self._now() + timeout_ms / 1000
+        deadline = self._clock.monotonic() + timeout_ms / 1000
         link = self._pool.ready(address)
         if link is None or not link.writable:
             link = await self._writable(address, deadline)
@@ -82,7 +81,7 @@ class NetClient(Service):
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
         """Writes a request nobody answers. Raises LinkError when there is no connection to write it to."""
-        link = await self._writable(address, self._now() + timeout_ms / 1000)
+        link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
 
     def drop(self, address: str) -> None:
@@ -102,16 +101,13 @@ class NetClient(Service):
     async def _writable(self, address: str, deadline: float) -> ClientLink:
         link = self._pool.ready(address)
         if link is None:
-            link = await self._pool.get(address, deadline - self._now())
+            link = await self._pool.get(address, deadline - self._clock.monotonic())
         if not link.writable:
-            await link.wait_writable(deadline - self._now())
+            await link.wait_writable(deadline - self._clock.monotonic())
         return link
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def _left_ms(self, deadline: float) -> float:
-        return max(1.0, (deadline - self._now()) * 1000)
+        return max(1.0, (deadline - self._clock.monotonic()) * 1000)
 
     def _make_link(self) -> ClientLink:
         return ClientLink(self._endpoint, lost=self._pool.lost, expects=self._sweeper.expect)

@@ -52,18 +52,17 @@ class ClientLink(Link):
 
     async def wait_writable(self, timeout_seconds: float) -> None:
         """Waits until the server has caught up. Raises InvokeTimeout, or LinkError when the link closes."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
+        deadline = self._clock.monotonic() + timeout_seconds
         while self._output.paused and not self._output.closing:
-            waiter: asyncio.Future[None] = loop.create_future()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._writers.append(waiter)
             try:
-                done, _ = await asyncio.wait((waiter,), timeout=max(0.0, deadline - loop.time()))
+                in_time = await self._clock.wait(waiter, deadline - self._clock.monotonic())
             finally:
                 if waiter.done():
                     self._wake_writers(1)
                 waiter.cancel()
-            if not done:
+            if not in_time:
                 raise InvokeTimeout(f"{self.address} does not read what we send")
         if self._output.closing:
             raise LinkError(f"link to {self.address} is closed")

@@ -7,7 +7,6 @@ Must not know   requests (client.py).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -56,7 +55,7 @@ class LinkPool(Service):
         self._failures: dict[str, _Failure] = {}
         self._open: dict[ClientLink, None] = {}
         self._closed = False
-        self._last_lost = asyncio.Event()
+        self._last_lost: asyncio.Future[None] | None = None
 
     def ready(self, address: str) -> ClientLink | None:
         """The open link to this address, if there is one."""
@@ -74,8 +73,7 @@ class LinkPool(Service):
             task = self.spawn(f"connect {address}", self._try_connect(address))
             self._opening[address] = task
             task.add_done_callback(lambda done: self._opened(address, done))
-        done, _ = await asyncio.wait((task,), timeout=max(0.0, timeout_seconds))
-        if not done:
+        if not await self._clock.wait(task, timeout_seconds):
             raise LinkError(f"no connection to {address} within {timeout_seconds:.3g} s")
         if task.cancelled():
             raise LinkError(f"the client was closed while it connected to {address}")
@@ -95,8 +93,8 @@ class LinkPool(Service):
         """A link ended (called by the link)."""
         self._open.pop(link, None)
         self._sweeper.discard(link)
-        if not self._open:
-            self._last_lost.set()
+        if not self._open and self._last_lost is not None and not self._last_lost.done():
+            self._last_lost.set_result(None)
         for address, current in tuple(self._links.items()):
             if current is link:
                 del self._links[address]
@@ -122,9 +120,8 @@ class LinkPool(Service):
     async def _gone(self, timeout_seconds: float) -> bool:
         """Waits until the last link is closed; False when the time is over."""
         if self._open:
-            self._last_lost.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._last_lost.wait(), timeout_seconds)
+            self._last_lost = asyncio.get_running_loop().create_future()
+            await self._clock.wait(self._last_lost, timeout_seconds)
         return not self._open
 
     def _check_may_try(self, address: str) -> None:
@@ -143,13 +140,21 @@ class LinkPool(Service):
 
     async def _connect(self, address: str) -> ClientLink:
         host, port = split_address(address)
-        try:
-            async with asyncio.timeout(self._limits.connect_seconds):
-                link = await self._network.connect(self._make_link, host, port)
-        except TimeoutError:
-            raise LinkError(f"no connection to {address} within {self._limits.connect_seconds:g} s") from None
+        connecting = self.spawn(f"open {address}", self._try_open(host, port))
+        if not await self._clock.wait(connecting, self._limits.connect_seconds):
+            connecting.cancel()
+            raise LinkError(f"no connection to {address} within {self._limits.connect_seconds:g} s")
+        link = connecting.result()
+        if isinstance(link, Exception):
+            raise link
         assert isinstance(link, ClientLink)
         return link
+
+    async def _try_open(self, host: str, port: int) -> asyncio.Protocol | Exception:
+        try:
+            return await self._network.connect(self._make_link, host, port)
+        except Exception as error:
+            return error
 
     def _opened(self, address: str, task: asyncio.Task[ClientLink | Exception]) -> None:
         del self._opening[address]

@@ -7,7 +7,6 @@ Must not know   what is served (dispatcher.py), bytes (link.py).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -68,7 +67,7 @@ class Server(Service):
         self._listener: Listener | None = None
         self._sweeper = Sweeper(self._clock)
         self.adopt(self._sweeper)
-        self._last_lost = asyncio.Event()
+        self._last_lost: asyncio.Future[None] | None = None
 
     @property
     def port(self) -> int:
@@ -94,11 +93,10 @@ class Server(Service):
         self.draining = True
         if self._listener is not None:
             await self._listener.close()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + drain_seconds
+        deadline = self._clock.monotonic() + drain_seconds
         # Polling: it happens once in a server's life, an event would cost every answer.
-        while loop.time() < deadline and any(link.unfinished for link in self.links):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        while self._clock.monotonic() < deadline and any(link.unfinished for link in self.links):
+            await self._clock.sleep(0.01)
         await self._close_links()
         await self._sweeper.stop()
         await super().stop()
@@ -115,9 +113,8 @@ class Server(Service):
     async def _gone(self, timeout_seconds: float) -> bool:
         """Waits until the last link is closed; False when the time is over."""
         if self.links:
-            self._last_lost.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._last_lost.wait(), timeout_seconds)
+            self._last_lost = asyncio.get_running_loop().create_future()
+            await self._clock.wait(self._last_lost, timeout_seconds)
         return not self.links
 
     def sweep(self) -> None:
@@ -153,8 +150,8 @@ class Server(Service):
             return
         del self.links[link]
         self._sweeper.discard(link)
-        if not self.links:
-            self._last_lost.set()
+        if not self.links and self._last_lost is not None and not self._last_lost.done():
+            self._last_lost.set_result(None)
         call_each(self.on_link_lost, link)
 
     def expects(self, link: Peer) -> None:

@@ -451,8 +451,9 @@ async def test_requests_of_ours_that_wait_are_limited() -> None:
 
 async def stopped_while(world: World, act: Callable[[], None]) -> None:
     stopping = asyncio.ensure_future(world.server.stop(5))
-    await asyncio.sleep(0.02)
+    await world.pass_time(0.02)
     act()
+    await world.pass_time(5)
     await stopping
 
 
@@ -468,9 +469,14 @@ async def test_a_draining_server_says_go_away_to_who_understands_it() -> None:
             Command(ECHO, opaque=3, version=475),
             Command(ECHO, opaque=4, version=479, flag=FLAG_ONEWAY),
         )
-        asyncio.get_running_loop().call_later(0.05, world.held[0].answer, Reply(0))
 
+    async def answer_late() -> None:
+        await world.clock.sleep(0.05)
+        world.held[0].answer(Reply(0))
+
+    late = asyncio.ensure_future(answer_late())
     await stopped_while(world, act)
+    await late
     assert [(command.opaque, command.code) for command in peer.commands] == [
         (2, ResponseCode.GO_AWAY),
         (3, 0),
@@ -486,7 +492,11 @@ async def test_a_drain_ends_at_its_time_with_requests_still_held() -> None:
     peer = await world.connect()
     peer.write(Command(HOLD, opaque=1))
     await world.settle()
-    await world.server.stop(0.05)
+    stopping = asyncio.ensure_future(world.server.stop(0.05))
+    await world.pass_time(0.04)
+    assert not stopping.done()
+    await world.pass_time(0.02)
+    await stopping
     await world.settle()
     assert peer.lost
     with pytest.raises(LinkError):
