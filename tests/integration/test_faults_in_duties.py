@@ -5,6 +5,7 @@ The duties are those of the service trees, whatever they are: a new one is cover
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
