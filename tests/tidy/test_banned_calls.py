@@ -12,11 +12,7 @@ from pathlib import Path
 from tests.tidy.tree import check_exceptions, named, parsed, sources
 
 CODE_FROM_TEXT = {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "marshal.loads", "pickle.loads"}
-SECOND_CLOCKS = {
-    "net/client.py",
-    "net/client_link.py",
-    "net/server.py",
-}
+SECOND_CLOCKS: set[str] = set()
 SLEEPING = {
     "spark/pipeline/runner.py",  # the driver's own thread watches queries of Spark; no event loop runs there
 }

@@ -36,7 +36,7 @@ from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_gate import guard
-from rocketlake.net.in_turns import InTurns, in_turns
+from rocketlake.net.reply_steps import ReplySteps, in_steps
 from rocketlake.net.request import Handler, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.request_code import RequestCode as Code
@@ -75,7 +75,7 @@ class Row:
     """One request code."""
 
     code: Code
-    handler: Handler | Callable[[Request], InTurns]
+    handler: Handler | Callable[[Request], ReplySteps]
     lane: Lane
     use: Use
     body_bytes_max: int | None = None
@@ -204,7 +204,7 @@ def dispatcher_rows(
     for row in rows:
         handler = row.handler
         if isgeneratorfunction(handler):
-            handler = in_turns(handler, turns, clock, finishes=row.use is not Use.READ)
+            handler = in_steps(handler, turns, clock, finishes=row.use is not Use.READ)
         if row.use is Use.CHANGE:
             handler = guard(admin_access, cast(Handler, handler))
         limit = None if row.lane is Lane.SEND else min(body_bytes_max, row.body_bytes_max or body_bytes_max)

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
 from rocketlake.net.dispatcher import run_handler
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 
@@ -40,7 +40,7 @@ class ChangeLine:
         if len(self._line) == 1:
             self._go_on(self._clock.monotonic() + self._turns.seconds)
 
-    def handler(self, serve: Callable[[Request], InTurns]) -> Handler:
+    def handler(self, serve: Callable[[Request], ReplySteps]) -> Handler:
         """A handler whose request is a change. It is made also when the asker is gone meanwhile."""
 
         def handle(request: Request) -> Reply | Held:
@@ -75,7 +75,7 @@ class ChangeLine:
                 return
 
 
-def _serving(serve: Callable[[Request], InTurns], request: Request) -> Generator[None, None, Reply]:
+def _serving(serve: Callable[[Request], ReplySteps], request: Request) -> Generator[None, None, Reply]:
     """The steps of a request; whatever they raise becomes the reply."""
     steps = serve(request)
 

@@ -16,7 +16,7 @@ from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.net.admin_gate import guard
 from rocketlake.net.dispatcher import Row
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Handler, Request
 from rocketlake.protocol.request_code import RequestCode as Code
 
@@ -30,23 +30,23 @@ def rows(
     settings: Settings,
     access: AdminAccess,
     changes: ChangeLine,
-    in_turns: Callable[[Callable[[Request], InTurns]], Handler],
+    in_steps: Callable[[Callable[[Request], ReplySteps]], Handler],
 ) -> list[Row]:
     """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md.
 
-    What changes routes stands in the line of `changes`; what asks for much is answered `in_turns`.
+    What changes routes stands in the line of `changes`; what asks for much is answered `in_steps`.
     """
     change = changes.handler
     return [
         Row(Code.GET_ROUTEINFO_BY_TOPIC, routes.route),
         Row(Code.GET_BROKER_CLUSTER_INFO, routes.cluster_info),
         Row(Code.GET_BROKER_MEMBER_GROUP, routes.member_group),
-        Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, in_turns(routes.all_topics)),
-        Row(Code.GET_TOPICS_BY_CLUSTER, in_turns(routes.topics_of_cluster)),
+        Row(Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, in_steps(routes.all_topics)),
+        Row(Code.GET_TOPICS_BY_CLUSTER, in_steps(routes.topics_of_cluster)),
         Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, routes.system_topics),
-        Row(Code.GET_UNIT_TOPIC_LIST, in_turns(routes.unit_topics)),
-        Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, in_turns(routes.unit_sub_topics)),
-        Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, in_turns(routes.unit_sub_only_topics)),
+        Row(Code.GET_UNIT_TOPIC_LIST, in_steps(routes.unit_topics)),
+        Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, in_steps(routes.unit_sub_topics)),
+        Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, in_steps(routes.unit_sub_only_topics)),
         Row(Code.REGISTER_BROKER, change(brokers.register)),
         Row(Code.UNREGISTER_BROKER, change(brokers.unregister)),
         Row(Code.BROKER_HEARTBEAT, brokers.heartbeat),

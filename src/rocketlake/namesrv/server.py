@@ -22,9 +22,9 @@ from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.namesrv.route_table import RouteTable
 from rocketlake.net.dispatcher import Dispatcher
-from rocketlake.net.in_turns import in_turns
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network
+from rocketlake.net.reply_steps import in_steps
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
 
@@ -58,7 +58,7 @@ class NameServer(Service):
             Settings(self._live, self._apply),
             config.admin_access,
             changes,
-            lambda serve: in_turns(serve, turns, clock),
+            lambda serve: in_steps(serve, turns, clock),
         )
         self._server = Server(
             Dispatcher(table),

@@ -23,7 +23,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.config import LiveConfig
 from rocketlake.net.dispatcher import run_handler
-from rocketlake.net.in_turns import InTurns, advance
+from rocketlake.net.reply_steps import ReplySteps, advance
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.response_code import ResponseCode
@@ -46,12 +46,12 @@ class LargeBatches:
         self._config = config
         self._turns = turns
         self._clock = clock
-        self._line: deque[tuple[Request, InTurns]] = deque()
+        self._line: deque[tuple[Request, ReplySteps]] = deque()
         self._bytes = 0
         """Of the bodies in the line."""
         self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
 
-    def serve(self, request: Request, store: Callable[[Request], InTurns]) -> Reply | Held:
+    def serve(self, request: Request, store: Callable[[Request], ReplySteps]) -> Reply | Held:
         """Have the batch of this request stored when those before it are."""
         size = len(request.body)
         if self._bytes + size > _WAITING_BYTES_MAX:
@@ -83,7 +83,7 @@ class LargeBatches:
             if isinstance(reply, Reply):
                 call(request.answer, reply)
 
-    def _in_time(self, request: Request, store: Callable[[Request], InTurns]) -> InTurns:
+    def _in_time(self, request: Request, store: Callable[[Request], ReplySteps]) -> ReplySteps:
         """What `store` does, unless the sender will have given up by then."""
         config = self._config.now
         waited = self._clock.monotonic() - request.received

@@ -25,7 +25,7 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
 from rocketlake.model.subscription import Subscription
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.body import to_json
 from rocketlake.protocol.bodies.client import (
@@ -100,15 +100,15 @@ class AdminGroup:
         self._broker_name = broker_name
         self._access = access
 
-    def create(self, request: Request) -> InTurns:
+    def create(self, request: Request) -> ReplySteps:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
         return (yield from self._put(request, [GroupEntry.decode(request.body)]))
 
-    def create_list(self, request: Request) -> InTurns:
+    def create_list(self, request: Request) -> ReplySteps:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
         return (yield from self._put(request, (yield from GroupConfigList.decoding(request.body))))
 
-    def delete(self, request: Request) -> InTurns:
+    def delete(self, request: Request) -> ReplySteps:
         """DELETE_SUBSCRIPTIONGROUP; its offsets stay unless their removal is asked for."""
         header = request.header(DeleteGroupHeader)
         self._groups.delete(header.group_name)
@@ -125,7 +125,7 @@ class AdminGroup:
             raise RemoteError(f"No group in this broker. group: {name}", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return Reply(body=GroupEntry.from_model(group).encode())
 
-    def all(self, request: Request) -> InTurns:
+    def all(self, request: Request) -> ReplySteps:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG, in pages for peers that ask for them."""
         header = request.header(AllGroupsHeader)
         groups = list(self._groups.all().values())
@@ -153,7 +153,7 @@ class AdminGroup:
         reply = Reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
         return self._answer_when_saved(request, reply) if changed else reply
 
-    def consumer_connections(self, request: Request) -> InTurns:
+    def consumer_connections(self, request: Request) -> ReplySteps:
         """GET_CONSUMER_CONNECTION_LIST."""
         name = request.header(ConsumerConnectionsHeader).consumer_group
         group = self._consumers.find(name)
@@ -175,7 +175,7 @@ class AdminGroup:
         body.subscriptions = {entry.topic: entry for entry in entries}
         return Reply(body=(yield from encoding(body)))
 
-    def producer_connections(self, request: Request) -> InTurns:
+    def producer_connections(self, request: Request) -> ReplySteps:
         """GET_PRODUCER_CONNECTION_LIST."""
         name = request.header(ProducerConnectionsHeader).producer_group
         members = self._producers.members(name)
@@ -187,7 +187,7 @@ class AdminGroup:
             yield
         return Reply(body=(yield from encoding(body)))
 
-    def all_producers(self, _request: Request) -> InTurns:
+    def all_producers(self, _request: Request) -> ReplySteps:
         """GET_ALL_PRODUCER_INFO."""
         body = AllProducers()
         for group in self._producers.groups():
@@ -242,7 +242,7 @@ class AdminGroup:
         command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
         return self._push.pass_on(request, member.link, command)
 
-    def _put(self, request: Request, entries: list[GroupEntry]) -> InTurns:
+    def _put(self, request: Request, entries: list[GroupEntry]) -> ReplySteps:
         groups: list[GroupConfig] = []
         entries.reverse()
         while entries:  # freed one by one, too

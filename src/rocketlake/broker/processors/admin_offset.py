@@ -23,7 +23,7 @@ from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.offset import ResetOffsets
@@ -80,7 +80,7 @@ class AdminOffset:
         self._identity = identity
         self._clock = clock
 
-    def all(self, _request: Request) -> InTurns:
+    def all(self, _request: Request) -> ReplySteps:
         """GET_ALL_CONSUMER_OFFSET: the text of consumerOffset.json."""
         parts: list[Buffer] = []
         for part in self._offsets.text_parts():
@@ -88,7 +88,7 @@ class AdminOffset:
             yield
         return Reply(body=parts)
 
-    def consume_stats(self, request: Request) -> InTurns:
+    def consume_stats(self, request: Request) -> ReplySteps:
         """GET_CONSUME_STATS: ends of queues and how far the group is, for its topics or those asked for."""
         header = request.header(ConsumeStatsHeader)
         group = header.consumer_group
@@ -103,7 +103,7 @@ class AdminOffset:
         rows = (row for topic in topics for row in self._rows(group, topic))
         return Reply(body=(yield from ConsumeStats.encoding(rows, rate)))
 
-    def broker_consume_stats(self, request: Request) -> InTurns:
+    def broker_consume_stats(self, request: Request) -> ReplySteps:
         """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
         wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
         groups = self._groups_with_offsets(wants_ordered)
@@ -121,7 +121,7 @@ class AdminOffset:
         for topic in topics:
             yield self._rate(group, topic), self._rows(group, topic)
 
-    def reset(self, request: Request) -> InTurns:
+    def reset(self, request: Request) -> ReplySteps:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
         header = request.header(ResetOffsetHeader)
         topic = self._check_alive(header.topic, header.group)
@@ -152,7 +152,7 @@ class AdminOffset:
             yield
         return Reply(body=(yield from reset.encoding()))
 
-    def clone(self, request: Request) -> InTurns:
+    def clone(self, request: Request) -> ReplySteps:
         """CLONE_GROUP_OFFSET: one group goes on where another is."""
         header = request.header(CloneGroupOffsetHeader)
         names = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
@@ -162,13 +162,13 @@ class AdminOffset:
             yield
         return Reply()
 
-    def topics_of_consumer(self, request: Request) -> InTurns:
+    def topics_of_consumer(self, request: Request) -> ReplySteps:
         """QUERY_TOPICS_BY_CONSUMER: topics in which the group has an offset."""
         topics = self._offsets.topics_of(request.header(TopicsOfConsumerHeader).group)
         yield
         return Reply(body=(yield from encoding(TopicList(topics=topics, broker_addr=self._identity().address))))
 
-    def time_span(self, request: Request) -> InTurns:
+    def time_span(self, request: Request) -> ReplySteps:
         """QUERY_CONSUME_TIME_SPAN: how old the group's messages are, queue by queue."""
         header = request.header(ConsumeTimeSpanHeader)
         topic = self._topics.get(header.topic)

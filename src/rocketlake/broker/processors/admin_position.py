@@ -15,7 +15,7 @@ from rocketlake.broker.clients.member import Member
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.bodies.body import BodyError
 from rocketlake.protocol.bodies.offset import ConsumerStatus, CorrectionOffsets
@@ -78,7 +78,7 @@ class AdminPosition:
 
     # -- 308 -----------------------------------------------------------------------------------------------------------
 
-    def correction(self, request: Request) -> InTurns:
+    def correction(self, request: Request) -> ReplySteps:
         """QUERY_CORRECTION_OFFSET: the least offset of all groups by queue, set beside those of one group."""
         header = request.header(CorrectionOffsetHeader)
         left_out = {name.strip() for name in (header.filter_groups or "").split(",")}

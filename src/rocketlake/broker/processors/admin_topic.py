@@ -26,7 +26,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.topic import Perm, TopicConfig, TopicFilterType
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.stats import GroupList, TopicList, TopicOffsets, TopicStats
@@ -108,7 +108,7 @@ class AdminTopic:
         self._topics.put(topic)
         return self._answer_when_known(request)
 
-    def create_list(self, request: Request) -> InTurns:
+    def create_list(self, request: Request) -> ReplySteps:
         """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is not good."""
         topics = []
         entries = yield from TopicConfigList.decoding(request.body)
@@ -132,7 +132,7 @@ class AdminTopic:
             yield
         return self._answer_when_known(request) if changed else Reply()
 
-    def delete(self, request: Request) -> InTurns:
+    def delete(self, request: Request) -> ReplySteps:
         """DELETE_TOPIC_IN_BROKER: the topic, its queues, the offsets of its groups, what producers wrote to it.
 
         The store goes first: if it refuses, everything is as before. In the same step all that counts is forgotten, so
@@ -166,7 +166,7 @@ class AdminTopic:
         """GET_TOPIC_CONFIG."""
         return Reply(body=TopicEntry.from_model(self._find(request.header(GetTopicConfigHeader).topic)).encode())
 
-    def all(self, request: Request) -> InTurns:
+    def all(self, request: Request) -> ReplySteps:
         """GET_ALL_TOPIC_CONFIG, in pages for peers that ask for them."""
         header = request.header(AllTopicsHeader)
         topics = list(self._topics.all())
@@ -180,7 +180,7 @@ class AdminTopic:
             yield
         return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=(yield from encoding(body)))
 
-    def stats(self, request: Request) -> InTurns:
+    def stats(self, request: Request) -> ReplySteps:
         """GET_TOPIC_STATS_INFO: where each queue begins and ends."""
         topic = self._find(request.header(TopicStatsHeader).topic)
         broker_name = self._identity().broker_name
@@ -191,7 +191,7 @@ class AdminTopic:
         put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
         return Reply(body=(yield from TopicStats.encoding(ends, put_tps)))
 
-    def consumers(self, request: Request) -> InTurns:
+    def consumers(self, request: Request) -> ReplySteps:
         """QUERY_TOPIC_CONSUME_BY_WHO: groups that are connected, and those that once committed an offset."""
         name = request.header(TopicConsumersHeader).topic
         connected = self._consumers.groups_of_topic(name)
@@ -200,7 +200,7 @@ class AdminTopic:
         yield
         return Reply(body=(yield from encoding(GroupList(groups=sorted(groups)))))
 
-    def system_topics(self, _request: Request) -> InTurns:
+    def system_topics(self, _request: Request) -> ReplySteps:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
         names = []
         for topic in self._topics.all():

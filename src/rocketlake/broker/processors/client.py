@@ -23,7 +23,7 @@ from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.names import retry_topic
 from rocketlake.model.subscription import Subscription
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.client import GroupMembers
 from rocketlake.protocol.bodies.heartbeat import ClientConfigCheck, ConsumerEntry, Heartbeat
@@ -57,7 +57,7 @@ class Client:
         self._auto_create = auto_create
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
-    def heartbeat(self, request: Request) -> InTurns:
+    def heartbeat(self, request: Request) -> ReplySteps:
         """Note the client in all its groups; the answer says whether its full subscriptions are wanted.
 
         A group that is one too many is refused, the others are noted all the same.

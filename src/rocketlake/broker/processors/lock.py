@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.clients.queue_locks import QueueLocks
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.lock import LockBody, LockReply
 from rocketlake.protocol.bodies.long_text import encoding
@@ -32,7 +32,7 @@ class Lock:
     def __init__(self, queue_locks: QueueLocks) -> None:
         self._queue_locks = queue_locks
 
-    def lock(self, request: Request) -> InTurns:
+    def lock(self, request: Request) -> ReplySteps:
         """Take or renew queues; the answer names those the client owns now."""
         body = _read(request)
         held: list[QueueEntry] = []
@@ -43,7 +43,7 @@ class Lock:
             yield
         return Reply(body=(yield from encoding(LockReply(queues=held))))
 
-    def unlock(self, request: Request) -> InTurns:
+    def unlock(self, request: Request) -> ReplySteps:
         """Give queues back."""
         body = _read(request)
         for some in _in_portions(body.queues):

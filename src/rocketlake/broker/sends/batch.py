@@ -22,7 +22,7 @@ from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.names import TOPIC_CHARS_MAX, is_retry_topic
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.headers.send import SendHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -83,7 +83,7 @@ class BatchSends:
 
     def _put_large(
         self, request: Request, message: PutMessage, properties: dict[str, str], unique_key: str | None
-    ) -> InTurns:
+    ) -> ReplySteps:
         """The same in turns. Nothing is stored before every message is ready."""
         self._intake.prepare_batch(message, properties)
         batch = LargeBatch(message)

@@ -17,7 +17,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import Link, Registration, RouteTable
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.register import RegisterBrokerBody, checking, decoding_register_body
@@ -52,7 +52,7 @@ class Brokers:
         self._kv_config = kv_config
         self._config = config
 
-    def register(self, request: Request) -> InTurns:
+    def register(self, request: Request) -> ReplySteps:
         """Take a broker's topics; a slave learns where its master is, everyone the ordered topics."""
         header = request.header(RegisterBrokerHeader)
         body = yield from _reading(request, header)
@@ -90,7 +90,7 @@ class Brokers:
         )
         return Reply(header=reply_header, body=self._ordered_topics())
 
-    def unregister(self, request: Request) -> InTurns:
+    def unregister(self, request: Request) -> ReplySteps:
         """Forget a broker that says goodbye."""
         header = request.header(UnregisterBrokerHeader)
         link = self._routes.link_of(header.cluster_name, header.broker_addr)
@@ -115,28 +115,28 @@ class Brokers:
         self._routes.heard(header.cluster_name, header.broker_addr)
         return Reply()
 
-    def wipe_write_perm(self, request: Request) -> InTurns:
+    def wipe_write_perm(self, request: Request) -> ReplySteps:
         """Stop producers from choosing a broker name."""
         name = request.header(WritePermHeader).broker_name
         touched = yield from self._routes.wipe_write_perm(name)
         _log.info("write permission of broker %s wiped by %s, %d topics", name, request.address, touched)
         return Reply(header=WipeWritePermReplyHeader(wipe_topic_count=touched))
 
-    def add_write_perm(self, request: Request) -> InTurns:
+    def add_write_perm(self, request: Request) -> ReplySteps:
         """Let producers choose a broker name again."""
         name = request.header(WritePermHeader).broker_name
         touched = yield from self._routes.add_write_perm(name)
         _log.info("write permission of broker %s added by %s, %d topics", name, request.address, touched)
         return Reply(header=AddWritePermReplyHeader(add_topic_count=touched))
 
-    def delete_topic(self, request: Request) -> InTurns:
+    def delete_topic(self, request: Request) -> ReplySteps:
         """Forget a topic, everywhere or in one cluster."""
         header = request.header(DeleteTopicInNamesrvHeader)
         yield from self._routes.delete_topic(header.topic, header.cluster_name)
         _log.info("topic %s deleted by %s (cluster %s)", header.topic, request.address, header.cluster_name or "any")
         return Reply()
 
-    def register_topic(self, request: Request) -> InTurns:
+    def register_topic(self, request: Request) -> ReplySteps:
         """Add the queues of one topic without a whole registration; a broker that is not known must register first."""
         topic = request.header(RegisterTopicHeader).topic
         queues = [entry.to_model() for entry in RouteBody.decode(request.body).queue_datas]

@@ -13,7 +13,7 @@ from rocketlake.model.route import MASTER_ID, Route
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import RouteTable
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.long_text import encoding
 from rocketlake.protocol.bodies.route import (
@@ -75,13 +75,13 @@ class Routes:
         entry = MemberGroupEntry(broker_addrs=addresses, broker_name=header.broker_name, cluster=header.cluster_name)
         return Reply(body=BrokerMemberGroup(group=entry).encode())
 
-    def all_topics(self, _request: Request) -> InTurns:
+    def all_topics(self, _request: Request) -> ReplySteps:
         """Names of all topics, if the setting allows the list."""
         if not self._config.now.enable_all_topic_list:
             raise _disabled("enableAllTopicList")
         return (yield from _topic_list(self._routes.topics()))
 
-    def topics_of_cluster(self, request: Request) -> InTurns:
+    def topics_of_cluster(self, request: Request) -> ReplySteps:
         """Names of the topics of one cluster."""
         self._check_topic_list()
         cluster = request.header(TopicsByClusterHeader).cluster
@@ -93,17 +93,17 @@ class Routes:
         addresses = (address for group in self._routes.brokers().values() for address in group.addresses.values())
         return Reply(body=TopicList(topics=names, broker_addr=next(addresses, None)).encode())
 
-    def unit_topics(self, _request: Request) -> InTurns:
+    def unit_topics(self, _request: Request) -> ReplySteps:
         """Topics with the unit flag."""
         self._check_topic_list()
         return (yield from _topic_list((yield from self._routes.unit_topics(unit=True, unit_sub=None))))
 
-    def unit_sub_topics(self, _request: Request) -> InTurns:
+    def unit_sub_topics(self, _request: Request) -> ReplySteps:
         """Topics with subscribers in a unit."""
         self._check_topic_list()
         return (yield from _topic_list((yield from self._routes.unit_topics(unit=None, unit_sub=True))))
 
-    def unit_sub_only_topics(self, _request: Request) -> InTurns:
+    def unit_sub_only_topics(self, _request: Request) -> ReplySteps:
         """Topics with subscribers in a unit that are no unit topics themselves."""
         self._check_topic_list()
         return (yield from _topic_list((yield from self._routes.unit_topics(unit=False, unit_sub=True))))
@@ -135,7 +135,7 @@ def _keep_zone(route: Route, zone: str) -> None:
     route.queues = [queues for queues in route.queues if queues.broker_name in names]
 
 
-def _topic_list(names: list[str]) -> InTurns:
+def _topic_list(names: list[str]) -> ReplySteps:
     return Reply(body=(yield from encoding(TopicList(topics=names))))
 
 

@@ -11,7 +11,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import UsageError
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.intake.large_batches import LargeBatches
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
@@ -37,7 +37,7 @@ async def test_one_after_the_other_in_turns_and_too_much_is_refused(caplog: Any)
     steps: list[str] = []
 
     def batch(name: str, *, fails: bool = False) -> object:
-        def store(_request: Request) -> InTurns:
+        def store(_request: Request) -> ReplySteps:
             for _ in range(3):
                 clock.advance(1000)
                 steps.append(name)
@@ -79,7 +79,7 @@ async def test_who_stood_in_line_for_too_long_sends_again_so_nothing_is_stored(
     found: list[str] = []
 
     def batch(name: str) -> None:
-        def store(_request: Request) -> InTurns:
+        def store(_request: Request) -> ReplySteps:
             clock.advance(900)
             yield
             found.append(name)
@@ -106,7 +106,7 @@ async def test_at_the_end_the_batch_in_work_is_finished_and_the_others_are_refus
     stored: list[str] = []
 
     def batch(name: str) -> None:
-        def store(_request: Request) -> InTurns:
+        def store(_request: Request) -> ReplySteps:
             for _ in range(3):
                 clock.advance(1000)
                 yield

@@ -18,12 +18,12 @@ from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 
-__all__ = ["InTurns", "advance", "in_turns"]
+__all__ = ["ReplySteps", "advance", "in_steps"]
 
-InTurns: TypeAlias = Generator[None, None, "Reply | Held"]
+ReplySteps: TypeAlias = Generator[None, None, "Reply | Held"]
 
 
-def advance(work: InTurns, clock: Clock, turn_end: float) -> Reply | Held | None:
+def advance(work: ReplySteps, clock: Clock, turn_end: float) -> Reply | Held | None:
     """Do steps of the work, one at least, until the turn ends. What the work returns; None: it is not done."""
     while True:
         try:
@@ -35,20 +35,20 @@ def advance(work: InTurns, clock: Clock, turn_end: float) -> Reply | Held | None
             return None
 
 
-def in_turns(serve: Callable[[Request], InTurns], turns: Turns, clock: Clock, *, finishes: bool = False) -> Handler:
+def in_steps(serve: Callable[[Request], ReplySteps], turns: Turns, clock: Clock, *, finishes: bool = False) -> Handler:
     """A handler that does the work of `serve`: at once if it is little, else the request is held until it is done.
 
     `finishes`: it goes on when the asker is gone.
     """
 
-    def go_on(request: Request, work: InTurns, turn_end: float) -> Reply | Held:
+    def go_on(request: Request, work: ReplySteps, turn_end: float) -> Reply | Held:
         reply = advance(work, clock, turn_end)
         if reply is None:
             turns.wait(lambda turn_end: take_up(request, work, turn_end))
             return HELD
         return reply
 
-    def take_up(request: Request, work: InTurns, turn_end: float) -> None:
+    def take_up(request: Request, work: ReplySteps, turn_end: float) -> None:
         if request.asker.closed and not finishes:
             work.close()
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import UsageError
-from rocketlake.net.in_turns import InTurns, in_turns
+from rocketlake.net.reply_steps import ReplySteps, in_steps
 from rocketlake.net.request import HELD, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
@@ -33,7 +33,7 @@ class World:
         self.steps = 0
 
     def begin(self, steps: int, *, fail: bool = False) -> Any:
-        def serve(_request: Request) -> InTurns:
+        def serve(_request: Request) -> ReplySteps:
             for _step in range(steps):
                 self.steps += 1
                 self.clock.advance(1000)
@@ -43,7 +43,7 @@ class World:
             return Reply(remark="done")
 
         request = Request(Command(1), self.asker, 0.0)  # type: ignore[arg-type]
-        return in_turns(serve, self.turns, self.clock)(request)
+        return in_steps(serve, self.turns, self.clock)(request)
 
 
 async def test_a_little_work_is_answered_at_once() -> None:
