@@ -13,7 +13,6 @@ FOLDER_FILES = 15
 
 LONG_FILES = {
     "codec/record_columns.pyx",  # one kernel: a record's columns are filled in one pass over its bytes
-    "store/message_store.py",
 }
 LONG_FUNCTIONS: set[str] = set()
 MANY_PARAMETERS = {
@@ -23,10 +22,9 @@ MANY_PARAMETERS = {
     # These are called for every message or every read: a call by name costs more.
     "store/dispatch_scan.py:DispatchEntry.__init__",
     "store/dispatch_scan.py:appended_entry",
-    "store/message_store.py:MessageStore.get",
+    "store/reads.py:StoreReads.get",
     "store/selection.py:Selection.__init__",
     "store/log_walk.py:LogWalk.__init__",
-    "store/recovery.py:Recovery.__init__",
     "testing/workload.py:Receiver.__init__",
     "testing/workload.py:Sender.__init__",
 }

@@ -3,9 +3,9 @@
 Owns        what a cut touches, and in which order.
 Must not know   why the log is cut: a start found a torn end, or a replica's new master never had these records.
 
-A cut of a log that is open comes in two steps. `begin` does everything that positions depend on, in one turn of the
-loop: nobody sees a store that is half cut. `jobs` are the syncs of the queues; they run on a worker, and nothing may be
-appended before they are done, else a power cut could bring back entries that lead to other records.
+A cut of a log that is open comes in two steps. All that positions depend on is done in one turn of the loop: nobody
+sees a store that is half cut. Then a worker syncs the queues. Nothing may be appended before that: a power cut could
+bring back entries that lead to other records.
 
 Invariant: a kill or a power cut at any step leaves a store that the next start recovers, to an end at or behind the
 cut. First the checkpoint and the noted ends of the queues take back what they promise; then queues and index lose their
@@ -15,24 +15,20 @@ Invariant: what a reader holds, keeps its bytes (mapped_file.py, `made_anew`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Sequence
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.errors import StoreError
+from rocketlake.base.worker import run_on
 from rocketlake.codec.record_layout import MAGIC_BLANK
-from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
-from rocketlake.store.consume_queue.ends import QueueEnds
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
-from rocketlake.store.deletions import Deletions
-from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import scan
-from rocketlake.store.durability import Durability
-from rocketlake.store.flush import LogSync
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file_list import FlushJob
-from rocketlake.store.residency import Residency
+from rocketlake.store.parts import StoreParts
 
 __all__ = ["Cut", "cut_files"]
 
@@ -52,20 +48,24 @@ def cut_files(
     return jobs
 
 
-@dataclass(frozen=True, slots=True)
 class Cut:
-    """The parts of an open store that a cut touches."""
+    """Cuts of one open store."""
 
-    log: CommitLog
-    table: ConsumeQueueTable
-    index: KeyIndex
-    dispatch: Dispatch
-    deletions: Deletions
-    checkpoint: Checkpoint
-    ends: QueueEnds
-    residency: Residency
-    durability: Durability
-    sync: LogSync
+    def __init__(self, parts: StoreParts, after_cut: Sequence[Callable[[int], object]]) -> None:
+        """`after_cut` are called with the new end, in the turn in which the log is cut."""
+        self.log = parts.log
+        self.table = parts.queues
+        self.index = parts.index
+        self.dispatch = parts.dispatch
+        self.deletions = parts.deletions
+        self.deletion = parts.deletion
+        self.checkpoint = parts.checkpoint
+        self.ends = parts.ends
+        self.residency = parts.residency
+        self.durability = parts.durability
+        self.sync = parts.sync
+        self._worker = parts.workers["queues"]
+        self._after_cut = after_cut
 
     def check(self, end: int) -> None:
         """Raises StoreError if the log cannot be cut there."""
@@ -91,13 +91,25 @@ class Cut:
         record = None if head is None else self.log.view(end, record_bytes(head, end))
         return record is not None and bool(scan(record, end, True, ())[0])
 
-    def begin(self, end: int) -> Sequence[FlushJob]:
-        """Cut at `end`; the jobs are to be run before anything is appended. Raises OSError, StoreError.
+    async def run(self, end: int) -> None:
+        """Cut at `end`; nothing may be appended before this returns. Raises OSError, StoreError.
 
         After an error the store must not be appended to: a start finds out what is left.
         """
-        if end == self.log.max_offset:
-            return ()
+        jobs = self._begin(end)
+        for heard in self._after_cut:
+            call(heard, end)
+        noted: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.deletion.cut(end, noted.set_result)
+        await run_on(self._worker, lambda: _run_all(jobs))
+        for job in jobs:
+            job.done()
+        error = await noted
+        if error is not None:
+            raise error
+
+    def _begin(self, end: int) -> Sequence[FlushJob]:
+        """All that positions depend on; the jobs are the syncs of the queues."""
         store_ms = max(0, self.log.store_ms_at(end))
         self.checkpoint.cut(end, store_ms)
         self.ends.cut()
@@ -122,3 +134,8 @@ class Cut:
                 if entry.is_queued() and not is_dead:
                     queue = self.table.find_or_make(entry.topic, entry.queue_id)
                     queue.next_offset = max(queue.next_offset, entry.queue_offset + 1)
+
+
+def _run_all(jobs: Sequence[FlushJob]) -> None:
+    for job in jobs:
+        job.run()

@@ -1,8 +1,8 @@
 """Find out what a store holds when it is opened: where the log ends, what queues and index lack.
 
 Owns        where the walk over the log starts, cutting what lies behind its end, making the rest safe.
-Must not know   how a record is taken apart (dispatch_scan.py), how the walk goes (log_walk.py), how a queue finds
-            its own end (consume_queue/), which queues are damaged (queue_check.py).
+Must not know   which records are dispatched again (replay.py), how a queue finds its own end (consume_queue/), which
+            queues are damaged (queue_check.py).
 
 Invariant: afterwards log, queues and index agree, the log ends in zeros and has been synced, and so has what was cut of
 queues and index: no power cut brings it back.
@@ -14,29 +14,19 @@ Rules: docs/internals/store_layout.md, "Recovery".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_BLANK
-from rocketlake.store.checkpoint import Checkpoint
-from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
-from rocketlake.store.config import StoreConfig
-from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, KnownEnds, QueueEnds, QueueKey
+from rocketlake.store.commit_log import RECORD_HEAD_BYTES, record_bytes
+from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, KnownEnds, QueueKey
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
-from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.cut import cut_files
-from rocketlake.store.deletions import Deletions
-from rocketlake.store.dispatch import Dispatch
-from rocketlake.store.dispatch_scan import DispatchEntry
-from rocketlake.store.key_index.files import KeyIndex
-from rocketlake.store.known_records import KnownRecords, QueueEnd
-from rocketlake.store.late_steps import LateSteps
-from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.number_check import NumberCheck
+from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_check import QueueCheck
-from rocketlake.store.slow_work import Progress
+from rocketlake.store.replay import Replay, file_of
 
 __all__ = ["Recovery"]
 
@@ -49,47 +39,28 @@ _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 class Recovery:
     """Brings the parts of a store into agreement; all of them have been loaded, nothing else runs."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        table: ConsumeQueueTable,
-        index: KeyIndex,
-        dispatch: Dispatch,
-        deletions: Deletions,
-        checkpoint: Checkpoint,
-        ends: QueueEnds,
-        config: StoreConfig,
-        delays_ms: Sequence[int],
-        distrust: Callable[[], object],
-        late: LateSteps,
-        clock: Clock,
-    ) -> None:
-        """`distrust`: a crash from now on must not leave behind that queues and index lack nothing.
-
-        `late` takes what a full disk has no room for.
-        """
-        self._log = log
-        self._table = table
-        self._index = index
-        self._dispatch = dispatch
-        self._deletions = deletions
-        self._checkpoint = checkpoint
-        self._ends = ends
-        self._config = config
-        self._delays_ms = delays_ms
+    def __init__(self, parts: StoreParts, distrust: Callable[[], object]) -> None:
+        """`distrust`: a crash from now on must not leave behind that queues and index lack nothing."""
+        self._log = parts.log
+        self._table = parts.queues
+        self._index = parts.index
+        self._dispatch = parts.dispatch
+        self._deletions = parts.deletions
+        self._checkpoint = parts.checkpoint
+        self._ends = parts.ends
+        self._config = parts.config
+        self._delays_ms = parts.delays_ms
         self._distrust = distrust
-        self._late = late
-        self._clock = clock
-        self._check = QueueCheck(table, distrust)
-        dispatch.has_wrong_number = NumberCheck(log, deletions).is_wrong
+        self._late = parts.late
+        self._clock = parts.clock
+        self._check = QueueCheck(parts.queues, distrust)
+        parts.dispatch.has_wrong_number = NumberCheck(parts.log, parts.deletions).is_wrong
         self._known: KnownEnds | None = None
         """What the file of ends said."""
         self._is_clean = False
-        self._last_store_ms = 0
+        self._replay = Replay(parts, self._check, lambda: self._has_index)
         self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
         """Queue -> where it ended, and the entries taken out of its end, newest first."""
-        self._from = 0
-        """Records from this physical offset on may be missing in any queue; before it in those that are wanted."""
 
     def run(
         self, *, clean: bool, torn: Sequence[ConsumeQueue] = (), gone: Mapping[QueueKey, int] | None = None
@@ -120,9 +91,9 @@ class Recovery:
             self._check.compare(known, is_clean=clean)
         all_keys = self._has_index and self._lacks_keys(known, clean=clean)
         usual = self._start_index(clean, dispatched)
-        self._from = dispatched if clean else self._log.list.files[usual].start
-        start = 0 if all_keys else min(usual, self._index_of(self._check.start))
-        first_walked, end = self._replay(start, safe_end, all_known=clean and not all_keys)
+        self._replay.missing_from = dispatched if clean else self._log.list.files[usual].start
+        start = 0 if all_keys else min(usual, file_of(self._log.list, self._check.start))
+        first_walked, end = self._replay.run(start, safe_end, all_known=clean and not all_keys)
         if end < safe_end:
             _log.error("the log ends at %d, but it was safe up to %d: messages are lost", end, safe_end)
         self._say_cut(end)
@@ -224,20 +195,13 @@ class Recovery:
 
     # -- where to start ------------------------------------------------------------------------------------------------
 
-    def _index_of(self, offset: int | None) -> int:
-        """Index of the log file that holds a physical offset; the last one for None."""
-        files = self._log.list.files
-        if offset is None:
-            return len(files) - 1
-        return max((index for index, mapped in enumerate(files) if mapped.start <= offset), default=0)
-
     def _start_index(self, clean: bool, dispatched: int) -> int:
         """Index of the newest file before which queues (and index, if asked for) lack nothing."""
         checkpoint = self._checkpoint
         if clean:
-            return self._index_of(max(0, dispatched))
+            return file_of(self._log.list, max(0, dispatched))
         if checkpoint.is_ours:
-            return self._index_of(min(checkpoint.derived_offset, checkpoint.confirm_offset))
+            return file_of(self._log.list, min(checkpoint.derived_offset, checkpoint.confirm_offset))
         return self._start_index_by_time()
 
     def _start_index_by_time(self) -> int:
@@ -278,91 +242,6 @@ class Recovery:
         self._index.destroy_all()
         return True
 
-    # -- the walk ------------------------------------------------------------------------------------------------------
-
-    def _replay(self, start: int, safe_end: int, *, all_known: bool) -> tuple[int, int]:
-        """Dispatch from file `start` on what is missing; returns where the walk started, and where the log ends.
-
-        `all_known`: only wanted queues lack anything before `_from`.
-        A queue that ends before the first record found for it lost more than the checkpoint knows of (a power cut may
-        take any page that was not synced): then the walk is done again from where that queue ends.
-        """
-        files = self._log.list.files
-        while True:
-            first = files[start].start
-            below = self._from if all_known and not self._check.wanted else -1
-            known = self._known_records(below, safe_end)
-            self._dispatch.begin_rebuild(first)
-            progress = _WalkProgress(self._clock, first, files[-1].end)
-            check_crc = self._config.check_crc_on_recover
-            walk = LogWalk(self._log, first, safe_end, check_crc, self._delays_ms, known, progress.note)
-            behind_gap = self._replay_walk(walk, known, may_go_back=start > 0)
-            progress.ended(walk.end)
-            if behind_gap is None:
-                if walk.last_store_ms:
-                    self._last_store_ms = self._dispatch.last_store_ms = walk.last_store_ms
-                return first, walk.end
-            self._check.want_rest([behind_gap], "the next record of it comes later than its end")
-            start = min(start - 1, self._index_of(behind_gap.max_physical_offset))
-            if not all_known:
-                self._from = min(self._from, files[start].start)
-
-    def _known_records(self, below: int, safe_end: int) -> KnownRecords:
-        """What queues and index have at the start of a walk."""
-        index_below = self._index.last_physical_offset if self._has_index else _NO_LIMIT
-        known = KnownRecords(below, index_below, safe_end)
-        known.dead = {topic.encode("utf-8", "surrogatepass"): end for topic, end in self._deletions.topics.items()}
-        for queue in self._table:
-            ends = known.queues.setdefault(queue.topic.encode("utf-8", "surrogateescape"), {})
-            ends[queue.queue_id] = QueueEnd(queue.max_physical_offset)
-        return known
-
-    def _replay_walk(self, walk: LogWalk, known: KnownRecords, *, may_go_back: bool) -> ConsumeQueue | None:
-        """Dispatch what the walk finds, up to a queue that would be left with a gap: it is returned."""
-        seen: set[tuple[str, int]] = set()
-        for entries in walk.chunks():
-            missing = self._missing(entries)
-            if may_go_back:
-                for entry in missing:
-                    if (queue := self._before_gap(entry, known, seen)) is not None:
-                        return queue
-            self._dispatch.rebuild(missing)
-        return None
-
-    def _missing(self, entries: Sequence[DispatchEntry]) -> Sequence[DispatchEntry]:
-        """What must be dispatched; of older records only the keys, and the entries of wanted queues.
-
-        Others are in their queue, or belong to a topic that was deleted.
-        """
-        if entries[0].physical_offset >= self._from:
-            return entries
-        wanted: Collection[tuple[str, int]] = self._check.wanted
-        missing: list[DispatchEntry] = []
-        for entry in entries:
-            if entry.physical_offset >= self._from or (entry.topic, entry.queue_id) in wanted:
-                missing.append(entry)
-            elif self._config.index_enabled and entry.is_indexed():
-                self._dispatch.rebuild_keys(entry)
-        return missing
-
-    def _before_gap(self, entry: DispatchEntry, known: KnownRecords, seen: set[tuple[str, int]]) -> ConsumeQueue | None:
-        """The queue of a record, if this is its first one in the walk and entries before it are missing."""
-        key = entry.topic, entry.queue_id
-        is_dead = self._deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
-        if key in seen or is_dead or not entry.is_queued():
-            return None
-        seen.add(key)
-        end = known.queues.get(entry.topic.encode(), {}).get(entry.queue_id)
-        if end is not None and end.is_seen:
-            return None
-        queue = self._table.find(*key)
-        leaves_gap = (
-            queue is not None
-            and entry.queue_offset > queue.max_offset
-            and entry.physical_offset + entry.size > queue.max_physical_offset
-        )
-        return queue if leaves_gap else None
-
     # -- afterwards ----------------------------------------------------------------------------------------------------
 
     def _secure(self, clean: bool, first_walked: int) -> None:
@@ -397,40 +276,11 @@ class Recovery:
         clean = clean and not self._late.are_open
         checkpoint.confirm_offset = end
         checkpoint.derived_offset = end if clean else min(first_walked, end)
-        if self._last_store_ms > 0:
-            self._log.last_store_ms = self._last_store_ms
-            checkpoint.physic_ms = self._last_store_ms
+        if self._replay.last_store_ms > 0:
+            self._log.last_store_ms = self._replay.last_store_ms
+            checkpoint.physic_ms = self._replay.last_store_ms
             if clean:
-                checkpoint.logics_ms = self._last_store_ms
-
-
-class _WalkProgress:
-    """How far the walk over the log is, for who waits for the start."""
-
-    def __init__(self, clock: Clock, start: int, end: int) -> None:
-        self._progress = Progress(clock)
-        self._start = start
-        self._size = end - start
-
-    def note(self, position: int) -> None:
-        if self._progress.is_due():
-            self._say("under way", position)
-
-    def ended(self, position: int) -> None:
-        if self._progress.was_due:
-            self._say("done", position)
-
-    def _say(self, state: str, position: int) -> None:
-        walked = position - self._start
-        _log.info(
-            "recovery %s: %.0f %%, %d of %d bytes of the log from %d on, %.0f s",
-            state,
-            100 * walked / self._size if self._size else 100.0,
-            walked,
-            self._size,
-            self._start,
-            self._progress.seconds,
-        )
+                checkpoint.logics_ms = self._replay.last_store_ms
 
 
 def _used_bytes(mapped: MappedFile, position: int) -> int:

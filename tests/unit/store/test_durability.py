@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rocketlake.base.clock import ManualClock
 from rocketlake.store.durability import Demands, Durability, Stage
 from rocketlake.store.results import PutStatus
-from tests.unit.store.store_world import World, bodies_of, message, put_ok
+from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 TWO_COPIES = Demands({Stage.REPLICATED: 3000}, reads=(Stage.CONFIRMED,))
 
@@ -169,5 +169,5 @@ async def test_a_stop_dispatches_what_no_role_has_confirmed(world: World) -> Non
     store.durability.demand(TWO_COPIES)
     put_ok(store, b"not confirmed")
     await store.stop()
-    assert not world.disk.exists(store._paths.abort)
+    assert not world.disk.exists(ROOT / "abort")
     assert bodies_of(await world.started()) == [b"not confirmed"]

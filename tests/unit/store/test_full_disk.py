@@ -303,7 +303,7 @@ async def test_reading_takes_no_space_of_a_disk_in_memory(in_memory: Path) -> No
     assert len(store.log.list.files) == 3
     store.index.files[-1].write_out()
     await abandon(store)
-    store._release()
+    store._opening.release()
     before = taken(in_memory)
     store = opened()
     await store.start()

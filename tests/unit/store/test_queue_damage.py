@@ -263,7 +263,7 @@ async def test_a_kill_behind_a_thorough_round_leaves_the_index_as_it_is(
     store = await world.started(**settings)
     put_keyed(store, 0, 10, queues=5)
     count = 10
-    for job in store._queue_jobs(0):
+    for job in store.upkeep.queue_jobs(0):
         put_keyed(store, count, 1)
         count += 1
         if job is not None:

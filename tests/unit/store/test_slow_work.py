@@ -113,7 +113,7 @@ async def test_a_long_recovery_says_how_far_it_is(
             world.clock.advance(3000)
             return super()._passed(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("rocketlake.store.recovery.LogWalk", Slow)
+    monkeypatch.setattr("rocketlake.store.replay.LogWalk", Slow)
     await world.started()
     lines = said("recovery under way")
     assert len(lines) >= 2
@@ -128,14 +128,14 @@ async def test_a_long_round_over_the_queues_says_how_far_it_is(
     store = await world.started(queue_flush_interval_ms=1000, queue_flush_thorough_interval_ms=1000)
     for number in range(150):
         put_ok(store, b"x", topic=f"T{number}")
-    real = store._queue_jobs
+    real = store.upkeep.queue_jobs
 
     def jobs(least_pages: int):  # type: ignore[no-untyped-def]
         for job in real(least_pages):
             world.clock.advance(100)
             yield job
 
-    monkeypatch.setattr(store._services[0], "_to_flush", jobs)
+    monkeypatch.setattr(store.upkeep.queue_flush, "_to_flush", jobs)
     await world.clock.run_for(120_000)
     lines = said("thorough flush of the consume queues")
     assert lines[0].startswith("thorough flush of the consume queues, so far: 64 looked at, ")

@@ -1,0 +1,168 @@
+"""What can be read of a store: by queue, by position, by key, by time.
+
+Owns        the questions of readers, and which part answers each.
+Must not know   how messages come in, when they are safe, consumer groups, subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
+from rocketlake.store.dispatch_scan import scan
+from rocketlake.store.fetch import MatchRecord, MatchTag
+from rocketlake.store.parts import StoreParts
+from rocketlake.store.queue_mend import QueueMend
+from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
+
+__all__ = ["StoreReads"]
+
+_log = get_logger(__name__)
+
+
+class StoreReads:
+    """The half of a MessageStore that readers use."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self.config = parts.config
+        self.log = parts.log
+        self.queues = parts.queues
+        self.index = parts.index
+        self.deletions = parts.deletions
+        self.dispatch = parts.dispatch
+        self.residency = parts.residency
+        self.fetch = parts.fetch
+        self.fetch.mend = self._mend
+        self._queue_mend = QueueMend(parts.log, parts.deletions, parts.delays_ms)
+        self._ends = parts.ends
+        self._late = parts.late
+        self._odd = RareWarnings(_log, interval_seconds=60, clock=parts.clock)
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        match: MatchTag | None = None,
+        match_record: MatchRecord | None = None,
+        *,
+        wait: bool = True,
+    ) -> GetResult:
+        """Messages of a queue from a queue offset on; `match` sees the tag code, `match_record` the whole record.
+
+        `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
+        """
+        queue = self.queues.find(topic, queue_id)
+        if self._late.are_open and offset > (end := 0 if queue is None else queue.max_offset):
+            # The queue's end is not known yet: a consumer that is sent back would read the last messages twice.
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, next_offset=offset, max_offset=end)
+        if queue is None:
+            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
+        return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+
+    def _mend(self, queue: ConsumeQueue, first: int, end: int, is_odd: bool) -> bool:
+        """Entries of a queue do not lead to their records: the queue is damaged, or those records are."""
+        found = self._queue_mend.mend(queue, first, end, self.dispatch.position)
+        what = "they are passed by, the next start looks for them" if is_odd else "they are handed out as they are"
+        if is_odd and not found:
+            self._ends.suspect(queue.topic, queue.queue_id)
+        self._odd.warn(
+            f"odd {queue.queue_id} {queue.topic}",
+            "queue %d of %s: entries from offset %d on lead to %s; %s",
+            queue.queue_id,
+            queue.topic,
+            first,
+            "no record of this queue" if is_odd else "records that say another queue offset",
+            f"{found} were found in the log again" if found else what,
+        )
+        return found > 0
+
+    def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
+        """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
+        self.residency.load(cold, done)
+
+    def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
+        """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""
+        queue = self.queues.find(topic, queue_id)
+        return [] if queue is None else queue.read(offset, max_count)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First queue offset that can be read; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.min_offset(self.log.min_offset)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset behind the last message that can be read; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def offset_at(self, topic: str, queue_id: int, physical_offset: int) -> int:
+        """First queue offset whose message lies at or behind a physical offset; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return 0 if queue is None else queue.offset_at(physical_offset)
+
+    def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> int:
+        """First queue offset stored at `ms` or later, with `upper` the last stored at `ms` or earlier."""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        return offset_by_time(queue, ms, self.log.store_ms_at, min_physical=self.log.min_offset, upper=upper)
+
+    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
+        """Store time of the first message that can be read, -1 without one."""
+        return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of the message at a queue offset, -1 when there is none."""
+        queue = self.queues.find(topic, queue_id)
+        return -1 if queue is None else store_ms_at(queue, offset, self.log.store_ms_at)
+
+    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+        """True when the message at a queue offset is probably still in the page cache."""
+        queue = self.queues.find(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        return entry is not None and self.fetch.is_in_memory(entry[0])
+
+    def read_record(self, physical_offset: int) -> memoryview | None:
+        """The whole record that starts at `physical_offset`; None if none starts there."""
+        return self.log.record(physical_offset)
+
+    def log_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+        """(physical offset, readable bytes) of the log from `offset` on, file by file."""
+        for mapped in self.log.list.files:
+            start = max(offset, mapped.start)
+            view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
+            if view is not None and view:
+                yield start, view
+
+    def appended_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+        """The same of all that was appended, also of what waits in write buffers and cannot be read yet."""
+        for mapped in self.log.list.files:
+            start = max(offset, mapped.start)
+            if view := mapped.appended(start - mapped.start):
+                yield start, view
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, unique: bool = False
+    ) -> QueryResult:
+        """Messages with a key (`unique`: with this unique key), oldest first; up to `maxMsgsNumBatch`."""
+        result = QueryResult(index_last_ms=self.index.last_ms, index_last_offset=self.index.last_physical_offset)
+        wanted = f"{topic}#{key}"
+        count = min(max_count, self.config.query_count_max)
+        for offset in sorted(self.index.find(wanted, count, begin_ms, end_ms)):
+            record = self.log.record(offset)
+            if record is not None and self._has_key(record, offset, wanted, unique):
+                result.slices.append(record)
+        return result
+
+    def _has_key(self, record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
+        """Is a hit of the key index, which knows hashes only, really one, and of a topic that was not deleted?"""
+        entries, _taken, _status = scan(record, offset, False, ())
+        if not entries or self.deletions.is_dead(entries[0].topic, offset, entries[0].queue_id):
+            return False
+        entry = entries[0]
+        return wanted in (entry.index_keys()[:1] if unique and entry.unique_key else entry.index_keys())

@@ -1,0 +1,180 @@
+"""What a store does by itself while it is open: dispatch, flush, commit, checkpoint, retention, the check of the index.
+
+Owns        the services behind these duties, and what they need of the parts.
+Must not know   puts and reads, how the store is opened (opening.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX
+from rocketlake.store.flush import PoolCommit, Soon, TimedFlush
+from rocketlake.store.key_index.check import IndexCheck
+from rocketlake.store.parts import StoreParts
+from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
+from rocketlake.store.retention import Removable, Retention
+
+__all__ = ["Upkeep"]
+
+_log = get_logger(__name__)
+
+
+class Upkeep:
+    """The duties of one store."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self.commit_failure = ""
+        """Why the write pool cannot be carried into the files; "" while all is well."""
+        self.on_index_damage: Callable[[str], object] = bool
+        """Hears once that the key index is damaged, and where."""
+        self.config = parts.config
+        self.log = parts.log
+        self.queues = parts.queues
+        self.index = parts.index
+        self.dispatch = parts.dispatch
+        self.checkpoint = parts.checkpoint
+        self.durability = parts.durability
+        self._late = parts.late
+        self._ends = parts.ends
+        self._deletion = parts.deletion
+        self._slow = parts.slow
+        self._sync = parts.sync
+        self._index_damage = ""
+        self._dispatch_soon = Soon(self.dispatch_readable)
+        self.durability.on_readable = self.dispatch_readable
+        self.index.on_damage = self._index_damaged
+        self._build_services(parts)
+        self.wake = self._after_append()
+        """Called after each append."""
+
+    def _build_services(self, parts: StoreParts) -> None:
+        config, clock, workers, paths, log = parts.config, parts.clock, parts.workers, parts.paths, parts.log
+        self._timed = TimedFlush(parts.sync, config, clock)
+        self._pool_commit = PoolCommit(self._commit_pool, config, clock)
+        self.retention = Retention(
+            log.list,
+            [paths.commit_log, paths.root],
+            config,
+            files=parts.disk,
+            clock=clock,
+            worker=workers["delete"],
+            drop_below=self._drop_below,
+            derived=lambda: self.checkpoint.derived_offset,
+        )
+        self.retention.after_drop = lambda: self._deletion.log_was_cut(log.list.begin_on_disk)
+        self.queue_flush = QueueFlush(
+            self.queue_jobs,
+            lambda: (self.dispatch.last_store_ms, self.dispatch.position),
+            self.checkpoint,
+            config,
+            clock,
+            workers["queues"],
+        )
+        checkpoint_writer = CheckpointWriter(self.checkpoint, self.note_safe, clock, workers["queues"])
+        self.services: list[Service] = [self.queue_flush, checkpoint_writer, self.retention, self.durability]
+        if not config.sync_flush:
+            self.services.append(self._timed)
+        if log.pool is not None:
+            self.services.append(self._pool_commit)
+            log.on_pool_busy = self._pool_commit.look_soon
+        if config.index_enabled:
+            self.services.append(IndexCheck(self.index, parts.disk, clock, workers["delete"], self._index_damaged))
+
+    # -- what follows an append ----------------------------------------------------------------------------------------
+
+    def _after_append(self) -> Callable[[], object]:
+        """What brings the appended bytes to the disk, by the settings."""
+        config = self.config
+        if config.sync_flush:
+            return Soon(self._sync.start).ask
+        if self.log.pool is not None:
+            return self._pool_commit.wake
+        return self._timed.wake if config.flush_wakes_on_put or not config.flush_timed else bool
+
+    def dispatch_readable(self) -> None:
+        """Dispatch what may be read, a bounded piece now and the rest in the next turns."""
+        if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
+            self._dispatch_soon.ask()
+
+    def retry_dispatch(self) -> None:
+        if self._late.are_open:
+            self._late.retry()
+            if not self._late.are_open:
+                _log.warning("there is room on the disk again: all that the start left undone is done")
+        if self.dispatch.error or self._late.are_open:
+            self.dispatch_readable()
+        self._deletion.retry()
+
+    def _commit_pool(self, least_pages: int = 0) -> None:
+        """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
+        log, began, committed = self.log.list, self._slow.seconds(), self.log.list.max_offset
+        try:
+            self.log.commit(least_pages)
+        except OSError as error:
+            self.commit_failure = f"the write pool cannot be committed: {error}"
+            raise
+        self._slow.note("commit", self._slow.seconds() - began, log.max_offset - committed, log.max_offset)
+        self.commit_failure = ""
+        self._timed.wake()
+        self.dispatch_readable()
+
+    def say_pool(self) -> None:
+        config = self.config
+        if self.log.pool is not None:
+            _log.warning(
+                "transientStorePoolEnable: messages are acknowledged before they are in a file; if this process is"
+                " killed, those of the last %d ms are lost (commitIntervalCommitLog, commitCommitLogThoroughInterval)",
+                config.commit_interval_ms + config.commit_thorough_interval_ms,
+            )
+        elif config.write_pool_enabled:
+            _log.warning("transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH")
+
+    # -- what becomes safe, and what goes ------------------------------------------------------------------------------
+
+    def queue_jobs(self, least_pages: int) -> Iterator[SyncJob | None]:
+        if least_pages:
+            yield from self.queues.to_flush(least_pages)
+            return
+        has_changed = False
+        index = self.index.to_flush()
+        safe_physical = index[0].end_physical if index else self.index.safe_physical
+        for job in chain(self.queues.to_flush(), index):
+            has_changed = has_changed or job is not None
+            yield job
+        if (has_changed or self._ends.is_behind) and not self._late.are_open:
+            yield from self._ends.job(self.index_summary(safe_physical))
+        self._ends.is_behind = has_changed
+
+    def _drop_below(self, min_physical: int) -> Iterator[Removable]:
+        yield from self.index.delete_before(min_physical)
+        yield from self._deletion.out_of_the_way(self.queues.delete_before(min_physical))
+
+    def note_safe(self) -> None:
+        """Bring the checkpoint's numbers up to date, except that of the queues, which QueueFlush sets."""
+        checkpoint = self.checkpoint
+        checkpoint.confirm_offset = self.log.list.flushed_offset
+        checkpoint.index_ms = self.index.safe_ms
+        if self._sync.safe_store_ms:
+            checkpoint.physic_ms = self._sync.safe_store_ms
+
+    def index_summary(self, safe_physical: int) -> tuple[int, int, int]:
+        """What is written down of the key index: a start that finds less builds it again from the whole log."""
+        if not self.config.index_enabled:
+            return NO_INDEX
+        if self._index_damage:
+            return DAMAGED_INDEX
+        files, entries, end_physical = self.index.summary
+        return files, entries, min(end_physical, safe_physical)
+
+    def _index_damaged(self, path: Path, what: str) -> None:
+        """A search or the check of the index found damage."""
+        if not self._index_damage:
+            self._index_damage = f"the key index file {path} is damaged, restart to have it built again: {what}"
+            _log.error("%s; until then some messages are not found by their key", self._index_damage)
+            self.on_index_damage(self._index_damage)
+            self._ends.is_behind = True
