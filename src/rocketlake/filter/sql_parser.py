@@ -229,5 +229,5 @@ class _Parser:
             raise self._too_deep(offset)
         if self._conditions > CONDITIONS_MAX:
             what = f"the expression has more than {CONDITIONS_MAX} conditions"
-            raise ExpressionError(what, self._text, offset, hint="IN ('a', 'b') is one condition")
+            raise ExpressionError(what, self._text, offset, hint="write IN ('a', 'b') as one condition")
         return ConditionSide(offset, height, condition=condition)

@@ -198,13 +198,13 @@ def _body_buffers(command: Command) -> list[Buffer]:
 def _hint(start: bytes) -> str:
     """Names the usual strangers on this port by their first four bytes."""
     if start[:2] == b"\x16\x03":
-        return "the peer speaks TLS; this port is plain"
+        return "connect without TLS: the peer speaks TLS, this port does not"
     if start in (b"GET ", b"POST", b"HEAD", b"PUT "):
-        return "the peer speaks HTTP"
+        return "connect with a client of RocketMQ's remoting protocol: the peer speaks HTTP"
     if start == b"PRI ":
-        return "the peer speaks HTTP/2 (a gRPC client?); use a client of RocketMQ's remoting protocol here"
+        return "connect with a client of RocketMQ's remoting protocol: the peer speaks HTTP/2 (a gRPC client?)"
     if start == b"HTTP":
-        return "the peer is an HTTP server; give the address of a name server or broker"
+        return "give the address of a name server or broker: the peer is an HTTP server"
     if start == b"PROX" or start == b"\r\n\r\n":
-        return "the peer sends a PROXY protocol line; it is not supported here"
+        return "turn the PROXY protocol off in the load balancer: this port does not take its line"
     return ""

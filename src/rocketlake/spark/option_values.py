@@ -90,14 +90,14 @@ class Given:
         """`true` or `false`."""
         text = self.text(name, str(default)).lower()
         if text not in ("true", "false"):
-            raise UsageError(f"option '{name}' is '{self.values[name]}'", hint="true or false")
+            raise UsageError(f"option '{name}' is '{self.values[name]}'", hint="write true or false")
         return text == "true"
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """One of `choices`; the first is the default."""
         text = self.text(name, choices[0])
         if text not in choices:
-            raise UsageError(f"option '{name}' is '{text}'", hint="one of " + ", ".join(choices))
+            raise UsageError(f"option '{name}' is '{text}'", hint="write one of " + ", ".join(choices))
         return text
 
     def number(self, name: str, default: int, *, low: int, high: int) -> int:

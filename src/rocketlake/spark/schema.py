@@ -92,7 +92,7 @@ def chosen_schema(text: str, columns: Columns = COLUMNS) -> StructType:
     if unknown or not names or len({name.lower() for name in names}) < len(names):
         raise UsageError(
             f"option 'columns' is '{text}'" + (f": there is no column '{unknown[0]}'" if unknown else ""),
-            hint="core, full, or each wanted column once: " + ", ".join(columns),
+            hint="write core, full, or each wanted column once: " + ", ".join(columns),
         )
     return StructType([_field(by_lower[name.lower()], columns) for name in names])
 
@@ -101,7 +101,7 @@ def check_schema(schema: StructType, columns: Columns = COLUMNS) -> StructType:
     """A user's own .schema(...): any subset in any order; UsageError for unknown columns and other types."""
     for field in schema.fields:
         if field.name not in columns:
-            raise UsageError(f"there is no column '{field.name}'", hint="columns: " + ", ".join(columns))
+            raise UsageError(f"there is no column '{field.name}'", hint="use one of the columns " + ", ".join(columns))
         kind = columns[field.name][0]
         if field.dataType != kind:
             raise UsageError(

@@ -153,8 +153,8 @@ class ProducerSequences(SavedTable):
             raise _refusal(
                 f"producer {mark.producer} sends batch {mark.batch} to {topic}, but its query has written batch"
                 f" {last.batch} there: whether these rows are stored cannot be told",
-                "an older copy of a checkpoint, or a lower batchId under the same producerId, begins anew with a new"
-                " checkpoint or producerId, or is written with 'at_least_once'; what was stored before is there twice"
+                "is this an older copy of a checkpoint, or a lower batchId under the same producerId? Start with a new"
+                " checkpoint or producerId, or write with 'at_least_once'; rows that were stored before are there twice"
                 " then",
             )
         task = last.tasks.get(mark.producer)

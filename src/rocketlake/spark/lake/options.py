@@ -94,7 +94,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> LakeOptions
             raise UsageError(f"option '{name}' belongs to bodyFormat = {owner}, not {body_format}", hint="remove it")
     for name in ("avroSchema", "protobufDescriptor", "protobufMessage"):
         if _OF_BODY_FORMAT[name] == body_format and not given.text(name):
-            raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=DESCRIPTIONS[name])
+            raise UsageError(f"bodyFormat = {body_format} needs option '{name}'", hint=f"give {DESCRIPTIONS[name]}")
     path, table_format = table_folder(given.text("path")), given.choice("tableFormat", FORMATS)
     if table_format != "parquet" and any(char in str(path) for char in "%?#"):
         raise UsageError(
@@ -163,7 +163,7 @@ def _transaction(given: Given, streaming: bool) -> str:
     if bool(text) != ("txnVersion" in given):
         raise UsageError("options 'txnAppId' and 'txnVersion' belong together", hint="give both or none")
     if len(text) > 100 or not all(char.isascii() and (char.isalnum() or char in "_.-") for char in text):
-        raise UsageError(f"option 'txnAppId' is '{text[:120]}'", hint="1 to 100 letters, digits, '_', '.' or '-'")
+        raise UsageError(f"option 'txnAppId' is '{text[:120]}'", hint="use 1 to 100 letters, digits, '_', '.' or '-'")
     if text.startswith(("batch-", "compact-")):
         raise UsageError(
             f"option 'txnAppId' is '{text}'", hint="choose another name: those that begin so are RocketLake's own"

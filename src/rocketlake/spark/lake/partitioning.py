@@ -30,7 +30,7 @@ def check_partition_columns(columns: Sequence[str], schema: StructType) -> None:
         if name not in kinds:
             raise UsageError(
                 f"option 'partitionBy' names '{name}', which is no column of the table",
-                hint="columns: " + ", ".join(kinds),
+                hint="use one of the columns " + ", ".join(kinds),
             )
         if not isinstance(kinds[name], _KINDS) or name.startswith(("_", ".")):
             raise UsageError(

@@ -62,8 +62,8 @@ def _hint(key: str, kind: str) -> str:
     if near:
         return f"did you mean '{near}'?"
     elsewhere = [other for other, keys in KEYS.items() if key in keys and other != kind]
-    known = "keys: " + ", ".join(KEYS[kind])
-    return f"it belongs to {elsewhere[0]}; {known}" if elsewhere else known
+    known = "use one of " + ", ".join(KEYS[kind])
+    return f"move it to {elsewhere[0]}; {known}" if elsewhere else known
 
 
 def nearest(word: str, names: Mapping[str, object]) -> str:

@@ -205,5 +205,5 @@ def _choice(section: Section, key: str, choices: tuple[str, ...]) -> str:
     value = _text(section, key, choices[0])
     if value not in choices:
         where = section.key_places[key]
-        raise UsageError(f"{key} is '{value}'", where=where, hint="one of " + ", ".join(choices))
+        raise UsageError(f"{key} is '{value}'", where=where, hint="write one of " + ", ".join(choices))
     return value

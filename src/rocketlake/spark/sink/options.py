@@ -126,7 +126,7 @@ def _check_target(option: str, topic: str) -> None:
 def _bounded(given: Given, name: str, default: int, *, low: int, high: int) -> int:
     size = given.size(name) or default
     if not low <= size <= high:
-        raise UsageError(f"option '{name}' is '{given.text(name)}'", hint=f"from {low} to {high} bytes")
+        raise UsageError(f"option '{name}' is '{given.text(name)}'", hint=f"give {low} to {high} bytes")
     return size
 
 

@@ -117,7 +117,7 @@ def _finish(parsed: Positions, strict: bool, group: str) -> Positions:
     if parsed.side is Side.ENDING and parsed.uses(Kind.EARLIEST):
         raise UsageError(
             f"option '{parsed.option}' says earliest (-2), and nothing ends before it starts",
-            hint="latest (-1), an offset, a time or a group",
+            hint="write latest (-1), an offset, a time or a group",
         )
     if parsed.uses(Kind.GROUP) and not group:
         raise UsageError(

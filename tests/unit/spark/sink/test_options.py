@@ -58,7 +58,7 @@ def test_a_repeatable_batch_write_has_a_name_and_a_number() -> None:
         ({"producerId": "p"}, "belong together"),
         ({"batchId": "1"}, "belong together"),
         ({"producerId": "p/q", "batchId": "1"}, "letters, digits"),
-        ({"batchBytes": "64m"}, "from 1 to"),
+        ({"batchBytes": "64m"}, "give 1 to"),
         ({"inFlight": "0"}, "from 1 to 256"),
         ({"namesrvAddr": "nowhere"}, "not host:port"),
     ],

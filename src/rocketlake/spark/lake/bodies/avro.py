@@ -118,7 +118,8 @@ def _spark(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataT
         kinds = [kind for kind in schema if kind != "null"]
         if len(kinds) != 1:
             raise UsageError(
-                "option 'avroSchema' has a union of several types", hint="[null, T] is the only union taken"
+                "option 'avroSchema' has a union of several types",
+                hint="write it as [null, T], the only union that is taken",
             )
         return _spark(kinds[0], named, inside)
     if isinstance(schema, str):
