@@ -1,4 +1,4 @@
-"""What each request does: one file per family of requests.
+"""Serves the requests: one file for each family of requests.
 
 Owns        the order of checks, response codes, answers.
 Must not know   each other, the broker as a whole; a processor gets the parts it needs.

@@ -1,7 +1,7 @@
-"""The broker itself, as administrators see it: figures, settings, delay levels.
+"""The broker itself, as administrators read it: figures, settings, delay levels.
 
 Owns        the names of the figures, the code of a refused change.
-Must not know   what a setting does and which may change (config.py), how a figure comes about.
+Must not know   what a setting does and which may change (config.py), how a figure is counted.
 
 Source: docs/internals/admin.md.
 """
@@ -40,7 +40,7 @@ _NO_RATE = "0.0 0.0 0.0"
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 _TIMER_FIGURES = ("timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps")
 _NO_POOL = 2**31 - 1
-"""What Apache says is left of a write pool that is not used."""
+"""Apache's figure for the free buffers of a write pool that is not used."""
 
 
 class AdminBroker:
@@ -77,7 +77,7 @@ class AdminBroker:
         self._clock = clock
 
     def update_config(self, request: Request) -> Reply:
-        """UPDATE_BROKER_CONFIG: change live settings, all or none; nothing is written to a file."""
+        """UPDATE_BROKER_CONFIG: change live settings, all or none. No file is written."""
         values = parse_properties(request.body.decode("utf-8", "replace"))
         permission = self._config.now.permission
         try:
@@ -101,7 +101,7 @@ class AdminBroker:
         return Reply(body=self._delays.to_text().encode())
 
     def request_modes(self, _request: Request) -> Reply:
-        """GET_ALL_MESSAGE_REQUEST_MODE: no topic has one, everything is pulled."""
+        """GET_ALL_MESSAGE_REQUEST_MODE: no topic has one, every topic is pulled."""
         return Reply(body=b'{"messageRequestModeMap":{}}')
 
     def stats(self, request: Request) -> Reply:
@@ -118,7 +118,7 @@ class AdminBroker:
         return Reply(body=body.encode())
 
     def runtime_info(self, _request: Request) -> Reply:
-        """GET_BROKER_RUNTIME_INFO; figures of parts this broker does not have are 0, as exporters expect the keys."""
+        """GET_BROKER_RUNTIME_INFO. Figures of parts that this broker lacks are 0: exporters expect the keys."""
         table = {
             "brokerVersionDesc": version_name(OUR_VERSION),
             "brokerVersion": str(OUR_VERSION),

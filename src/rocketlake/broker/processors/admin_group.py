@@ -1,7 +1,7 @@
-"""Consumer groups, as administrators make, change, delete and look at them; who is connected.
+"""Consumer groups, as administrators make, change, delete and read them; connected clients.
 
 Owns        the checks of a group's settings, the answers about connections.
-Must not know   offsets beyond forgetting them, how settings are saved.
+Must not know   offsets (but that a deletion forgets them), how settings are saved.
 
 Source: docs/internals/admin.md.
 """
@@ -88,7 +88,7 @@ class AdminGroup:
         broker_name: Callable[[], str],
         access: AdminAccess,
     ) -> None:
-        """`record`: the message at a place in the log; `access`: who may take something from a group that exists."""
+        """`record`: the message at a place in the log; `access`: the peers that may take rights from a group."""
         self._groups = groups
         self._offsets = offsets
         self._consumers = consumers
@@ -105,7 +105,7 @@ class AdminGroup:
         return (yield from self._put(request, [GroupEntry.decode(request.body)]))
 
     def create_list(self, request: Request) -> ReplySteps:
-        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is not good."""
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none if one is refused."""
         return (yield from self._put(request, (yield from GroupConfigList.decoding(request.body))))
 
     def delete(self, request: Request) -> ReplySteps:
@@ -144,7 +144,7 @@ class AdminGroup:
         return Reply(header=AllGroupsReplyHeader(total_group_num=total), body=(yield from encoding(body)))
 
     def forbid(self, request: Request) -> Reply | Held:
-        """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic? Changed first, if the request says how."""
+        """UPDATE_AND_GET_GROUP_FORBIDDEN: change, if the request asks for it, and tell whether the group may read."""
         header = request.header(GroupForbiddenHeader)
         changed = header.readable is not None
         if changed:
@@ -198,7 +198,7 @@ class AdminGroup:
         return Reply(body=(yield from encoding(body)))
 
     def subscription(self, request: Request) -> Reply:
-        """QUERY_SUBSCRIPTION_BY_CONSUMER: what a connected group wants of a topic."""
+        """QUERY_SUBSCRIPTION_BY_CONSUMER: the subscription of a connected group to a topic."""
         header = request.header(SubscriptionOfConsumerHeader)
         found = self._consumers.subscription(header.group, header.topic or "")
         entry = None if found is None else to_json(SubscriptionEntry.from_model(found))
@@ -206,7 +206,7 @@ class AdminGroup:
         return Reply(body=body.encode())
 
     def running_info(self, request: Request) -> Held:
-        """GET_CONSUMER_RUNNING_INFO: asked of the client itself."""
+        """GET_CONSUMER_RUNNING_INFO: the broker asks the client and passes its answer on."""
         header = request.header(RunningInfoHeader)
         member = self._consumers.member(header.consumer_group, header.client_id)
         if member is None:
@@ -237,7 +237,11 @@ class AdminGroup:
             raise RemoteError(str(error), code=ResponseCode.INVALID_PARAMETER) from None
         record = self._record(offset)
         if record is None:
-            raise RemoteError(f"there is no message {header.msg_id}", code=ResponseCode.SYSTEM_ERROR)
+            raise RemoteError(
+                f"there is no message {header.msg_id}",
+                code=ResponseCode.SYSTEM_ERROR,
+                hint="give the offset id of a message that this broker still has",
+            )
         header.broker_name = self._broker_name()
         command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
         return self._push.pass_on(request, member.link, command)
@@ -245,7 +249,7 @@ class AdminGroup:
     def _put(self, request: Request, entries: list[GroupEntry]) -> ReplySteps:
         groups: list[GroupConfig] = []
         entries.reverse()
-        while entries:  # freed one by one, too
+        while entries:  # their memory is freed in steps, too
             entry = entries.pop()
             groups.append(entry.to_model())
             _check(groups[-1])
@@ -259,7 +263,7 @@ class AdminGroup:
         return self._answer_when_saved(request, Reply())
 
     def _check_losses(self, request: Request, group: GroupConfig) -> None:
-        """To forbid a group to read, or to take its retries, hurts as deleting it does, and needs the same right."""
+        """Taking a group's right to read, or its retries, needs the right to delete it."""
         known = self._groups.find(group.name)
         if known is not None and (
             (known.consume_enable and not group.consume_enable)
@@ -285,6 +289,7 @@ def _check(group: GroupConfig) -> None:
         raise RemoteError(
             f"group {group.name} with {group.retry_queues} retry queues, allowed: 0 to {_RETRY_QUEUES_MAX}",
             code=ResponseCode.INVALID_PARAMETER,
+            hint="leave retryQueueNums at 1, or give another allowed number",
         )
 
 
@@ -297,6 +302,7 @@ def _check_size(entry: GroupEntry) -> None:
             f"group {entry.group_name} with {count} attributes and subscriptions of {size} bytes, allowed:"
             f" {_SETTINGS_MAX} of {_SETTINGS_BYTES_MAX} bytes",
             code=ResponseCode.INVALID_PARAMETER,
+            hint="remove attributes or subscriptions of the group",
         )
 
 

@@ -1,10 +1,10 @@
-"""How far groups are: lag, reset, copy, ages.
+"""The progress of groups: lag, reset, copy, ages.
 
-Owns        what administrators are told and may do about group offsets.
+Owns        the answers about group offsets, their changes by administrators.
 Must not know   how offsets are kept, how messages lie in a queue.
 
-Source: docs/internals/admin.md; resets are served on the broker's side as in RocketMQ 5
-(useServerSideResetOffset): the group's next pull is sent to the new offset.
+Source: docs/internals/admin.md. A reset is served by the broker, as in RocketMQ 5 (useServerSideResetOffset): it sends
+the group's next pull to the new offset.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class AdminOffset:
         return Reply(body=parts)
 
     def consume_stats(self, request: Request) -> ReplySteps:
-        """GET_CONSUME_STATS: ends of queues and how far the group is, for its topics or those asked for."""
+        """GET_CONSUME_STATS: ends of queues and the group's offsets, for its topics or the topics asked for."""
         header = request.header(ConsumeStatsHeader)
         group = header.consumer_group
         topics = []
@@ -104,13 +104,13 @@ class AdminOffset:
         return Reply(body=(yield from ConsumeStats.encoding(rows, rate)))
 
     def broker_consume_stats(self, request: Request) -> ReplySteps:
-        """GET_BROKER_CONSUME_STATS: the same for every group, of ordered topics or of the others."""
+        """GET_BROKER_CONSUME_STATS: the same for every group, for ordered topics or for all others."""
         wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
         groups = self._groups_with_offsets(wants_ordered)
         return Reply(body=(yield from ConsumeStatsList(self._identity().address).encoding(groups)))
 
     def _groups_with_offsets(self, ordered: bool) -> Iterator[tuple[str, Iterator[GroupTopic]]]:
-        """Groups that have an offset in an ordered topic, or in one that is not."""
+        """Groups that have an offset in an ordered topic; with `ordered` False, in another topic."""
         for group in self._groups.all():
             names = self._offsets.topics_of(group)
             topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
@@ -122,7 +122,7 @@ class AdminOffset:
             yield self._rate(group, topic), self._rows(group, topic)
 
     def reset(self, request: Request) -> ReplySteps:
-        """INVOKE_BROKER_TO_RESET_OFFSET: to an offset in one queue, or to a time in one queue or all."""
+        """INVOKE_BROKER_TO_RESET_OFFSET: to an offset of one queue, or to a time in one queue or all queues."""
         header = request.header(ResetOffsetHeader)
         topic = self._check_alive(header.topic, header.group)
         deleted = self._store.deletions.topics.get(topic.name, 0)
@@ -140,12 +140,20 @@ class AdminOffset:
                 targets[queue_id] = self._offset_at(topic.name, queue_id, header.timestamp)
                 yield
         if not targets:
-            raise RemoteError(f"topic {topic.name} has no queue to reset", code=ResponseCode.SYSTEM_ERROR)
+            raise RemoteError(
+                f"topic {topic.name} has no queue to reset",
+                code=ResponseCode.SYSTEM_ERROR,
+                hint="give the topic read queues",
+            )
         reset = ResetOffsets({})
         for queue_id, offset in targets.items():
             self._check_alive(topic.name, header.group)
-            if self._store.deletions.topics.get(topic.name, 0) > deleted:  # these offsets would hide what is new
-                raise RemoteError(f"Topic {topic.name} was made anew meanwhile", code=ResponseCode.SYSTEM_ERROR)
+            if self._store.deletions.topics.get(topic.name, 0) > deleted:  # these offsets would hide new messages
+                raise RemoteError(
+                    f"Topic {topic.name} was made anew meanwhile",
+                    code=ResponseCode.SYSTEM_ERROR,
+                    hint="reset the offsets again",
+                )
             self._offsets.assign_reset(header.group, topic.name, queue_id, offset)
             self._hold.wake((topic.name, queue_id))
             reset.offsets[self._queue(topic.name, queue_id)] = offset
@@ -153,7 +161,7 @@ class AdminOffset:
         return Reply(body=(yield from reset.encoding()))
 
     def clone(self, request: Request) -> ReplySteps:
-        """CLONE_GROUP_OFFSET: one group goes on where another is."""
+        """CLONE_GROUP_OFFSET: one group goes on at the offsets of another."""
         header = request.header(CloneGroupOffsetHeader)
         names = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         for name in names:
@@ -169,7 +177,7 @@ class AdminOffset:
         return Reply(body=(yield from encoding(TopicList(topics=topics, broker_addr=self._identity().address))))
 
     def time_span(self, request: Request) -> ReplySteps:
-        """QUERY_CONSUME_TIME_SPAN: how old the group's messages are, queue by queue."""
+        """QUERY_CONSUME_TIME_SPAN: the age of the group's messages, queue by queue."""
         header = request.header(ConsumeTimeSpanHeader)
         topic = self._topics.get(header.topic)
         if topic is None:
@@ -181,7 +189,7 @@ class AdminOffset:
         return Reply(body=(yield from encoding(ConsumeTimeSpans(spans=spans))))
 
     def _check_alive(self, name: str, group: str) -> TopicConfig:
-        """The topic; RemoteError if it or the group is not there, or no more."""
+        """The topic; RemoteError if the topic or the group does not exist (any more)."""
         topic = self._topics.get(name)
         if topic is None:
             raise RemoteError(f"Topic {name} does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
@@ -238,7 +246,7 @@ class AdminOffset:
         return offset
 
     def _is_consumed(self, group: str, name: str) -> bool:
-        """A connected group counts for the topics it subscribes to now, one that is away for all it ever read."""
+        """True for the topics that a connected group subscribes to now; for a group that is away, for every topic."""
         connected = self._consumers.find(group)
         return connected is None or not connected.subscriptions or name in connected.subscriptions
 

@@ -1,10 +1,10 @@
-"""Where consumers stand: as they say themselves, and the least that all groups have read.
+"""The positions of consumers: as they tell them, and the least offset of all groups.
 
-Owns        which clients are asked, which groups count.
-Must not know   how clients keep their offsets, how an administrator goes on from here.
+Owns        the choice of clients to ask and of groups to count.
+Must not know   how clients keep their offsets, the use of the answers.
 
 Departures from RocketMQ 5.3: `filterGroups` leaves groups out of the answer; Apache deletes the offsets of these
-groups, in every topic. Clients are asked all at once, and who gave no answer is named in the remark.
+groups, in every topic. All clients are asked at once; the remark names the clients that gave no answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["AdminPosition"]
 
 _BEHIND_ALL = 2**63 - 1
-"""Java's Long.MAX_VALUE: the group compared with is behind every group that counts."""
+"""Java's Long.MAX_VALUE: the compared group is behind every group that counts."""
 
 
 class AdminPosition:
@@ -45,7 +45,7 @@ class AdminPosition:
     # -- 223 -----------------------------------------------------------------------------------------------------------
 
     def client_offsets(self, request: Request) -> Held:
-        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: asked of each member of the group, or of the one that is named."""
+        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the broker asks each member of the group, or the named one."""
         header = request.header(ConsumerStatusHeader)
         members = self._asked(header)
         question = ConsumerStatusHeader(topic=header.topic, group=header.group)
@@ -79,7 +79,7 @@ class AdminPosition:
     # -- 308 -----------------------------------------------------------------------------------------------------------
 
     def correction(self, request: Request) -> ReplySteps:
-        """QUERY_CORRECTION_OFFSET: the least offset of all groups by queue, set beside those of one group."""
+        """QUERY_CORRECTION_OFFSET: by queue the least offset of all groups, compared with one group."""
         header = request.header(CorrectionOffsetHeader)
         left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
         least: dict[int, int] = {}

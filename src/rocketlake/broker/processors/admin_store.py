@@ -1,10 +1,10 @@
-"""The store, as administrators see it and clean it up: entries of a queue, files that may go.
+"""The store, as administrators read it and clean it up: entries of a queue, expired files.
 
-Owns        what each clean-up request makes go.
-Must not know   how files are deleted (store/retention.py), when they go by themselves.
+Owns        what each clean-up request deletes.
+Must not know   how files are deleted (store/retention.py), when they are deleted without a request.
 
 Rules (RocketMQ's AdminBrokerProcessor), with one departure: a queue whose messages all expired stays, empty, with its
-offsets. Apache destroys it (306); it begins at 0 again then, and groups that were further on miss what comes.
+offsets. Apache destroys it (306): it starts at 0 again, and groups with a higher offset miss the new messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = get_logger(__name__)
 _LIGHT = "%LMQ%"
 """Queues of Apache's light topics, which no topic table holds."""
 _ENTRIES_MAX = 1000
-"""Entries in one answer: nobody makes the loop build more at once."""
+"""Entries in one answer: the loop builds no more at once."""
 
 
 class AdminStore:
@@ -58,7 +58,7 @@ class AdminStore:
             return Reply()
 
         def noted(error: Exception | None) -> None:
-            remark = "" if error is None else f"deleted, but a crash may bring them back, ask again: {error}"
+            remark = "" if error is None else f"deleted, but a crash may bring them back: {error}. Cure: ask again"
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark) if remark else Reply())
 
         self._store.delete_topics(unused, noted)

@@ -1,9 +1,9 @@
-"""Topics, as administrators make, change, delete and look at them.
+"""Topics, as administrators make, change, delete and read them.
 
 Owns        the checks of a topic's settings, the answers.
-Must not know   how topics are saved and made known, only who does it.
+Must not know   how topics are saved and registered.
 
-A change is answered when it is on disk and was offered to the name servers, so that a client finds the topic at once.
+A change is answered when it is on disk and was offered to the name servers: a client then finds the topic at once.
 Source: docs/internals/admin.md.
 """
 
@@ -54,7 +54,7 @@ _PAGE_MAX = 2000
 
 
 class AdminTopic:
-    """Create, delete, list, look up topics; their queues' ends; who reads them."""
+    """Create, delete, list and look up topics, the ends of their queues, their groups."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class AdminTopic:
         identity: Callable[[], Identity],
         access: AdminAccess,
     ) -> None:
-        """`access`: who may take something from a topic that exists."""
+        """`access`: the peers that may take permissions or queues from a topic."""
         self._topics = topics
         self._offsets = offsets
         self._sequences = sequences
@@ -88,7 +88,10 @@ class AdminTopic:
         """UPDATE_AND_CREATE_TOPIC."""
         header = request.header(CreateTopicHeader)
         if header.topic_filter_type not in TopicFilterType.__members__:
-            raise _invalid(f"topicFilterType {header.topic_filter_type!r} is not known")
+            raise _invalid(
+                f"topicFilterType {header.topic_filter_type!r} is not known",
+                "use " + " or ".join(TopicFilterType.__members__),
+            )
         known = self._topics.get(header.topic)
         topic = TopicConfig(
             header.topic,
@@ -109,11 +112,11 @@ class AdminTopic:
         return self._answer_when_known(request)
 
     def create_list(self, request: Request) -> ReplySteps:
-        """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is not good."""
+        """UPDATE_AND_CREATE_TOPIC_LIST: all of them, or none if one is refused."""
         topics = []
         entries = yield from TopicConfigList.decoding(request.body)
         entries.reverse()
-        while entries:  # freed one by one, too
+        while entries:  # their memory is freed in steps, too
             topics.append(entries.pop().to_model())
             self._check(topics[-1])
             self._check_losses(request, topics[-1])
@@ -133,10 +136,10 @@ class AdminTopic:
         return self._answer_when_known(request) if changed else Reply()
 
     def delete(self, request: Request) -> ReplySteps:
-        """DELETE_TOPIC_IN_BROKER: the topic, its queues, the offsets of its groups, what producers wrote to it.
+        """DELETE_TOPIC_IN_BROKER: the topic, its queues, the offsets of its groups, its producer sequences.
 
-        The store goes first: if it refuses, everything is as before. In the same step all that counts is forgotten, so
-        a topic made anew finds nothing of the old one.
+        The store deletes first: if it refuses, nothing has changed. The tables forget the topic in the same step of the
+        loop, so that a topic made anew starts without offsets and sequences.
         """
         name = request.header(DeleteTopicHeader).topic
         if not name.strip():
@@ -181,7 +184,7 @@ class AdminTopic:
         return Reply(header=AllTopicsReplyHeader(total_topic_num=total), body=(yield from encoding(body)))
 
     def stats(self, request: Request) -> ReplySteps:
-        """GET_TOPIC_STATS_INFO: where each queue begins and ends."""
+        """GET_TOPIC_STATS_INFO: the first and the next offset of each queue."""
         topic = self._find(request.header(TopicStatsHeader).topic)
         broker_name = self._identity().broker_name
         ends = (
@@ -213,7 +216,7 @@ class AdminTopic:
         if error is None:
             self._answer_when_known(request)
         else:
-            remark = f"topic {name} is deleted, but a crash may bring its messages back, delete it again: {error}"
+            remark = f"topic {name} is deleted, but a crash may bring its messages back: {error}. Cure: delete it again"
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _ends(self, name: str, queue_id: int) -> TopicOffsets:
@@ -238,16 +241,24 @@ class AdminTopic:
             raise _invalid(str(error)) from None
         self._refuse_system(topic.name)
         if not Perm.is_valid(topic.perm):
-            raise _invalid(f"perm {topic.perm} of topic {topic.name} is not 0 to 7")
+            raise _invalid(
+                f"perm {topic.perm} of topic {topic.name} is not 0 to 7", "give 6 to read and write, 4, 2 or 0"
+            )
         size = sum(len(name) + len(value) for name, value in topic.attributes.items())
         if size > _ATTRIBUTES_CHARS_MAX:
-            raise _invalid(f"topic {topic.name} has attributes of {size} characters, at most {_ATTRIBUTES_CHARS_MAX}")
+            raise _invalid(
+                f"topic {topic.name} has attributes of {size} characters, at most {_ATTRIBUTES_CHARS_MAX} are taken",
+                "remove attributes, or shorten their values",
+            )
         for count in (topic.read_queues, topic.write_queues):
             if not 0 <= count <= _QUEUES_MAX:
-                raise _invalid(f"topic {topic.name} with {count} queues, allowed: 0 to {_QUEUES_MAX}")
+                raise _invalid(
+                    f"topic {topic.name} with {count} queues, allowed: 0 to {_QUEUES_MAX}",
+                    f"give at most {_QUEUES_MAX} queues, or spread them over more brokers",
+                )
 
     def _check_losses(self, request: Request, topic: TopicConfig) -> None:
-        """To take permissions or queues from a topic hurts as deleting it does, and needs the same right."""
+        """Taking permissions or queues from a topic needs the right to delete it."""
         known = self._topics.get(topic.name)
         if known is not None and (
             known.perm & ~topic.perm or topic.read_queues < known.read_queues or topic.write_queues < known.write_queues
@@ -275,5 +286,5 @@ def _changed_attributes(known: TopicConfig | None, text: str | None) -> dict[str
         raise _invalid(str(error)) from None
 
 
-def _invalid(what: str) -> RemoteError:
-    return RemoteError(what, code=ResponseCode.INVALID_PARAMETER)
+def _invalid(what: str, hint: str = "") -> RemoteError:
+    return RemoteError(what, code=ResponseCode.INVALID_PARAMETER, hint=hint)

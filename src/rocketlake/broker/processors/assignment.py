@@ -1,10 +1,10 @@
-"""Which queues of a topic a consumer shall read, decided by the broker.
+"""The queues of a topic that a consumer shall read, chosen by the broker.
 
 Owns        the share of one client, the answer while the route is not known.
 Must not know   how a route is found, what a client does with its share.
 
-A consumer of RocketMQ 5 may leave the sharing of queues to the broker (QUERY_ASSIGNMENT) instead of doing it itself.
-Queues are handed out for pulling; handing out for popping comes with pop consumption.
+A consumer of RocketMQ 5 may have the broker share out the queues (QUERY_ASSIGNMENT) instead of doing it itself. Queues
+are handed out for pulling.
 Source: docs/internals/clients.md.
 """
 
@@ -49,13 +49,13 @@ class Assignment(Service):
         return HELD
 
     def set_mode(self, request: Request) -> Reply:
-        """Pulling is the only mode there is yet."""
+        """SET_MESSAGE_REQUEST_MODE: pulling is the only mode of this broker."""
         wanted = RequestModeBody.decode(request.body)
         if wanted.mode != _PULL:
             raise RemoteError(
                 f"message request mode {wanted.mode} is not supported by this broker",
                 code=ResponseCode.SYSTEM_ERROR,
-                hint="use PULL",
+                hint="set the mode PULL",
             )
         return Reply()
 

@@ -1,7 +1,7 @@
 """Heartbeats and membership.
 
-Owns        what a heartbeat makes the broker do, the answers about members.
-Must not know   how a member is told of a change, where offsets are.
+Owns        the effects of a heartbeat, the answers about members.
+Must not know   how a member is told of a change, offsets.
 
 Rules: RocketMQ's ClientManageProcessor and ConsumerManageProcessor; docs/internals/clients.md.
 """
@@ -58,9 +58,9 @@ class Client:
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     def heartbeat(self, request: Request) -> ReplySteps:
-        """Note the client in all its groups; the answer says whether its full subscriptions are wanted.
+        """Note the client in all its groups. The answer tells whether the broker wants its full subscriptions.
 
-        A group that is one too many is refused, the others are noted all the same.
+        A group that is one too many is refused; the client is noted in the others all the same.
         """
         heartbeat = self._read(request)
         command = request.command
@@ -91,7 +91,7 @@ class Client:
         try:
             return Heartbeat.decode(request.body)
         except UsageError as error:
-            # A client may show its user nothing and go on without a group for ever.
+            # Some clients hide the answer from their users, and would go on without a group for ever.
             self._warnings.warn(
                 request.address.rpartition(":")[0],
                 "heartbeat of a client in %s from %s cannot be read, it gets no messages: %s",
@@ -102,7 +102,7 @@ class Client:
             raise
 
     def unregister(self, request: Request) -> Reply:
-        """Take the client out of the groups it names."""
+        """UNREGISTER_CLIENT: take the client out of the groups that the request names."""
         header = request.header(UnregisterClientHeader)
         if header.producer_group:
             self._producers.unregister(header.producer_group, request.asker)
@@ -111,7 +111,7 @@ class Client:
         return Reply()
 
     def members(self, request: Request) -> Reply:
-        """Client ids of a group's consumers."""
+        """GET_CONSUMER_LIST_BY_GROUP: client ids of a group's consumers."""
         group = request.header(GroupMembersHeader).consumer_group
         client_ids = self._consumers.members(group)
         if not client_ids:
@@ -119,7 +119,7 @@ class Client:
         return Reply(body=GroupMembers(client_ids=client_ids).encode())
 
     def check_config(self, request: Request) -> Reply:
-        """Would this subscription work here? Tags always do."""
+        """CHECK_CLIENT_CONFIG: succeeds if this broker can serve the subscription, as it can every one by tags."""
         subscription = ClientConfigCheck.decode(request.body).subscription.to_model()
         reason = unserved(subscription, enabled=self._config.now.property_filter_enabled)
         if reason:
@@ -135,7 +135,7 @@ class Client:
     def _note_consumer(
         self, request: Request, heartbeat: Heartbeat, consumer: ConsumerEntry, subscriptions: list[Subscription] | None
     ) -> bool:
-        """True if the full subscriptions are wanted: the broker knew others than this heartbeat stands for, or none."""
+        """True if the broker wants the full subscriptions: it knows others than the fingerprint stands for, or none."""
         group = self._groups.find_or_create(consumer.group_name)
         if group is None:
             return False

@@ -1,6 +1,6 @@
 """Queue locks of ordered consumers.
 
-Owns        how many queues one request may name.
+Owns        the number of queues that one request may name.
 Must not know   how long a lock lives.
 
 Source: docs/internals/clients.md.
@@ -33,7 +33,7 @@ class Lock:
         self._queue_locks = queue_locks
 
     def lock(self, request: Request) -> ReplySteps:
-        """Take or renew queues; the answer names those the client owns now."""
+        """LOCK_BATCH_MQ: take or renew queues. The answer names the queues that the client owns now."""
         body = _read(request)
         held: list[QueueEntry] = []
         for some in _in_portions(body.queues):
@@ -44,7 +44,7 @@ class Lock:
         return Reply(body=(yield from encoding(LockReply(queues=held))))
 
     def unlock(self, request: Request) -> ReplySteps:
-        """Give queues back."""
+        """UNLOCK_BATCH_MQ: give queues back."""
         body = _read(request)
         for some in _in_portions(body.queues):
             self._queue_locks.unlock(body.consumer_group, body.client_id, [entry.to_model() for entry in some])

@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 
 
 class Offset:
-    """Answers where a group or a queue stands."""
+    """Answers and changes the offsets of groups, answers the ends of queues."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Offset:
         offsets: OffsetTable,
         access: AdminAccess,
     ) -> None:
-        """`access`: who may put a group behind the end of a queue, where it misses what comes."""
+        """`access`: the peers that may put a group behind the end of a queue, where it misses new messages."""
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -54,7 +54,7 @@ class Offset:
         self._access = access
 
     def query(self, request: Request) -> Reply:
-        """QUERY_CONSUMER_OFFSET: the stored offset; 0 for a new group on a queue whose first message is still near."""
+        """QUERY_CONSUMER_OFFSET: the stored offset; 0 for a new group on a queue whose first message lies in memory."""
         header = request.header(QueryOffsetHeader)
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
         if offset >= 0:
@@ -68,7 +68,7 @@ class Offset:
         raise RemoteError("Not found, maybe this group consumer boot first", code=ResponseCode.QUERY_NOT_FOUND)
 
     def update(self, request: Request) -> Reply:
-        """UPDATE_CONSUMER_OFFSET: keep what a consumer has done; not while a reset waits for its next pull."""
+        """UPDATE_CONSUMER_OFFSET: keep the offset of a consumer; not while a reset waits for its next pull."""
         header = request.header(UpdateOffsetHeader)
         group, name, queue_id = header.consumer_group, header.topic, header.queue_id
         if self._groups.find_or_create(group) is None:
@@ -89,14 +89,14 @@ class Offset:
                 return Reply(remark="Offset has been previously reset")
             self._offsets.take_reset(group, name, queue_id)
             _log.info(
-                "group %s only commits, it goes on at %d of %s/%d, not where it was reset to",
+                "group %s commits but does not pull: it goes on at %d of %s/%d, not at the offset of its reset",
                 group, header.commit_offset, name, queue_id,
             )  # fmt: skip
         self._offsets.commit(group, name, queue_id, header.commit_offset)
         return Reply()
 
     def _will_pull(self, group: str) -> bool:
-        """May a member of the group still come and take a reset? A live one is not silent for so long."""
+        """True if a member of the group may still pull and take the reset. A live member is not silent for so long."""
         return self._consumers.find(group) is not None or (
             self._offsets.seconds_since_reset(group) < SILENT_SECONDS_MAX
         )
@@ -131,12 +131,12 @@ class Offset:
         return Reply(header=TimestampReplyHeader(timestamp=stored_ms))
 
     def _has_queue(self, name: str, queue_id: int) -> bool:
-        # Asking for a queue that is not there must not make one.
+        # A question about an unknown queue must not make the queue.
         topic = self._topics.get(name)
         return topic is not None and 0 <= queue_id < topic.queues
 
     def _is_young(self, name: str, queue_id: int) -> bool:
-        """Is the queue's first message ever still there, and near enough to the log's end to lie in memory?"""
+        """True if the first message that the queue ever had is still there, and lies in memory."""
         if not self._has_queue(name, queue_id) or self._store.min_offset(name, queue_id) > 0:
             return False
         return self._store.is_in_memory(name, queue_id, 0)

@@ -16,7 +16,7 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["Query"]
 
 _UNIQUE_KEY_HITS_MAX = 32
-"""defaultQueryMaxNum: what a query by unique key gets, whatever it asks for."""
+"""defaultQueryMaxNum: the limit of a query by unique key, whatever number it asks for."""
 _HITS_MAX = 64
 """maxMsgsNumBatch of RocketMQ's store."""
 

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK: a consumer could not handle a message and wants it again later.
+"""CONSUMER_SEND_MSG_BACK: a consumer could not handle a message and asks for it again later.
 
 Owns        the choice between retry and dead letters, the delay of the next try, the copy that is stored.
 Must not know   how a copy is delayed or stored.
@@ -116,5 +116,5 @@ class SendBack:
 
 
 def _queues_read(group: GroupConfig, topic: TopicConfig) -> int:
-    """The group may want more retry queues than its retry topic has: a retry goes where its consumers look."""
+    """The number of retry queues that consumers read: the group may ask for more than its retry topic has."""
     return max(1, min(group.retry_queues, topic.read_queues))
