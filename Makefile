@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
 KERNELS := $(shell find src -name '*.pyx')
 TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
-COMPILED_SOURCES := $(TWINS) $(TWINS:.pxd=.py) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
+COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test sim transaction-histories store-histories spark-kills check bench bench-growth bench-spark docs clean

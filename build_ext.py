@@ -61,6 +61,12 @@ KERNELS = (
     "rocketlake.store.plain_fetch",
 )
 
+SHARED = (
+    "rocketlake.base.java.java_hash",
+    "rocketlake.codec.record_layout",
+)
+"""A `.pxd` without a module: numbers and inline functions that kernels share. Nothing is built of it alone."""
+
 SOURCE = Path("src")
 BUILD = "build/cython"
 

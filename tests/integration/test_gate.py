@@ -99,3 +99,34 @@ def test_a_gate_is_passed_once(codec: Codec, monkeypatch: pytest.MonkeyPatch) ->
         await world.stop()
 
     run(work)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_gate_put_up_while_runs_are_served_sees_the_next_request(codec: Codec, behind: bool) -> None:
+    """Before and behind flow control; what let plain requests in before it is not kept. Taken down, runs go on."""
+
+    async def work() -> None:
+        world = World(by_runs=True, sync=False)
+        await world.start()
+        world.broker.store.put(PutMessage("T", 1, b"first"))
+        dispatcher = world.broker._dispatcher
+        plain = [asked(codec)[number] for number in (0, 3)]
+        assert dispatcher.run is not None
+
+        async def codes() -> list[int]:
+            del world.peer.frames[:]
+            await world.send(b"".join(plain * 2))
+            return [frame.code for frame in world.peer.frames]
+
+        assert await codes() == [ResponseCode.SUCCESS] * 4
+        gate = Gate()
+        dispatcher.before.insert(len(dispatcher.before) if behind else 0, gate)
+        assert dispatcher.run is None
+        assert await codes() == [ResponseCode.NO_PERMISSION] * 4
+        dispatcher.before.remove(gate)
+        assert dispatcher.run is not None
+        assert await codes() == [ResponseCode.SUCCESS] * 4
+        await world.stop()
+
+    run(work)

@@ -134,7 +134,7 @@ class Broker(Service):
         )
         dispatcher.before += [flow_control.check, *[gate for wing in self.wings for gate in wing.gates]]
         self._passes = [flow_control.check]
-        """What runs do themselves. By name: a gate that nobody thought of here must see every request, so runs end."""
+        """What runs do themselves. By name: a gate that does not stand here ends runs, so it sees every request."""
         if not plain_runs.are_there():
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
         return dispatcher
@@ -230,7 +230,7 @@ class Broker(Service):
             else:
                 self._dispatcher.turn_away(wing.codes, wing.refuse)
         wings = (self.sending, self.reading) if is_master else (self.reading,)
-        self._dispatcher.serve_runs(plain_runs.one_of(wing.run for wing in wings), self._passes)
+        self._dispatcher.serve_runs(plain_runs.one_of(wing.run for wing in wings), passes=self._passes)
 
     # -- who and where -------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcpy
 
+from rocketlake.codec.property_scan cimport NAME_END, VALUE_END
+from rocketlake.codec.record_layout cimport BATCH_ENTRY_BYTES_MIN, BATCH_HEAD_BYTES, store32
 from rocketlake.codec.record_run cimport put_number
 
 __all__ = ["ColumnBatch"]
 
 cdef enum:
-    HEAD_BYTES = 20
-    ENTRY_BYTES = 22
     UNIQUE_PREFIX_BYTES = 24
     UNIQUE_BYTES = 42  # UNIQ_KEY, 32 digits, two separators
     NUMBER_BYTES_MAX = 20
@@ -236,7 +236,7 @@ cdef class ColumnBatch:
             row = rows[number]
             if not 0 <= row < self.rows or <uint8_t>self.faults[row] != FINE:
                 raise ValueError(f"row {row} makes no message")
-            size = ENTRY_BYTES + self._body.value(row).size + self._properties_size(row)
+            size = BATCH_ENTRY_BYTES_MIN + self._body.value(row).size + self._properties_size(row)
             if count and (total + size > bytes_max or count == count_max):
                 break
             total += size
@@ -258,13 +258,13 @@ cdef class ColumnBatch:
         cdef uint32_t low
         cdef int digit
         cdef bytes name
-        at += HEAD_BYTES
+        at += BATCH_HEAD_BYTES
         memcpy(at, part.at, part.size)
         at += part.size
-        _put32(head + 4, 0)
-        _put32(head + 8, 0)
-        _put32(head + 12, 0)
-        _put32(head + 16, part.size)
+        store32(head + 4, 0)
+        store32(head + 8, 0)
+        store32(head + 12, 0)
+        store32(head + 16, part.size)
         properties = at + 2
         at = properties
         part = self._tags.value(row)
@@ -284,7 +284,7 @@ cdef class ColumnBatch:
                 memcpy(at, PyBytes_AS_STRING(key_prefix), len(key_prefix))
                 at += len(key_prefix)
                 at += put_number(at, number)
-            at[0] = 2
+            at[0] = VALUE_END
             at += 1
         part = self._sharding.value(row)
         if part.size:
@@ -302,30 +302,23 @@ cdef class ColumnBatch:
         for digit in range(8):
             at[7 - digit] = b"0123456789ABCDEF"[low & 15]
             low >>= 4
-        at[8] = 2
+        at[8] = VALUE_END
         at += 9
         (properties - 2)[0] = <uint8_t>((at - properties) >> 8)
         (properties - 1)[0] = <uint8_t>(at - properties)
-        _put32(head, at - head)
+        store32(head, at - head)
         return at
 
 
 cdef inline bint _has_separator(Part part) noexcept nogil:
-    return part.size != 0 and (memchr(part.at, 1, part.size) != NULL or memchr(part.at, 2, part.size) != NULL)
+    return part.size != 0 and (memchr(part.at, NAME_END, part.size) != NULL or memchr(part.at, VALUE_END, part.size) != NULL)
 
 
 cdef inline uint8_t* _pair(uint8_t* at, const char* name, Py_ssize_t name_size, Part value) noexcept nogil:
     memcpy(at, name, name_size)
     at += name_size
-    at[0] = 1
+    at[0] = NAME_END
     memcpy(at + 1, value.at, value.size)
     at += 1 + value.size
-    at[0] = 2
+    at[0] = VALUE_END
     return at + 1
-
-
-cdef inline void _put32(uint8_t* at, int64_t value) noexcept nogil:
-    at[0] = <uint8_t>(value >> 24)
-    at[1] = <uint8_t>(value >> 16)
-    at[2] = <uint8_t>(value >> 8)
-    at[3] = <uint8_t>value

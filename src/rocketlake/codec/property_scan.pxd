@@ -1,5 +1,6 @@
 # C types of property_scan.pyx, for the kernels that read property texts.
 from libc.stdint cimport uint8_t
+from libc.string cimport memchr
 
 
 cdef struct Slice:
@@ -15,6 +16,29 @@ cdef struct PropertyMarks:
     Slice wait
     Slice sequence
     bint is_special  # has a property that only the ordinary path knows how to treat
+
+
+cdef enum:
+    NAME_END = 1
+    VALUE_END = 2
+
+
+cdef inline const uint8_t* pair_end(const uint8_t* at, const uint8_t* end, const uint8_t** name_end) noexcept nogil:
+    """Where the pair at `at` ends: at its VALUE_END, or at `end`. `name_end`: its first NAME_END, NULL without one.
+
+    Names are short: the loop over one has ended before a call of memchr has begun.
+    """
+    cdef const uint8_t* stop
+    name_end[0] = NULL
+    while at < end and at[0] != NAME_END:
+        if at[0] == VALUE_END:
+            return at
+        at += 1
+    if at == end:
+        return end
+    name_end[0] = at
+    stop = <const uint8_t*>memchr(at, VALUE_END, end - at)
+    return end if stop == NULL else stop
 
 
 cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept

@@ -45,22 +45,20 @@ cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, Pr
     cdef const uint8_t* end = text + size
     cdef const uint8_t* middle
     cdef const uint8_t* stop
-    cdef const uint8_t* byte
+    cdef uint8_t bits = 0
     cdef Slice names[NAMES_MAX]
     cdef Py_ssize_t count = 0, earlier, name_size
     marks.unique_key.size = marks.keys.size = marks.tags.size = marks.wait.size = marks.sequence.size = 0
     marks.is_special = False
     for earlier in range(size):
-        if text[earlier] >= 0x80:
-            return False
+        bits |= text[earlier]
+    if bits >= 0x80:
+        return False
     while at < end:
-        stop = <const uint8_t*>memchr(at, 2, end - at)
-        if stop == NULL:
-            stop = end
-        middle = <const uint8_t*>memchr(at, 1, stop - at)
+        stop = pair_end(at, end, &middle)
         if middle == NULL or middle == at or middle + 1 == stop:
             return False
-        if memchr(middle + 1, 1, stop - middle - 1) != NULL:
+        if memchr(middle + 1, NAME_END, stop - middle - 1) != NULL:
             return False
         name_size = middle - at
         if unique_names:

@@ -14,51 +14,32 @@ Bounds: `__init__` measures every record once, and each later read stays inside 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_RawFree, PyMem_RawRealloc, PyMem_Realloc
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from rocketlake.base.checksum cimport checksum_of
+from rocketlake.codec.property_scan cimport pair_end
+from rocketlake.codec.record_layout cimport (
+    BORN_HOST_AT, BORN_HOST_V6, CRC_AT, HOST_BYTES_V4, HOST_BYTES_V6, INNER_BATCH, MAGIC_AT, MAGIC_BLANK, MAGIC_V1,
+    MAGIC_V2, PHYSICAL_OFFSET_AT, PROPERTIES_BYTES_MAX, QUEUE_ID_AT, QUEUE_OFFSET_AT, QUEUE_OFFSET_MAX, RECORD_BYTES_MIN,
+    STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX, TOPIC_BYTES_MAX_V1, load16, load32, load64,
+)
 
 __all__ = ["RecordColumns", "find_record", "sound_starts", "walk"]
 
 cdef extern from *:
     """
-    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    #error "this kernel is written for little-endian machines; without it RocketLake takes the Python form"
-    #endif
-    static inline uint16_t load16(const unsigned char *at) { return (uint16_t)(at[0] << 8 | at[1]); }
-    static inline uint32_t load32(const unsigned char *at) {
-        uint32_t big; __builtin_memcpy(&big, at, 4); return __builtin_bswap32(big);
-    }
-    static inline uint64_t load64(const unsigned char *at) {
-        uint64_t big; __builtin_memcpy(&big, at, 8); return __builtin_bswap64(big);
-    }
-    /* Eight ASCII bytes? */
+    /* Is one of eight bytes not ASCII? */
     static inline int has_high_bit(const unsigned char *at) {
         uint64_t word; __builtin_memcpy(&word, at, 8); return (word & 0x8080808080808080ULL) != 0;
     }
     """
-    uint16_t load16(const uint8_t* at) noexcept nogil
-    uint32_t load32(const uint8_t* at) noexcept nogil
-    uint64_t load64(const uint8_t* at) noexcept nogil
     bint has_high_bit(const uint8_t* at) noexcept nogil
 
 cdef enum:
-    LEAST_RECORD = 91
     SMALLEST_TEXT = 8
-    BORN_HOST_V6 = 0x10
-    STORE_HOST_V6 = 0x20
-    INNER_BATCH = 0x80
-    HOST_V4 = 8
-    HOST_V6 = 20
     HOST_TEXT_MAX = 21  # 255.255.255.255:65535 and a sign
-    NAME_END = 1
-    VALUE_END = 2
 
-cdef uint32_t MAGIC_V1 = 0xDAA320A7
-cdef uint32_t MAGIC_V2 = 0xDAA320AB
-cdef uint32_t MAGIC_BLANK = 0xCBD43194
-cdef int64_t QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20
 cdef int64_t TEXT_BYTES_MAX = 0x7FFFFFFF  # Arrow's offsets are int32
 
 # What a walk stops at; the numbers of store/dispatch_scan.py.
@@ -87,12 +68,12 @@ cdef struct Pair:
 
 cdef bint _measured(const uint8_t* data, int64_t at, int64_t end, Row* row) noexcept nogil:
     """Do the parts of a record at `at` fit before `end`? Then `row` says where they are."""
-    cdef uint32_t flags = load32(data + at + 36)
-    cdef bint wide = load32(data + at + 4) == MAGIC_V2
+    cdef uint32_t flags = load32(data + at + SYS_FLAG_AT)
+    cdef bint wide = load32(data + at + MAGIC_AT) == MAGIC_V2
     row.at = at
     row.hosts[0] = 0
-    row.hosts[1] = HOST_V6 if flags & BORN_HOST_V6 else HOST_V4
-    row.hosts[2] = row.hosts[1] + (HOST_V6 if flags & STORE_HOST_V6 else HOST_V4)
+    row.hosts[1] = HOST_BYTES_V6 if flags & BORN_HOST_V6 else HOST_BYTES_V4
+    row.hosts[2] = row.hosts[1] + (HOST_BYTES_V6 if flags & STORE_HOST_V6 else HOST_BYTES_V4)
     row.body_at = at + 72 + row.hosts[2]
     if row.body_at + 3 > end:
         return False
@@ -117,23 +98,23 @@ cdef int _status(const uint8_t* data, int64_t at, int64_t size, int64_t base, in
     if size - at < 8:
         return END
     length = <int32_t>load32(data + at)
-    magic = load32(data + at + 4)
+    magic = load32(data + at + MAGIC_AT)
     if magic == MAGIC_BLANK and base >= 0:
         return BLANK
-    if (magic != MAGIC_V1 and magic != MAGIC_V2) or length < LEAST_RECORD:
+    if (magic != MAGIC_V1 and magic != MAGIC_V2) or length < RECORD_BYTES_MIN:
         return BROKEN
     if at + length > size:
         return END
     if base >= 0:
-        if <int64_t>load64(data + at + 28) != base + at or <int32_t>load32(data + at + 12) < 0:
+        if <int64_t>load64(data + at + PHYSICAL_OFFSET_AT) != base + at or <int32_t>load32(data + at + QUEUE_ID_AT) < 0:
             return BROKEN
-        if <int64_t>load64(data + at + 20) < 0 or <int64_t>load64(data + at + 20) > QUEUE_OFFSET_MAX:
+        if <int64_t>load64(data + at + QUEUE_OFFSET_AT) < 0 or <int64_t>load64(data + at + QUEUE_OFFSET_AT) > QUEUE_OFFSET_MAX:
             return BROKEN
         if not _measured(data, at, at + length, &row):
             return BAD_LENGTH
-        if row.topic_size == 0 or (magic == MAGIC_V1 and row.topic_size > 127) or row.topic_size > 32767:
+        if row.topic_size == 0 or (magic == MAGIC_V1 and row.topic_size > TOPIC_BYTES_MAX_V1) or row.topic_size > TOPIC_BYTES_MAX:
             return BAD_LENGTH
-        if row.properties_size > 32767 or row.properties_at + row.properties_size != at + length:
+        if row.properties_size > PROPERTIES_BYTES_MAX or row.properties_at + row.properties_size != at + length:
             return BAD_LENGTH
     taken[0] = length
     return END
@@ -150,7 +131,7 @@ def walk(data, int64_t base):
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         at = <const uint8_t*>view.buf
-        room = PyBytes_FromStringAndSize(NULL, (view.len // LEAST_RECORD + 1) * sizeof(int64_t))
+        room = PyBytes_FromStringAndSize(NULL, (view.len // RECORD_BYTES_MIN + 1) * sizeof(int64_t))
         starts = <int64_t*>PyBytes_AS_STRING(room)
         with nogil:
             while True:
@@ -177,11 +158,11 @@ def find_record(data, int64_t begin, int64_t base):
     try:
         at = <const uint8_t*>view.buf
         with nogil:
-            while position + LEAST_RECORD <= view.len:
-                hit = <const uint8_t*>memchr(at + position + 4, 0xDA, view.len - position - 4)
+            while position + RECORD_BYTES_MIN <= view.len:
+                hit = <const uint8_t*>memchr(at + position + MAGIC_AT, MAGIC_V1 >> 24, view.len - position - MAGIC_AT)
                 if hit == NULL:
                     break
-                position = hit - at - 4
+                position = hit - at - MAGIC_AT
                 _status(at, position, view.len, base, &taken)
                 if taken > 0 and _is_sound(at, position):
                     found = position
@@ -225,7 +206,7 @@ def sound_starts(data, starts, int64_t base):
 cdef bint _is_sound(const uint8_t* data, int64_t at) noexcept nogil:
     cdef Row row
     _measured(data, at, at + <int32_t>load32(data + at), &row)
-    return row.body_size == 0 or checksum_of(data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(data + at + 8)
+    return row.body_size == 0 or checksum_of(data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(data + at + CRC_AT)
 
 
 cdef class _Target:
@@ -284,15 +265,15 @@ cdef class RecordColumns:
                 raise MemoryError()
             for number in range(self._count):
                 at = start[number]
-                size = <int32_t>load32(self._data + at) if 0 <= at <= self._view.len - LEAST_RECORD else -1
-                if size < LEAST_RECORD or at + size > self._view.len:
+                size = <int32_t>load32(self._data + at) if 0 <= at <= self._view.len - RECORD_BYTES_MIN else -1
+                if size < RECORD_BYTES_MIN or at + size > self._view.len:
                     self.misfit = number
                 elif not _measured(self._data, at, at + size, &self._rows[number]):
                     self.misfit = number
                 if self.misfit >= 0:
                     self._count = 0  # the rows behind it were not measured
                     break
-                if self._data[at + 39] & INNER_BATCH:
+                if self._data[at + SYS_FLAG_AT + 3] & INNER_BATCH:
                     self.has_inner_batches = True
         finally:
             PyBuffer_Release(&places)
@@ -346,7 +327,7 @@ cdef class RecordColumns:
             for number in range(self._count):
                 row = &self._rows[number]
                 target.at[number] = (
-                    checksum_of(self._data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(self._data + row.at + 8)
+                    checksum_of(self._data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(self._data + row.at + CRC_AT)
                 )
         return target.owner
 
@@ -474,13 +455,7 @@ cdef class RecordColumns:
         cdef const uint8_t* stop
         cdef Pair* pair
         while at < end:
-            stop = at
-            middle = NULL
-            # Names and values are short: a loop is done before memchr has begun.
-            while stop < end and stop[0] != VALUE_END:
-                if stop[0] == NAME_END and middle == NULL:
-                    middle = stop
-                stop += 1
+            stop = pair_end(at, end, &middle)
             if middle != NULL and middle > at and stop > middle + 1:
                 pair = &self._pairs[self._pair_count]
                 pair.at = at - self._data
@@ -603,8 +578,8 @@ cdef class RecordColumns:
                 memcpy(target.at + offset[number], self._value(place[number]), place[number].value_size)
                 continue
             host = row.hosts[2] - row.hosts[1]
-            _put_hex(target.at + offset[number], self._data + row.at + 56 + row.hosts[1], host)
-            _put_hex(target.at + offset[number] + 2 * host, self._data + row.at + 28, 8)
+            _put_hex(target.at + offset[number], self._data + row.at + BORN_HOST_AT + 8 + row.hosts[1], host)
+            _put_hex(target.at + offset[number] + 2 * host, self._data + row.at + PHYSICAL_OFFSET_AT, 8)
         return offsets.owner, target.owner
 
     def hosts(self, int which, text_of):
@@ -624,11 +599,11 @@ cdef class RecordColumns:
             raise IndexError(f"host {which}")
         for number in range(self._count):
             row = &self._rows[number]
-            host = self._data + row.at + 48 + which * 8 + row.hosts[which]
+            host = self._data + row.at + BORN_HOST_AT + which * 8 + row.hosts[which]
             size = row.hosts[which + 1] - row.hosts[which]
             # Messages of one machine come in rows: its address is written out once.
             if last == NULL or size != last_size or memcmp(host, last, size) != 0:
-                if size == HOST_V4:
+                if size == HOST_BYTES_V4:
                     text = PyBytes_FromStringAndSize(<const char*>written, _put_host(written, host))
                 else:
                     text = text_of(PyBytes_FromStringAndSize(<const char*>host, size))

@@ -8,7 +8,7 @@ A compiled twin; see docs/internals/compiled_twins.md. Bytes: docs/internals/rec
 
 from __future__ import annotations
 
-from rocketlake.codec.record_layout import BODY_LENGTH_AT, MAGIC_AT, MAGIC_V2, SYS_FLAG_AT
+from rocketlake.codec.record_layout import BODY_AT, HOST_V6_MORE, MAGIC_AT, MAGIC_V2, SYS_FLAG_AT
 from rocketlake.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
 __all__ = ["properties_block"]
@@ -18,8 +18,8 @@ _V2_LAST_BYTE = MAGIC_V2 & 0xFF
 _FLAGS_AT = SYS_FLAG_AT + 3
 _V6_BORN = BORN_HOST_V6
 _V6_STORE = STORE_HOST_V6
-_V6_MORE_BYTES = 12
-_BODY_AT = BODY_LENGTH_AT + 4
+_V6_MORE_BYTES = HOST_V6_MORE
+_BODY_AT = BODY_AT
 
 
 def properties_block(record: bytes | bytearray | memoryview) -> bytes:

@@ -7,8 +7,8 @@ Kernel: Cython without a Python form, because it makes no Python object per mess
 and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_plain_sends.py compares the bytes.
 
 Life of a run: it is filled (`add`), learns its queues and their next offsets (`find_queues`, `number`), is encoded
-(`encode`), and then gives the entries of each queue and the key pairs. Memory: text and hashes are the run's own; bodies lie in the sources it keeps
-alive until `encode`.
+(`encode`), and then gives the entries of each queue and the key pairs. Memory: the run owns its text and its hashes.
+Bodies lie in the chunks they came in, which the run keeps until `encode`.
 
 Limits: texts are ASCII, so a byte is a UTF-16 unit of Java's string hash; the cutter of the run checks that.
 """
@@ -18,54 +18,36 @@ from array import array
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from rocketlake.base.checksum cimport checksum_of
+from rocketlake.base.java.java_hash cimport java_hash
 from rocketlake.codec.property_scan cimport PropertyMarks
+from rocketlake.codec.record_layout cimport (
+    BORN_HOST_AT, BORN_HOST_V6, BORN_MS_AT, CRC_AT, ENTRY_SIZE, FLAG_AT, HOST_BYTES_V4, MAGIC_AT, MAGIC_V1,
+    PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX_V1,
+    load32, load64, store32, store64,
+)
 
 __all__ = ["RecordRun", "RunTopic", "number_records"]
 
-cdef extern from *:
-    """
-    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    #error "this kernel is written for little-endian machines; without it RocketLake takes the ordinary path"
-    #endif
-    #define BIG32(x) __builtin_bswap32((uint32_t)(x))
-    #define BIG64(x) __builtin_bswap64((uint64_t)(x))
-    static inline void store32(unsigned char *at, long long value) {
-        uint32_t big = BIG32(value); __builtin_memcpy(at, &big, 4);
-    }
-    static inline void store64(unsigned char *at, long long value) {
-        uint64_t big = BIG64(value); __builtin_memcpy(at, &big, 8);
-    }
-    """
-    void store32(uint8_t* at, int64_t value) noexcept nogil
-    void store64(uint8_t* at, int64_t value) noexcept nogil
-
-cdef int64_t _MAGIC_V1 = 0xDAA320A7
-
 cdef enum:
-    TOPIC_BYTES_MAX_V1 = 127
-    FIXED_BYTES = 75  # of a v1 record without hosts, topic, body, properties
-    ENTRY_BYTES = 20
-    BORN_HOST_V6 = 16
-    STORE_HOST_V6 = 32
-    HOST_BITS = 48
+    FIXED_BYTES = RECORD_BYTES_MIN - 2 * HOST_BYTES_V4  # of a v1 record without hosts, topic, body, properties
+    HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 
 
 cdef class RunTopic:
     """A topic as runs know it: its name, ASCII, at most 127 bytes."""
 
     def __init__(self, str name):
-        cdef uint8_t unit
+        cdef bytes start
         self.name = name
         self.encoded = name.encode("ascii")
         if not 0 < len(self.encoded) <= TOPIC_BYTES_MAX_V1:
             raise ValueError(f"no topic of a run: {name!r}")
-        self.hash_start = 0
-        for unit in self.encoded + b"#":
-            self.hash_start = 31 * self.hash_start + unit
+        start = self.encoded + b"#"
+        self.hash_start = java_hash(0, <const uint8_t*>PyBytes_AS_STRING(start), PyBytes_GET_SIZE(start))
 
 
 cdef class RecordRun:
@@ -141,13 +123,13 @@ cdef class RecordRun:
         record.properties_size = properties_size
         record.flag = flag
         record.sys_flag = sys_flag & ~HOST_BITS
-        if PyBytes_GET_SIZE(self._born_host) > 8:
+        if PyBytes_GET_SIZE(self._born_host) > HOST_BYTES_V4:
             record.sys_flag |= BORN_HOST_V6
-        if PyBytes_GET_SIZE(self._store_host) > 8:
+        if PyBytes_GET_SIZE(self._store_host) > HOST_BYTES_V4:
             record.sys_flag |= STORE_HOST_V6
         record.reconsume_times = reconsume_times
         record.born_ms = born_ms
-        record.tag_code = <int32_t>_hash(0, marks.tags.at, marks.tags.size)
+        record.tag_code = <int32_t>java_hash(0, marks.tags.at, marks.tags.size)
         record.size = (FIXED_BYTES + PyBytes_GET_SIZE(self._born_host) + PyBytes_GET_SIZE(self._store_host)
                        + PyBytes_GET_SIZE(of.encoded) + body_size + properties_size)
         record.part = self._part(topic, queue_id)
@@ -188,7 +170,7 @@ cdef class RecordRun:
 
     cdef int _add_hash(self, uint32_t hash_start, const uint8_t* key, Py_ssize_t size) except -1:
         """The number of layout.key_hash: the absolute Java hash of "topic#key"."""
-        cdef int32_t value = <int32_t>_hash(hash_start, key, size)
+        cdef int32_t value = <int32_t>java_hash(hash_start, key, size)
         if self._hash_count == self._hash_room:
             self._hash_room = max(2 * self._hash_room, 32)
             self._hashes = <int64_t*>_grown(self._hashes, self._hash_room * sizeof(int64_t))
@@ -239,15 +221,15 @@ cdef class RecordRun:
             topic_bytes = PyBytes_GET_SIZE(topic.encoded)
             record.physical_offset = physical_offset + (at - start)
             store32(at, record.size)
-            store32(at + 4, _MAGIC_V1)
-            store32(at + 8, checksum_of(record.body, record.body_size) & 0x7FFFFFFF)
-            store32(at + 12, self._parts[record.part].queue_id)
-            store32(at + 16, record.flag)
-            store64(at + 20, record.queue_offset)
-            store64(at + 28, record.physical_offset)
-            store32(at + 36, record.sys_flag)
-            store64(at + 40, record.born_ms)
-            at += 48
+            store32(at + MAGIC_AT, MAGIC_V1)
+            store32(at + CRC_AT, checksum_of(record.body, record.body_size) & 0x7FFFFFFF)
+            store32(at + QUEUE_ID_AT, self._parts[record.part].queue_id)
+            store32(at + FLAG_AT, record.flag)
+            store64(at + QUEUE_OFFSET_AT, record.queue_offset)
+            store64(at + PHYSICAL_OFFSET_AT, record.physical_offset)
+            store32(at + SYS_FLAG_AT, record.sys_flag)
+            store64(at + BORN_MS_AT, record.born_ms)
+            at += BORN_HOST_AT
             memcpy(at, born_host, born_bytes)
             at += born_bytes
             store64(at, store_ms)
@@ -291,7 +273,7 @@ cdef class RecordRun:
         return 0
 
     cdef int _encode_entries(self) except -1:
-        cdef bytes entries = PyBytes_FromStringAndSize(NULL, self.count * ENTRY_BYTES)
+        cdef bytes entries = PyBytes_FromStringAndSize(NULL, self.count * ENTRY_SIZE)
         cdef uint8_t* start = <uint8_t*>PyBytes_AS_STRING(entries)
         cdef uint8_t* at
         cdef Py_ssize_t number
@@ -300,7 +282,7 @@ cdef class RecordRun:
         for number in range(self.count):
             record = &self.records[number]
             part = &self._parts[record.part]
-            at = start + ENTRY_BYTES * (part.first + (record.queue_offset - part.queue_offset))
+            at = start + ENTRY_SIZE * (part.first + (record.queue_offset - part.queue_offset))
             store64(at, record.physical_offset)
             store32(at + 8, record.size)
             store64(at + 12, record.tag_code)
@@ -317,12 +299,12 @@ cdef class RecordRun:
         cdef list found = []
         for number in range(self._part_count):
             part = &self._parts[number]
-            at = start + ENTRY_BYTES * part.first
+            at = start + ENTRY_SIZE * part.first
             found.append((
                 self._queues[number],
                 part.queue_offset,
-                PyBytes_FromStringAndSize(<const char*>at, ENTRY_BYTES * part.count),
-                _load64(at + ENTRY_BYTES * (part.count - 1)) + _load32(at + ENTRY_BYTES * (part.count - 1) + 8),
+                PyBytes_FromStringAndSize(<const char*>at, ENTRY_SIZE * part.count),
+                <int64_t>load64(at + ENTRY_SIZE * (part.count - 1)) + load32(at + ENTRY_SIZE * (part.count - 1) + 8),
             ))
         return found
 
@@ -372,26 +354,6 @@ cdef void* _grown(void* block, Py_ssize_t size) except NULL:
     if grown == NULL:
         raise MemoryError()
     return grown
-
-
-cdef inline uint32_t _hash(uint32_t value, const uint8_t* text, Py_ssize_t size) noexcept nogil:
-    """Java's String.hashCode, continued; it wraps around."""
-    cdef Py_ssize_t position
-    for position in range(size):
-        value = 31 * value + text[position]
-    return value
-
-
-cdef inline int64_t _load64(const uint8_t* at) noexcept nogil:
-    cdef int64_t value = 0
-    cdef int byte
-    for byte in range(8):
-        value = value << 8 | at[byte]
-    return value
-
-
-cdef inline int64_t _load32(const uint8_t* at) noexcept nogil:
-    return <int64_t>at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3]
 
 
 cdef Py_ssize_t put_number(uint8_t* target, int64_t value) noexcept:

@@ -45,7 +45,7 @@ Buffer = bytes | bytearray | memoryview
 _HEAD = struct.Struct(">ii")
 _PLACE = struct.Struct(">i4xqqi")  # from byte 12: queue id, queue offset, physical offset, system flag
 _INT = struct.Struct(">i")
-_QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20
+_QUEUE_OFFSET_MAX = layout.QUEUE_OFFSET_MAX
 
 
 def walk_slowly(data: Buffer, base: int) -> tuple[bytes, int, int]:

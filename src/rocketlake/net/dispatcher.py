@@ -40,7 +40,7 @@ Requests that take a turn are served only until its end (monotonic time). Return
 
 
 class Dispatcher:
-    """Serves requests by their code. Hooks may be added at any time before the server starts.
+    """Serves requests by their code. Hooks may be added at any time; the next request passes them.
 
     A before-hook returns a Reply to answer in the handler's place, or None to go on; it may raise as a handler may.
     An after-hook sees the reply before it is written, of held requests too.
@@ -66,17 +66,17 @@ class Dispatcher:
             if row.body_bytes_max is not None:
                 self._body_bytes_max[code] = row.body_bytes_max
 
-    def serve_runs(self, run: Run | None, hooks: Iterable[Callable[[Request], Reply | None]]) -> None:
-        """Have runs of requests served by `run`, which does itself what these before-hooks do.
+    def serve_runs(self, run: Run | None, passes: Iterable[Callable[[Request], Reply | None]]) -> None:
+        """Have runs of requests served by `run`, which does itself what the before-hooks in `passes` do.
 
-        None: every request is dispatched.
+        While there is any other hook no run is served: each request passes the hooks alone. None: each always does.
         """
         self._run_server = run
-        self._run_hooks = list(hooks)
+        self._run_hooks = list(passes)
 
     @property
     def run(self) -> Run | None:
-        """Who serves runs; nobody while there is a hook that a run would not pass."""
+        """What serves runs; None while there is a hook that a run would not pass."""
         return self._run_server if self.before == self._run_hooks and not self.after else None
 
     def turn_away(self, codes: Iterable[int], refuse: Handler) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.java.java_compat import string_hash
+from rocketlake.codec import record_layout
+from rocketlake.model import sys_flag as flags
 
 __all__ = [
     "BAD_LENGTH",
@@ -35,21 +37,21 @@ BROKEN = 2
 BAD_LENGTH = 3
 """A record whose parts do not add up to its total size; a reader may skip it by that size."""
 
-# Private copies: a twin may not share constants (docs/internals/compiled_twins.md).
-_MAGIC_V1 = 0xDAA320A7
-_MAGIC_V2 = 0xDAA320AB
-_MAGIC_BLANK = 0xCBD43194
-_TRANSACTION_MASK = 12
-_TRANSACTION_PREPARED = 4
-_TRANSACTION_ROLLBACK = 12
-_QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20  # its entry's byte position must be a long
+# Private copies, as C numbers: a twin may not share constants (docs/internals/compiled_twins.md).
+_MAGIC_V1 = record_layout.MAGIC_V1 & 0xFFFFFFFF
+_MAGIC_V2 = record_layout.MAGIC_V2 & 0xFFFFFFFF
+_MAGIC_BLANK = record_layout.MAGIC_BLANK & 0xFFFFFFFF
+_TRANSACTION_MASK = flags.TRANSACTION_MASK
+_TRANSACTION_PREPARED = flags.TRANSACTION_PREPARED
+_TRANSACTION_ROLLBACK = flags.TRANSACTION_ROLLBACK
+_QUEUE_OFFSET_MAX = record_layout.QUEUE_OFFSET_MAX
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _UNKNOWN_LEVEL_MS = 1000
 _LEVEL_DIGITS_MAX = 9
 
-_SYS_FLAG_LOW = 39  # the byte that tells how long the hosts are
-_HOST_BITS = 0x30
-_LEAST_RECORD = 91
+_SYS_FLAG_LOW = record_layout.SYS_FLAG_AT + 3  # the byte that tells how long the hosts are
+_HOST_BITS = flags.BORN_HOST_V6 | flags.STORE_HOST_V6
+_LEAST_RECORD = record_layout.RECORD_BYTES_MIN
 # Size, magic, body crc, queue id, queue offset, physical offset, system flag, stored, prepared offset, body length:
 # one layout for each pair of host sizes, IPv4 (8 bytes) or IPv6 (20), in the order of the two bits.
 _LAYOUTS = (

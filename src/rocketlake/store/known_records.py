@@ -12,22 +12,24 @@ Twin: known_records.pxd.
 from __future__ import annotations
 
 from rocketlake.base.crc32 import crc32
+from rocketlake.codec import record_layout as layout
+from rocketlake.model import sys_flag as flags
 
 __all__ = ["KnownRecords", "QueueEnd"]
 
-# Private copies: a twin may not share constants (docs/internals/compiled_twins.md).
-_MAGIC_V1 = 0xDAA320A7
-_MAGIC_V2 = 0xDAA320AB
-_LEAST_RECORD = 91
-_BORN_HOST_V6 = 0x10
-_STORE_HOST_V6 = 0x20
-_V6_MORE = 12  # bytes of a host with an IPv6 address beyond those of one with IPv4
-_STORED_AT = 56
-_BODY_SIZE_AT = 84  # both with IPv4 hosts
-_TRANSACTION_MASK = 12
-_TRANSACTION_PREPARED = 4
-_TRANSACTION_ROLLBACK = 12
-_QUEUE_OFFSET_MAX = 0x7FFFFFFFFFFFFFFF // 20
+# Private copies, as C numbers: a twin may not share constants (docs/internals/compiled_twins.md).
+_MAGIC_V1 = layout.MAGIC_V1 & 0xFFFFFFFF
+_MAGIC_V2 = layout.MAGIC_V2 & 0xFFFFFFFF
+_LEAST_RECORD = layout.RECORD_BYTES_MIN
+_BORN_HOST_V6 = flags.BORN_HOST_V6
+_STORE_HOST_V6 = flags.STORE_HOST_V6
+_V6_MORE = layout.HOST_V6_MORE
+_STORED_AT = layout.STORE_MS_AT
+_BODY_SIZE_AT = layout.BODY_LENGTH_AT  # both with IPv4 hosts
+_TRANSACTION_MASK = flags.TRANSACTION_MASK
+_TRANSACTION_PREPARED = flags.TRANSACTION_PREPARED
+_TRANSACTION_ROLLBACK = flags.TRANSACTION_ROLLBACK
+_QUEUE_OFFSET_MAX = layout.QUEUE_OFFSET_MAX
 _SIGN_32 = 0x80000000
 _NOTHING = memoryview(b"")
 

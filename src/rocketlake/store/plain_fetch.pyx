@@ -12,10 +12,15 @@ Start reading at `PlainFetch.fetch`.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy
 
+from rocketlake.codec.record_layout cimport (
+    BODY_AT, BORN_HOST_V6, ENTRY_SIZE, FILLER_SIZE, HOST_V6_MORE, MAGIC_AT, MAGIC_V1, MAGIC_V2, PHYSICAL_OFFSET_AT,
+    QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, load32, load64,
+)
 from rocketlake.store.residency import BLOCK_BITS
+from rocketlake.store.results import PIECE_BYTES_MIN
 
 __all__ = ["PlainFetch"]
 
@@ -42,15 +47,6 @@ cdef extern from *:
     bint same "rocketlake_same"(const uint8_t* left, const uint8_t* right, Py_ssize_t size) noexcept nogil
 
 cdef enum:
-    ENTRY_BYTES = 20
-    FILLER_SIZE = 0x7FFFFFFF
-    LEAST_RECORD = 91
-    BODY_AT = 88  # of a record, both hosts with IPv4
-    BORN_HOST_V6 = 0x10
-    STORE_HOST_V6 = 0x20
-    V6_MORE = 12
-    MAGIC_V1 = 0xDAA320A7
-    MAGIC_V2 = 0xDAA320AB
     NAME_BYTES_V1 = 255  # of a topic, where one byte says how long it is
     PIECES_MAX = 256
     AHEAD_ENTRIES = 128  # read at once: four pulls of 32 messages
@@ -58,9 +54,9 @@ cdef enum:
     PREFETCHED = 8  # records that are asked for before they are looked at
     BYTES_MIN = 100  # as in fetch.py
     BYTES_MAX = 134217728
-    COPIED_BYTES = 8192  # pieces that are smaller on average are copied into one: docs/decisions/0002 and 0008
 
 cdef int _BLOCK_BITS = BLOCK_BITS
+cdef int64_t _PIECE_BYTES_MIN = PIECE_BYTES_MIN
 
 
 cdef class _Ahead:
@@ -175,7 +171,7 @@ cdef class PlainFetch:
         cdef bytes whole
         cdef uint8_t* at
         cdef int piece
-        if self._pieces == 1 or self.size >= <int64_t>self._pieces * COPIED_BYTES:
+        if self._pieces == 1 or self.size >= <int64_t>self._pieces * _PIECE_BYTES_MIN:
             return [head, *[self._view[self._starts[piece] : self._ends[piece]] for piece in range(self._pieces)]]
         whole = PyBytes_FromStringAndSize(NULL, size + self.size)
         at = <uint8_t*>PyBytes_AS_STRING(whole)
@@ -194,7 +190,7 @@ cdef class PlainFetch:
         if ahead is not None and ahead.first <= position < ahead.first + ahead.count and ahead.cuts == cuts:
             return ahead
         entries = queue.packed_now(position, min(<int64_t>AHEAD_ENTRIES, high - position))
-        if entries is None or len(entries) < ENTRY_BYTES:
+        if entries is None or len(entries) < ENTRY_SIZE:
             return None
         if ahead is None:
             if len(self._ahead) >= AHEAD_QUEUES_MAX:
@@ -205,7 +201,7 @@ cdef class PlainFetch:
         ahead.cuts = cuts
         ahead.data = entries
         ahead.first = position
-        ahead.count = ahead.data.shape[0] // ENTRY_BYTES
+        ahead.count = ahead.data.shape[0] // ENTRY_SIZE
         return ahead
 
     cdef int64_t _walk(self, _Ahead ahead, int64_t number, int64_t left, const Limits* limits, match) except -2:
@@ -213,47 +209,47 @@ cdef class PlainFetch:
 
         Fewer than `left` (and than there are) if the answer is full.
         """
-        cdef const uint8_t* start = &ahead.data[number * ENTRY_BYTES]
-        cdef const uint8_t* end = start + min(left, ahead.count - number) * ENTRY_BYTES
+        cdef const uint8_t* start = &ahead.data[number * ENTRY_SIZE]
+        cdef const uint8_t* end = start + min(left, ahead.count - number) * ENTRY_SIZE
         cdef const uint8_t* entry = start
         cdef const uint8_t* asked
-        cdef int64_t offset = _int64(start), size = <int32_t>_int32(start + 8)
+        cdef int64_t offset = <int64_t>load64(start), size = <int32_t>load32(start + 8)
         cdef int64_t queue_offset = ahead.first + number
-        if self._data == NULL and size >= LEAST_RECORD and not self._open(offset, size):
+        if self._data == NULL and size >= RECORD_BYTES_MIN and not self._open(offset, size):
             return -1
         asked = start
-        while asked < end and asked < start + PREFETCHED * ENTRY_BYTES:
+        while asked < end and asked < start + PREFETCHED * ENTRY_SIZE:
             self._prefetch(asked)
-            asked += ENTRY_BYTES
+            asked += ENTRY_SIZE
         while entry < end:
-            offset = _int64(entry)
-            size = <int32_t>_int32(entry + 8)
+            offset = <int64_t>load64(entry)
+            size = <int32_t>load32(entry + 8)
             if self.count and self._is_enough(offset, size, limits):
                 break
             if asked < end:
                 self._prefetch(asked)
-                asked += ENTRY_BYTES
+                asked += ENTRY_SIZE
             if size == FILLER_SIZE and offset == 0:
                 pass
-            elif size < LEAST_RECORD or offset < 0:
+            elif size < RECORD_BYTES_MIN or offset < 0:
                 return -1
-            elif match is None or match(_int64(entry + 12)):
+            elif match is None or match(<int64_t>load64(entry + 12)):
                 if not self._is_inside(offset - self._origin, size) and not self._open(offset, size):
                     return -1
                 if not self._is_own(self._data + (offset - self._origin), entry, size, queue_offset, ahead):
                     return -1
                 if not self._take(offset - self._origin, size):
                     return -1
-            entry += ENTRY_BYTES
+            entry += ENTRY_SIZE
             queue_offset += 1
-        return (entry - start) // ENTRY_BYTES
+        return (entry - start) // ENTRY_SIZE
 
     cdef inline void _prefetch(self, const uint8_t* entry) noexcept:
         """Ask for the head of a record, and for its topic: it lies where that of the last one lay, seen from the end."""
-        cdef uintptr_t at = <uintptr_t>self._data + <uintptr_t>(_int64(entry) - self._origin)
+        cdef uintptr_t at = <uintptr_t>self._data + <uintptr_t>(<int64_t>load64(entry) - self._origin)
         prefetch(at)
         prefetch(at + BODY_AT - 4)
-        prefetch(at + _int32(entry + 8) - <uintptr_t>self._behind_body)
+        prefetch(at + load32(entry + 8) - <uintptr_t>self._behind_body)
 
     cdef inline bint _is_enough(self, int64_t offset, int64_t size, const Limits* limits) noexcept:
         """Would one more message be too much? As in selection.py."""
@@ -301,19 +297,19 @@ cdef class PlainFetch:
 
         As in selection.py; Fetch decides what is done with a record of another number.
         """
-        cdef uint32_t magic = _int32(at + 4)
+        cdef uint32_t magic = load32(at + MAGIC_AT)
         cdef const uint8_t* name = <const uint8_t*>PyBytes_AS_STRING(ahead.name)
         cdef int64_t body = BODY_AT, body_size, behind, name_size = PyBytes_GET_SIZE(ahead.name)
         if (
-            memcmp(at, entry + 8, 4) != 0 or memcmp(at + 28, entry, 8) != 0 or _int32(at + 12) != ahead.queue_id
-            or _int64(at + 20) != queue_offset or (magic != MAGIC_V1 and magic != MAGIC_V2)
+            memcmp(at, entry + 8, 4) != 0 or memcmp(at + PHYSICAL_OFFSET_AT, entry, 8) != 0 or load32(at + QUEUE_ID_AT) != ahead.queue_id
+            or <int64_t>load64(at + QUEUE_OFFSET_AT) != queue_offset or (magic != MAGIC_V1 and magic != MAGIC_V2)
         ):
             return False
-        if at[39] & (BORN_HOST_V6 | STORE_HOST_V6):
-            body += (V6_MORE if at[39] & BORN_HOST_V6 else 0) + (V6_MORE if at[39] & STORE_HOST_V6 else 0)
+        if at[SYS_FLAG_AT + 3] & (BORN_HOST_V6 | STORE_HOST_V6):
+            body += (HOST_V6_MORE if at[SYS_FLAG_AT + 3] & BORN_HOST_V6 else 0) + (HOST_V6_MORE if at[SYS_FLAG_AT + 3] & STORE_HOST_V6 else 0)
             if body > size:
                 return False
-        body_size = <int32_t>_int32(at + body - 4)
+        body_size = <int32_t>load32(at + body - 4)
         behind = size - body - body_size
         if magic == MAGIC_V1:
             name += 1
@@ -336,11 +332,3 @@ cdef class PlainFetch:
         self.count += 1
         self.size += size
         return True
-
-
-cdef inline uint32_t _int32(const uint8_t* at) noexcept:
-    return <uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3]
-
-
-cdef inline int64_t _int64(const uint8_t* at) noexcept:
-    return <int64_t>(<uint64_t>_int32(at) << 32 | _int32(at + 4))

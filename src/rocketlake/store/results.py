@@ -13,7 +13,20 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["ColdPart", "GetResult", "GetStatus", "PutMessage", "PutResult", "PutStatus", "QueryResult"]
+__all__ = [
+    "PIECE_BYTES_MIN",
+    "ColdPart",
+    "GetResult",
+    "GetStatus",
+    "PutMessage",
+    "PutResult",
+    "PutStatus",
+    "QueryResult",
+]
+
+PIECE_BYTES_MIN = 8192
+"""Pieces of an answer that are smaller on average are copied into one: many cost more to hand over than to copy. See
+docs/decisions/0002 and 0008."""
 
 
 class PutStatus(Enum):

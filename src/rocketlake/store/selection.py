@@ -13,21 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.codec import record_layout as layout
+from rocketlake.model import sys_flag
+from rocketlake.store.consume_queue import entry
 from rocketlake.store.residency import BLOCK_BITS
 
 __all__ = ["Selection"]
 
 _BLOCK_BITS = BLOCK_BITS
-_ENTRY_BYTES = 20
-_FILLER_SIZE = 0x7FFFFFFF
-_LEAST_RECORD = 91
-_BODY_AT = 88  # both hosts with IPv4
-_BORN_HOST_V6 = 0x10
-_STORE_HOST_V6 = 0x20
-_V6_MORE = 12
-_MAGIC_HIGH = 0xDAA320  # of both record magics; the last byte differs
-_MAGIC_V1_LOW = 0xA7
-_MAGIC_V2_LOW = 0xAB
+_ENTRY_BYTES = entry.ENTRY_SIZE
+_FILLER_SIZE = entry.FILLER_SIZE
+_LEAST_RECORD = layout.RECORD_BYTES_MIN
+_BODY_AT = layout.BODY_AT  # both hosts with IPv4
+_BORN_HOST_V6 = sys_flag.BORN_HOST_V6
+_STORE_HOST_V6 = sys_flag.STORE_HOST_V6
+_V6_MORE = layout.HOST_V6_MORE
+_MAGIC_HIGH = layout.MAGIC_V1 >> 8 & 0xFFFFFF  # of both record magics; the last byte differs
+_MAGIC_V1_LOW = layout.MAGIC_V1 & 0xFF
+_MAGIC_V2_LOW = layout.MAGIC_V2 & 0xFF
 
 
 class Selection:

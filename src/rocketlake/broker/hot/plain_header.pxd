@@ -1,9 +1,10 @@
 # C types of plain_header.pyx, for the kernels that read requests and write answers, and what they do with single bytes.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.codec.property_scan cimport Slice
+from rocketlake.codec.record_layout cimport load16, load32, store32
 
 cdef enum:
     PREFIX_BYTES = 8
@@ -42,19 +43,11 @@ cdef inline bint same(Slice text, const char* wanted, Py_ssize_t size) noexcept 
 
 
 cdef inline int64_t int32(const uint8_t* at) noexcept nogil:
-    return <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16 | <uint32_t>at[2] << 8 | at[3])
+    return <int32_t>load32(at)
 
 
 cdef inline int64_t int16(const uint8_t* at) noexcept nogil:
-    cdef int64_t value = at[0] << 8 | at[1]
-    return value - 65536 if value > 32767 else value
-
-
-cdef inline void put32(uint8_t* at, int64_t value) noexcept nogil:
-    at[0] = <uint8_t>(value >> 24)
-    at[1] = <uint8_t>(value >> 16)
-    at[2] = <uint8_t>(value >> 8)
-    at[3] = <uint8_t>value
+    return <int16_t>load16(at)
 
 
 cdef inline uint8_t* put(uint8_t* at, bytes part) noexcept:
@@ -64,6 +57,6 @@ cdef inline uint8_t* put(uint8_t* at, bytes part) noexcept:
 
 
 cdef inline void put_prefix(uint8_t* frame, Py_ssize_t header_size, Py_ssize_t body_size, uint8_t kind) noexcept nogil:
-    put32(frame, 4 + header_size + body_size)
-    put32(frame + 4, header_size)
+    store32(frame, 4 + header_size + body_size)
+    store32(frame + 4, header_size)
     frame[4] = kind

@@ -16,10 +16,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put32, put_prefix, read_header, read_number,
-    same,
+    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header, read_number, same,
 )
 from rocketlake.codec.property_scan cimport Slice
+from rocketlake.codec.record_layout cimport store32
 from rocketlake.codec.record_run cimport put_number
 
 __all__ = ["FoundAnswer", "PlainPull", "PlainPullCutter"]
@@ -204,15 +204,15 @@ cdef class FoundAnswer:
         cdef int number
         if pull.is_binary:
             at = put(at, <bytes>self._binary[0])
-            put32(at, pull.opaque)
+            store32(at, pull.opaque)
             at = put(at + 4, <bytes>self._binary[1])
             fields = at + 4
             at = put(fields, <bytes>self._binary[2])
             for number in range(NUMBERS):
                 digits = _put_signed(at + 4, numbers[number])
-                put32(at, digits)
+                store32(at, digits)
                 at = put(at + 4 + digits, <bytes>self._binary[3 + number])
-            put32(fields - 4, at - fields)
+            store32(fields - 4, at - fields)
         else:
             at = put(at, <bytes>self._json[0])
             for number in range(NUMBERS):

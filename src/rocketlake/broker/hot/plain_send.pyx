@@ -17,10 +17,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put, put32,
-    put_prefix, read_header, read_number, same,
+    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put, put_prefix,
+    read_header, read_number, same,
 )
 from rocketlake.codec.property_scan cimport PropertyMarks, Slice, read_marks
+from rocketlake.codec.record_layout cimport BATCH_HEAD_BYTES, PROPERTIES_BYTES_MAX, store32
 from rocketlake.codec.record_run cimport RecordRun, RunTopic, put_number
 
 __all__ = ["AnswerParts", "PlainSendCutter", "PlainSends", "PlainTopic"]
@@ -35,8 +36,6 @@ cdef enum:
     ZSTD = 2
     ZLIB = 3
     MULTI_TAGS = 2
-    PROPERTIES_BYTES_MAX = 32767
-    BATCH_HEAD_BYTES = 20
     RECORDS_MAX = 4096  # in one run
     RUN_BYTES_MAX = 4194304
     HEADER_BYTES_MAX = 49152  # all of an unescaped header is put into one local buffer
@@ -227,28 +226,28 @@ cdef class PlainSends:
         cdef uint8_t* fields
         cdef uint8_t* value
         at = put(at + PREFIX_BYTES, self._parts.binary_start)
-        put32(at, sent.opaque)
+        store32(at, sent.opaque)
         at = put(at + 4, self._parts.binary_flag)
         fields = at + 4
         at = _put_key(fields, b"msgId", 5)
         value = at + 4
         at = self._ids(value, sent)
-        put32(value - 4, at - value)
+        store32(value - 4, at - value)
         at = _put_key(at, b"queueId", 7)
         value = at + 4
         at = value + put_number(value, sent.queue_id)
-        put32(value - 4, at - value)
+        store32(value - 4, at - value)
         at = _put_key(at, b"queueOffset", 11)
         value = at + 4
         at = value + put_number(value, self.run.records[sent.first_record].queue_offset)
-        put32(value - 4, at - value)
+        store32(value - 4, at - value)
         if sent.key_size:
             at = _put_key(at, b"transactionId", 13)
-            put32(at, sent.key_size)
+            store32(at, sent.key_size)
             memcpy(at + 4, self.run.text + sent.key_at, sent.key_size)
             at += 4 + sent.key_size
         at = put(at, self._parts.binary_tail)
-        put32(fields - 4, at - fields)
+        store32(fields - 4, at - fields)
         put_prefix(start, at - start - PREFIX_BYTES, 0, 1)
         return at
 

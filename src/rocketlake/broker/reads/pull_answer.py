@@ -11,7 +11,7 @@ from rocketlake.net.request import Reply
 from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.headers.pull import pull_reply_fields
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.results import GetResult, GetStatus
+from rocketlake.store.results import PIECE_BYTES_MIN, GetResult, GetStatus
 
 __all__ = ["code_of", "nothing_to_read", "refusal_of", "reply_of"]
 
@@ -25,8 +25,6 @@ _CODE_OF = {
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 _EMPTY_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
-_PIECE_BYTES_MIN = 8192
-"""Pieces of an answer that are smaller on average are copied into one; see docs/decisions/0002 and 0008."""
 
 
 def code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
@@ -58,6 +56,6 @@ def nothing_to_read(queue_offset: int, ends: tuple[int, int], remark: str) -> Re
 def _body_of(result: GetResult) -> list[Buffer]:
     """The records as the link shall write them: many small pieces cost more to hand over than to copy."""
     pieces = result.slices
-    if len(pieces) > 1 and result.bytes < len(pieces) * _PIECE_BYTES_MIN:
+    if len(pieces) > 1 and result.bytes < len(pieces) * PIECE_BYTES_MIN:
         return [b"".join(pieces)]
     return [*pieces]
