@@ -110,7 +110,7 @@ def extensions() -> list[Any]:
 
     found = [Extension(name, [str(source_of(name))], extra_compile_args=["-O2"]) for name in COMPILED]
     found += [Extension(name, [str(kernel_of(name))], extra_compile_args=["-O3"]) for name in KERNELS]
-    # A changed .pxd changes how its classes lie in memory: whatever was compiled against the old one must go, too.
+    # A changed .pxd changes how its classes lie in memory: modules compiled against the old one are compiled again.
     types = [str(path) for path in sorted(SOURCE.rglob("*.pxd"))]
     built: list[Any] = cythonize(
         found,

@@ -1,8 +1,8 @@
-"""Runs one step of an installation quietly: one line that moves, the step's words in a file, and all of it if it fails.
+"""Runs one step of an installation quietly: one moving line, the step's output in a file, and that output if it fails.
 
     python progress.py "installing packages" build/install.log COMMAND [WORD ...]
 
-Owns        what a terminal shows while `make` installs. Must not know   what is installed.
+Owns        the lines that a terminal shows while `make` installs. Must not know   the steps of an installation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything is in pyproject.toml; this adds the compiled twins of build_ext.py."""
+"""pyproject.toml holds the settings of the package; this file adds the compiled modules of build_ext.py."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Owns what this machine can do at most: bytes a second over loopback, through write(), memcpy; fdatasync a second.
+"""Owns the limits of this machine: bytes a second over loopback, through write(), memcpy; fdatasync a second.
 
 Measured in the same run as the loads, so that a load's bytes a second can be held against them.
 """

@@ -1,4 +1,4 @@
-"""Owns what the kernel knows of a process: its CPU, context switches, memory, children. Linux only (/proc)."""
+"""Owns the figures that Linux keeps of a process: its CPU, context switches, memory, children. Linux only (/proc)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The demo's verdict: four independent witnesses must say the same.
 
-Owns        what is compared with what: the package, the broker's log on disk, the consumer group, the lake table.
+Owns        the four counts to compare: the package, the broker's log on disk, the consumer group, the lake table.
 Must not know   how the witnesses got their numbers.
 """
 

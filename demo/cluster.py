@@ -1,4 +1,4 @@
-"""A cluster in a process of its own, which ends with the demo whatever happens to the demo.
+"""A cluster in a process of its own, which ends with the demo, also when the demo is killed.
 
 Owns        the child process: name server and broker on free loopback ports, files under the demo's folder.
 Must not know   flights, Spark.

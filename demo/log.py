@@ -1,4 +1,4 @@
-"""What the broker really has on disk, read from its commit log files without asking it.
+"""The messages on the broker's disk, read from its commit log files without the broker.
 
 Owns        the count and checksum of a topic's messages, as one witness of the demo's check.
 Must not know   Spark, whose side computes the same from the table (lake.py).

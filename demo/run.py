@@ -1,7 +1,7 @@
 """The demo's main job, from an empty folder to a checked table, a report and a chart.
 
-Owns        the order of things, what is printed, the exit code.
-Must not know   how any side does its work.
+Owns        the order of the steps, the lines that are printed, the exit code.
+Must not know   how producers, consumers and Spark do their work.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns starting Apache RocketMQ's name server, broker and Java drivers on loopback, and stopping them again.
 
-Jars come from Maven Central through `mvn`; what cannot be had raises PeerMissing with the reason.
+Jars come from Maven Central through `mvn`; a peer that cannot be fetched raises PeerMissing with the reason.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60) -> None:
-    """Return when somebody listens on the port; raise if the process ends or the time is up."""
+    """Return when a process listens on the port; raise if the process ends or the time is up."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if process.poll() is not None:

@@ -1,7 +1,7 @@
 """Owns Apache's proxy beside a running broker, and the official Python client in an environment of its own.
 
-The official client (rocketmq-python-client, gRPC) cannot talk to a broker: it needs the proxy. What cannot be had
-raises PeerMissing with the reason.
+The official client (rocketmq-python-client, gRPC) cannot talk to a broker: it needs the proxy. A peer that
+cannot be fetched raises PeerMissing with the reason.
 """
 
 from __future__ import annotations

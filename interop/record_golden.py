@@ -1,4 +1,4 @@
-"""Owns recording what Apache RocketMQ really writes: store files and frames, into tests/golden/.
+"""Owns recording the bytes that Apache RocketMQ writes: store files and frames, into tests/golden/.
 
 Run by hand: `.venv/bin/python -m interop.record_golden`. The recordings are committed; tests read them, so a change of
 ours that differs from Apache's bytes fails. File sizes are set small so that rolling happens within a few hundred KiB.

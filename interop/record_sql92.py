@@ -1,4 +1,4 @@
-"""Owns recording what Apache's SQL92 parser and evaluator say to random expressions, into tests/golden/sql92.json.
+"""Owns recording what Apache's SQL92 parser and evaluator answer to random expressions, in tests/golden/sql92.json.
 
 Run by hand: `.venv/bin/python -m interop.record_sql92` (one JVM, two seconds).
 """

@@ -1,6 +1,6 @@
-"""Forty kinds and more of bad messages: what a stranger may send, and what a disk may make of a sound record.
+"""Over forty kinds of bad messages: those that any client can send, those that a bad disk makes of sound ones.
 
-`KINDS` is one table for all who read: our client, Java's, Spark. A test puts each kind between good messages
+`KINDS` is one table for all readers: our client, Java's, Spark. A test puts each kind between good messages
 (`good(number)`), sends it as `command` says, lets the disk rot as `rot` says, and then wants every good message, in
 order. `fate` says what the broker and our client make of the bad one:
 

@@ -1,7 +1,7 @@
 """One queue of a running cluster that holds every kind of bad message (poison.py), each between good ones.
 
-It is filled by the kinds' own requests; `rot` then changes stored records in the log itself. One such queue does for
-all readers of a test: to fill it costs more than to read it.
+It is filled by the kinds' own requests; `rot` then changes stored records in the log itself. All
+readers of a test share one such queue, because filling it costs more than reading it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Owns        a broker in this process whose link is handed chunks, by runs (compiled form) and in the ordinary way.
 Must not know   other brokers; how long anything takes on the wall clock.
 
-1 KiB bodies, binary header, round the 1024 queues of BenchmarkTest, a real store. `--profile N`: where the time goes
-for chunks of N messages.
+1 KiB bodies, binary header, round robin over the 1024 queues of BenchmarkTest, a real store. `--profile N`: where the
+time goes for chunks of N messages.
 """
 
 from __future__ import annotations

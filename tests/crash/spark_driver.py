@@ -1,6 +1,6 @@
 """A Spark driver as a process: runs the lake streams it is told, one JSON line each, until it is killed.
 
-Owns the session and the query. What kills it, and when, is decided outside (spark_kills.py).
+Owns the session and the query. spark_kills.py decides when it is killed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One seed: a topic streamed into a lake table while somebody is killed at a named point; then both compared.
+"""One seed: a topic streams into a lake table, one process is killed at a named point, topic and table are compared.
 
 Owns        the cluster and Spark processes of a run of seeds, what a seed decides, the comparison.
 Must not know   how the lake commits.
 
-Who dies, and where: the task's worker or the process that commits; with it Spark's JVM and driver, or an executor of a
-cluster (spark_cluster.py); or the broker at a random moment. A query that failed is started again from its checkpoint,
+A seed kills one of these: the task's worker; the process that commits, with Spark's JVM and driver; an executor of a
+cluster (spark_cluster.py); the broker, at a random moment. A query that failed is started again from its checkpoint,
 as an operator would.
 """
 

@@ -1,7 +1,7 @@
 """A broker on a disk without a free byte: it starts, is read, says why it takes nothing, goes on when there is room.
 
 The disk is a small tmpfs, where a look at a hole of a mapped file takes a page too: a process that does it when there
-is none left is killed. Who may not mount one skips these; tests/unit/store/test_full_disk.py needs no mount.
+is none left is killed. A user who may not mount one skips these; tests/unit/store/test_full_disk.py needs no mount.
 """
 
 from __future__ import annotations

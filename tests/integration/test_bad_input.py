@@ -1,4 +1,4 @@
-"""What a stranger may throw at a real broker process: it answers or closes the link, serves on, loses nothing."""
+"""Malformed requests to a real broker process: it answers or closes the link, serves on, loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics on the command line: nothing that is there is changed or lost without a word."""
+"""Topics on the command line: a command that would change or lose something says so first."""
 
 from __future__ import annotations
 

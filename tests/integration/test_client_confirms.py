@@ -1,4 +1,4 @@
-"""What was handed out and not confirmed comes again; what the user changes counts; no call waits for ever."""
+"""A message that was handed out and not confirmed comes again; a change by the user counts; no call waits for ever."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""No single request keeps the loop for long (review, D8): CPU time of the loop's thread.
+"""No single request keeps the loop for long: CPU time of the loop's thread.
 
-The bound is 20 ms by design, and so it is on a quiet machine; the test allows a bit more, and takes the best of some
-tries. Before, each took 0.02 to 1.2 s.
+The design allows 20 ms. The test allows a bit more for a busy machine, and takes the best of some tries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pull consumer saves never replaces what the group has since."""
+"""A first position that a pull consumer saves never replaces an offset that the group committed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thousand connections may cost a broker process, and consumers that ask for everything and read nothing."""
+"""The memory of a broker process with a thousand connections, and with consumers that ask and never read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a peer from another machine may not do with the setting adminAccess as it is by default (attacks.md, D10).
+"""Requests that a peer on another machine may not send while adminAccess has its default.
 
 Requests that add are open to all. One that takes something from a topic, a group or a living broker hurts as a deletion
 does, so it needs the same right (decision 0004).

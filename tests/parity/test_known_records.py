@@ -1,4 +1,4 @@
-"""Both forms pass the same records; and what they pass is what dispatch_scan.py calls sound."""
+"""Both forms pass the same records, exactly those that dispatch_scan.py calls sound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain reads of a queue against the store's own: what they find is the same, and they find what is in memory."""
+"""Plain reads of a queue against the store's own: both find the same records; plain reads find only those in memory."""
 
 from __future__ import annotations
 

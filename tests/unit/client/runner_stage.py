@@ -1,4 +1,4 @@
-"""What a runner of listeners needs around it: one queue in hand, offsets that go nowhere, a clock moved by hand."""
+"""The surroundings of a runner of listeners: one queue in hand, offsets that go nowhere, a clock moved by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds of one consumer: who decides, when, and what happens when something cannot be had."""
+"""Rounds of one consumer: which member decides, when a round starts, and how a round ends that misses an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer reads: names that can be imported, messages that are checked, cures that are things to do."""
+"""Texts for a newcomer: names that can be imported, messages that are checked, cures that are things to do."""
 
 from __future__ import annotations
 

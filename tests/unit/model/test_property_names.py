@@ -1,4 +1,4 @@
-"""Which property names RocketMQ gives a meaning, and which of them leave a send plain."""
+"""The property names that have a meaning in RocketMQ, and those of them that leave a send plain."""
 
 from __future__ import annotations
 

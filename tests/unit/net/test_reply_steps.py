@@ -1,4 +1,4 @@
-"""Requests that are much work are served in turns (review, D8)."""
+"""A request that is much work is served in turns, so other requests do not wait for it."""
 
 from __future__ import annotations
 

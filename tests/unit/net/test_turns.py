@@ -1,4 +1,5 @@
-"""Who has more to do than fits in one turn stands in line. The clock is moved by hand: work takes the time it says."""
+"""A link with more work than fits into one turn goes to the end of the line. The clock is moved by hand: work takes the
+time it says."""
 
 from __future__ import annotations
 

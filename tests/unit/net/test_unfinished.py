@@ -1,4 +1,4 @@
-"""One budget for the unfinished frames of all links (review, D4)."""
+"""All links share one budget for their unfinished frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue that names records of others, or its own in a wrong place: the right ones are found in the log first."""
+"""A queue whose entries name records of other queues, or its own misplaced: the log is searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consume queues that were lost, cut, mixed up or bitten by a bad disk: noticed, and built again from the log."""
+"""Consume queues that were lost, cut, mixed up or damaged by a disk: noticed, and built again from the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start says of a log that a disk or a crash has bitten."""
+"""The log lines of a start on a log that a disk or a crash has damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slow disk and long work say, with their numbers."""
+"""The log lines about a slow disk and long work, with their figures."""
 
 from __future__ import annotations
 

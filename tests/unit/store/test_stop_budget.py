@@ -1,4 +1,4 @@
-"""A stop takes no longer than it may, and says what it leaves to the next start (review, D11)."""
+"""A stop takes no longer than it may, and logs the work that it leaves to the next start."""
 
 from __future__ import annotations
 

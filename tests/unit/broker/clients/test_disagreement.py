@@ -1,4 +1,4 @@
-"""Members of one group that do not go together are named in the log."""
+"""The log names members of one group whose subscriptions differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saved offsets that know more than the log, as after a power cut with ASYNC_FLUSH."""
+"""Saved offsets behind the end of the log, as after a power cut with ASYNC_FLUSH."""
 
 from __future__ import annotations
 

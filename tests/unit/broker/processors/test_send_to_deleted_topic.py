@@ -1,4 +1,4 @@
-"""A send that waits for its new topic to be saved, while somebody deletes that topic."""
+"""A send that waits for its new topic to be saved, while another request deletes that topic."""
 
 from __future__ import annotations
 

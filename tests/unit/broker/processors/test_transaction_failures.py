@@ -1,4 +1,4 @@
-"""An end that fails in a way nobody thought of: the half message is committed, or asked about again, never both."""
+"""An end that fails with an unexpected exception: the half message is committed, or asked about again, never both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may read: the checks in Apache's order, and how long an admission is good for."""
+"""Rights to read: the checks in Apache's order, and how long an admission is good for."""
 
 from __future__ import annotations
 

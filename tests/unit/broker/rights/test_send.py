@@ -1,4 +1,4 @@
-"""Who may write: the checks in Apache's order, topics that take plain sends, messages tried too often."""
+"""Rights to write: the checks in Apache's order, topics that take plain sends, messages tried too often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of a big table costs one line of its file (review, D9)."""
+"""A change of a big table costs one line of its file."""
 
 from __future__ import annotations
 

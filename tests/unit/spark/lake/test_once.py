@@ -1,4 +1,4 @@
-"""Every message of the stream is in the table once, whatever is called how often and wherever it is killed."""
+"""Every message of the stream is in the table once, however often a step is called and wherever a process is killed."""
 
 from __future__ import annotations
 

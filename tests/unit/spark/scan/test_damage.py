@@ -1,4 +1,4 @@
-"""Damaged stores: what lies before the damage is read, what lies behind is told apart, and nothing raises unasked."""
+"""Damaged stores: what lies before the damage is read, damage and the end of the log differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that were deleted: their records stay in the log, and come back by no way."""
+"""Topics that were deleted: their records stay in the log, and no table shows them."""
 
 from __future__ import annotations
 
