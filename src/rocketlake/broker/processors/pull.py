@@ -3,9 +3,9 @@
 Owns        the order of the steps of a pull, and which of them are done again after it waited.
 Must not know   the checks (rights/read.py), how a queue is read and a pull waits (reads/), how records are found.
 
-A pull is served once when it comes. If it finds nothing yet, and allows the broker to hold it, or if its records must
-be read from disk first, it waits; then it is served once more from the start (its group may be gone by then) and is
-answered, whatever it finds.
+A pull is served when it comes. It waits if it finds nothing yet and allows the broker to hold it, or if its records must
+be read from disk first. A pull that waited is served a second time from the first check on (its group may be gone by
+then), and is answered even if it finds nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Pull:
         self.waiting.resume(request, partial(self._pull_again, header=request.header(PullHeader)))
 
     def _pull_again(self, request: Request, header: PullHeader) -> Reply:
-        """A pull that waited is answered by what is there now.
+        """Answer a pull that waited, by the messages that are there now.
 
         A peer that does not read its answers is told that there is nothing: it may have hundreds of pulls held, and the
         records of all of them would wait in memory. Its next pull is read when the peer reads again.

@@ -1,7 +1,7 @@
 """SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE: a producer hands in messages.
 
 Owns        the order of the steps of a send.
-Must not know   the checks (rights/send.py), the message and the answer (sends/), how a message is stored, who reads it.
+Must not know   the checks (rights/send.py), the message and the answer (sends/), how a message is stored.
 
 A send passes here once. It goes on in sends/single.py or sends/batch.py: at once, or when its topic is on disk if it is
 the first send to a new topic.

@@ -54,6 +54,6 @@ class ReadProgress:
         end = self._store.max_offset(name, queue_id)
         if pull.commit_offset <= end:
             self._offsets.commit(group, name, queue_id, pull.commit_offset)
-        else:  # nobody has consumed what was never there
+        else:  # the queue never had these messages
             text = "group %s brings offset %d of queue %d of %s, which ends at %d: it is not kept"
             self._warnings.warn(f"{group}/{name}", text, group, pull.commit_offset, queue_id, name, end)

@@ -1,7 +1,7 @@
 """The answer to a pull.
 
 Owns        which response code an outcome of the store has, the fields, the pieces of the body.
-Must not know   what was asked for, who asked.
+Must not know   the request, the asker.
 """
 
 from __future__ import annotations
