@@ -3,9 +3,9 @@
 Owns        the order of the steps of a pull, and which of them are done again after it waited.
 Must not know   the checks (rights/read.py), how a queue is read and a pull waits (reads/), how records are found.
 
-A pull is served when it comes. It waits if it finds nothing yet and allows the broker to hold it, or if its records must
-be read from disk first. A pull that waited is served a second time from the first check on (its group may be gone by
-then), and is answered even if it finds nothing.
+A pull is served when it comes. It waits if it finds nothing yet and allows the broker to hold it, or if its records
+must be read from disk first. A pull that waited is served a second time from the first check on (its group may be gone
+by then), and is answered even if it finds nothing.
 """
 
 from __future__ import annotations
