@@ -1,6 +1,6 @@
 """Asked: our requests on one link that wait for their answers.
 
-Owns        their numbers (opaque), their deadlines, the limit on how many may wait.
+Owns        the numbers of requests (opaque), their deadlines, the limit on waiting ones.
 Must not know   sockets, timers (sweeper.py calls `sweep`).
 """
 
@@ -58,7 +58,8 @@ class Asked:
         waiting = self._waiting
         if len(waiting) >= self._waiting_max:
             raise LinkError(
-                f"{len(waiting)} requests to {self._peer.address} wait for an answer", hint="send more slowly"
+                f"{len(waiting)} requests to {self._peer.address} wait for an answer",
+                hint="send more slowly, or from more clients",
             )
         opaque = command.opaque = next(self._opaques) & 0x7FFFFFFF
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""NetClient: asks any address, answers what servers ask back.
+"""NetClient: asks any address, and serves the requests that servers send back.
 
 Owns        one call per request, GO_AWAY handled once, the deadline of the whole call.
 Must not know   which broker or name server is worth asking (rocketlake.client).
@@ -34,7 +34,7 @@ log: Final = get_logger(__name__)
 
 
 _LIMITS: Final = NetLimits(wire=WireLimits(header_bytes=FRAME_BYTES_MAX))
-"""The answer to a batch has an id for each of its messages in the header."""
+"""A header may fill a frame: the answer to a batch has the id of each of its messages there."""
 
 
 class NetClient(Service):
@@ -59,9 +59,9 @@ class NetClient(Service):
         self.adopt(self._sweeper, self._pool)
 
     async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
-        """Asks and waits for the answer, whatever its code. Raises InvokeTimeout, LinkError, UsageError (address).
+        """Asks and waits for the answer, of any code. Raises InvokeTimeout, LinkError, UsageError (address).
 
-        A server that says GO_AWAY is asked once more on a new connection.
+        After the answer GO_AWAY the same address is asked once more, on a new connection.
         """
         deadline = self._clock.monotonic() + timeout_ms / 1000
         link = self._pool.ready(address)
@@ -80,7 +80,7 @@ class NetClient(Service):
         return answer
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: float = 3000) -> None:
-        """Writes a request nobody answers. Raises LinkError when there is no connection to write it to."""
+        """Writes a one-way request. Raises LinkError without a connection."""
         link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
 

@@ -1,6 +1,6 @@
 """ClientLink: one connection that we opened.
 
-Owns        what is special about the asking side: waiting for room to write, leaving when the server says so.
+Owns        the asking side: waiting for room to write, leaving a server that says GO_AWAY.
 Must not know   addresses to choose from (link_pool.py).
 """
 
@@ -21,7 +21,7 @@ _WOKEN_AT_ONCE: Final = 16
 
 
 class ClientLink(Link):
-    """One outgoing connection. The dispatcher serves what the server asks us (notifications, running info)."""
+    """One outgoing connection. The dispatcher serves the requests of the server (notifications, running info)."""
 
     stops_reading: ClassVar[bool] = False
 
@@ -36,7 +36,7 @@ class ClientLink(Link):
 
     @property
     def usable(self) -> bool:
-        """False once it is closed, closing, or asked to go away."""
+        """False once the link is closed or closing, or the server said GO_AWAY."""
         return not self.closed and not self._output.closing and not self._retiring
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -63,7 +63,7 @@ class ClientLink(Link):
                     self._wake_writers(1)
                 waiter.cancel()
             if not in_time:
-                raise InvokeTimeout(f"{self.address} does not read what we send")
+                raise InvokeTimeout(f"{self.address} does not read our requests")
         if self._output.closing:
             raise LinkError(f"link to {self.address} is closed")
 
@@ -89,7 +89,7 @@ class ClientLink(Link):
             self.close()
 
     def _wake_writers(self, count: int) -> None:
-        """Lets some writers go on; each of them lets the next one go, until the server is behind again.
+        """Wakes some writers. Each of them wakes the next one, until the server is behind again.
 
         Waking all of them for the room of a few would cost the square of their number.
         """

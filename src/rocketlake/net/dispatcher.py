@@ -1,6 +1,6 @@
-"""Dispatcher: request code -> handler, and every way a request can fail -> an answer.
+"""Dispatcher: request code -> handler, and each failure of a request -> an answer.
 
-Owns        the table, the hooks around it, the texts of the general failures.
+Owns        the table, the hooks before and after a handler, the texts of the general failures.
 Must not know   what the handlers do, sockets.
 
 Order (docs/internals/wire.md, "Dispatch"): before-hooks, handler, after-hooks. A one-way request is never answered.
@@ -24,13 +24,13 @@ log: Final = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One request code: who serves it, and the lane it belongs to (a name that groups codes for limits and figures)."""
+    """One request code: its handler, and its lane (a name that groups codes for limits and figures)."""
 
     code: int
     handler: Handler
     lane: str = "quick"
     body_bytes_max: int | None = None
-    """A larger body is refused before it is read; None: as large as a frame may be."""
+    """A larger body is refused before it is read; None: the limit of a frame holds."""
 
 
 Run: TypeAlias = Callable[[FrameAsker, bytes, int, float], int]
@@ -42,17 +42,17 @@ Requests that take a turn are served only until its end (monotonic time). Return
 class Dispatcher:
     """Serves requests by their code. Hooks may be added at any time; the next request passes them.
 
-    A before-hook returns a Reply to answer in the handler's place, or None to go on; it may raise as a handler may.
-    An after-hook sees the reply before it is written, of held requests too.
+    A before-hook returns a Reply to answer in the handler's place, or None to go on; it may raise as a handler does.
+    An after-hook sees each reply before it is written, also the replies to held requests.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.before: list[Callable[[Request], Reply | None]] = []
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
-        """Of the rows, except where `turn_away` put another one in their place."""
+        """Handlers by code; `turn_away` puts others in their place."""
         self._turned_away: dict[int, Handler] = {}
-        """The handlers of the rows in whose place another one serves now."""
+        """The handlers that `turn_away` has replaced."""
         self.lanes: dict[int, str] = {}
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
@@ -67,16 +67,16 @@ class Dispatcher:
                 self._body_bytes_max[code] = row.body_bytes_max
 
     def serve_runs(self, run: Run | None, passes: Iterable[Callable[[Request], Reply | None]]) -> None:
-        """Have runs of requests served by `run`, which does itself what the before-hooks in `passes` do.
+        """Have runs of requests served by `run`, which itself does the work of the before-hooks in `passes`.
 
-        While there is any other hook no run is served: each request passes the hooks alone. None: each always does.
+        With a hook that is not in `passes`, or with None as `run`, each request is dispatched alone.
         """
         self._run_server = run
         self._run_hooks = list(passes)
 
     @property
     def run(self) -> Run | None:
-        """What serves runs; None while there is a hook that a run would not pass."""
+        """The server of runs; None while there is a hook that `serve_runs` did not name."""
         return self._run_server if self.before == self._run_hooks and not self.after else None
 
     def turn_away(self, codes: Iterable[int], refuse: Handler) -> None:
@@ -91,7 +91,7 @@ class Dispatcher:
             self._handlers[code] = self._turned_away.pop(code, self._handlers[code])
 
     def dispatch(self, request: Request) -> Reply | Held:
-        """Runs hooks and handler. Never raises: what goes wrong becomes the reply."""
+        """Runs hooks and handler. Never raises: an error becomes the reply."""
         reply = run_handler(self._run, request)
         if reply is not HELD:
             self.finish(request, reply)
@@ -119,7 +119,7 @@ class Dispatcher:
         return handler(request)
 
     def refuse_body(self, code: int, size: int) -> Reply | None:
-        """The answer to a request whose body nobody will read, because there is too much of it; None to read it."""
+        """The answer to a request that has no handler, or too large a body for it; None: the body may be read."""
         bytes_max = self._body_bytes_max.get(code)
         if code not in self._handlers:
             return _not_supported(code)
@@ -137,7 +137,7 @@ def _not_supported(code: int) -> Reply:
 
 
 def run_handler(handler: Handler, request: Request) -> Reply | Held:
-    """Runs one handler; whatever it raises becomes the reply. Also for a held request that is taken up again."""
+    """Runs one handler; an error that it raises becomes the reply. Also for a held request that is taken up again."""
     try:
         return handler(request)
     except RemoteError as problem:

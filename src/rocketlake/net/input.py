@@ -1,7 +1,7 @@
 """Input: the bytes that come on one connection, served chunk by chunk and in turns.
 
-Owns        frames and commands that are not served yet; when they are cut and served; whether the socket is read.
-Must not know   requests and answers (peer.py), what is written when (output.py), the line of turns (turns.py).
+Owns        frames and commands that are not served yet: when they are cut and served; reading from the socket.
+Must not know   requests and answers (peer.py), writing (output.py), other queued work (turns.py).
 
 Invariant: while the peer does not read, nothing more is served to it.
 Invariant: a link is served for at most `turn_seconds`; the rest of its work queues in turns.py.
@@ -27,7 +27,7 @@ class InputOwner(FrameAsker, Protocol):
 
     @property
     def stops_reading(self) -> bool:
-        """Stop to read while the peer does not read, or has had its turn."""
+        """True: the socket is not read while the peer does not read, or has had its turn."""
         ...
 
     @property
@@ -111,7 +111,7 @@ class Input:
         machine = self._machine
         if machine.error is not None:
             return
-        if self._rest:  # more came before all was served
+        if self._rest:  # the chunk before this one is not served to its end
             self._cut(now, len(self._rest))
         self._rest, self._rest_at = machine.gather(data), 0
         if not self._rest:
@@ -123,7 +123,7 @@ class Input:
             self.serve(now)
 
     def serve(self, now: float) -> None:
-        """Serve what has come; if others queue for turns, only what takes no turn, and queue for the rest."""
+        """Serve the received requests. If other work queues for a turn, serve plain sends only, then queue."""
         if not (self._turns.is_taken and self._stops_reading):
             self._serve_until(now + self._turns.seconds, now)
             return
@@ -149,7 +149,7 @@ class Input:
             self._transport.pause_reading()
 
     def go_on_reading(self) -> None:
-        """Read from the socket again, if all that came is served and the peer is not behind."""
+        """Read from the socket again, if all received requests are served and the peer is not behind."""
         if self._backlog or self._rest or self._output.paused:
             return
         if not self._reading and self._transport is not None and not self._output.closing:
@@ -214,7 +214,7 @@ class Input:
             return False
         try:
             end = run(owner, self._rest, self._rest_at, turn_end)
-        except Exception as problem:  # our bug; it has stored nothing, and the ordinary path serves it all
+        except Exception as problem:  # our bug; the run has stored nothing: the ordinary path serves its requests
             self._warnings.warn("run", "a run of requests from %s failed: %r", owner.address, problem)
             return False
         if end == self._rest_at:
@@ -226,7 +226,7 @@ class Input:
         return True
 
     def _serve_soon(self) -> None:
-        """Go on in a later turn: a thousand pulls in one chunk must not hold up everybody else's sends."""
+        """Go on in a later turn: a thousand pulls in one chunk must not hold up the sends of other links."""
         self.stop_reading()
         if not self._serve_planned:
             self._serve_planned = True

@@ -1,7 +1,7 @@
-"""Limits of links: what one peer, and all together, may cost us.
+"""Limits of links: memory and time that one peer, and all peers together, may take.
 
-Owns        the numbers and why they are so.
-Must not know   where they are enforced (link.py, server.py).
+Owns        the numbers and their reasons.
+Must not know   the code that holds to them (link.py, input.py, output.py, server.py).
 """
 
 from __future__ import annotations
@@ -13,32 +13,33 @@ from rocketlake.protocol.limits import WireLimits
 
 @dataclass(frozen=True, slots=True)
 class NetLimits:
-    """Limits of one server or client. Names without a unit are counts; those of single links say so."""
+    """Limits of one server or client. Names without a unit are counts."""
 
     wire: WireLimits = field(default_factory=WireLimits)
     connections: int = 10_000
-    """Open links of a server; one more is closed at once."""
+    """Open links of a server; the next one is closed at once."""
     connect_seconds: float = 3.0
     """How long a client waits for a connection (Java: 3 s)."""
     idle_seconds: float = 120.0
     """A link without a byte in either direction is closed (Java: 120 s)."""
     unfinished_bytes: int = 256 * 1024 * 1024
-    """Received bytes of frames that are not complete, of all links of a server; above it the largest is closed."""
+    """Received bytes of incomplete frames, of all links of a server; above it a link is closed (unfinished.py)."""
     frame_seconds: float = 30.0
-    """A frame that has begun must be complete after this, or its sender is a slow-loris."""
+    """A frame must be complete this long after its first byte; a slower link is closed."""
     stuck_seconds: float = 30.0
     """A peer that stays behind (see `write_high_bytes`) for this long is closed."""
     turn_seconds: float = 0.002
-    """How long those who have much to do may keep the loop, all together, before it looks at its sockets again.
+    """A turn: all queued work together may keep the loop so long, before the loop reads sockets again.
 
-    Long enough for the consumers of what one look at the sockets brings: else sends would always be ahead of them."""
+    Long enough to wake and answer the consumers of one socket read. With less, sends always outrun consumers
+    (docs/internals/hot_path.md)."""
     brief_turn_seconds: float = 0.0001
-    """The same while old records are read from disk: a consumer that is far behind has work without end."""
+    """A turn while old records are read from disk: a consumer that is far behind has work without end."""
     write_high_bytes: int = 256 * 1024
-    """Above this many unwritten bytes nothing more is read from or served to the peer."""
+    """Above this many unwritten bytes the peer counts as behind: no more is read from it or served to it."""
     unsent_bytes: int = 64 * 1024 * 1024
-    """Answers of held requests that wait for such a peer; above it the link is closed."""
+    """Answers of held requests that wait for a peer that is behind; above it the link is closed."""
     held: int = 16_384
-    """Requests of one link that may be held at once; the next are answered SYSTEM_BUSY."""
+    """Requests of one link that may be held at once; the next one is answered SYSTEM_BUSY."""
     pending: int = 65_535
-    """Requests of ours on one link that wait for an answer (Java: 65535 permits)."""
+    """Our requests on one link that may wait for an answer (Java: 65535 permits)."""

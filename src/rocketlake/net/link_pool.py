@@ -1,6 +1,6 @@
 """LinkPool: one link per address, opened when first needed.
 
-Owns        which links are open, who waits for one to open, how soon a failed address is tried again.
+Owns        the open links, the attempts to open one, the pause before a failed address is tried again.
 Must not know   requests (client.py).
 """
 
@@ -27,7 +27,7 @@ _CLOSE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class _Failure:
-    """Why an address failed, and until when it is not tried again (monotonic seconds)."""
+    """A failed attempt: its error text, and the monotonic time before which there is no other one."""
 
     text: str
     until: float
@@ -83,7 +83,7 @@ class LinkPool(Service):
         return link_or_error
 
     def retire(self, link: ClientLink) -> None:
-        """Nobody gets this link any longer; it closes when its last answer has come."""
+        """Hand out this link no more; it closes when its last answer has come."""
         for address, current in tuple(self._links.items()):
             if current is link:
                 del self._links[address]
@@ -126,13 +126,13 @@ class LinkPool(Service):
 
     def _check_may_try(self, address: str) -> None:
         if self._closed:
-            raise LinkError("the client is closed")
+            raise LinkError("the client is closed", hint="make a new one")
         failure = self._failures.get(address)
         if failure is not None and self._clock.monotonic() < failure.until:
             raise LinkError(failure.text, where=address)
 
     async def _try_connect(self, address: str) -> ClientLink | Exception:
-        """The error is for those who wait, perhaps nobody does any more."""
+        """The error is returned, not raised: perhaps no caller waits for it any more."""
         try:
             return await self._connect(address)
         except Exception as error:
@@ -178,5 +178,5 @@ def split_address(address: str) -> tuple[str, int]:
     """`host:port` -> (host, port). Raises UsageError."""
     host, separator, port = address.strip().rpartition(":")
     if not separator or not host or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"address {address[:100]!r} is not host:port")
+        raise UsageError(f"address {address[:100]!r} is not host:port", hint="write it as 127.0.0.1:9876")
     return host.strip("[]"), int(port)

@@ -1,7 +1,7 @@
 """This machine's address, as others would see it.
 
 Owns        finding it without sending anything.
-Must not know   who asks.
+Must not know   its callers.
 """
 
 from __future__ import annotations

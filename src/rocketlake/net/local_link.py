@@ -1,7 +1,7 @@
 """LocalLink: one end of a connection inside this process. Commands are handed over as they are, without bytes.
 
 Owns        the pair of ends, the order of the commands between them, the end of both.
-Must not know   servers (server.py makes a pair), what a request code means.
+Must not know   servers (server.py makes a pair), the meaning of request codes.
 
 A proxy, a replica or a console asks a broker this way. The broker's handlers see an asker like any other: its requests
 queue for turns, only so many of them may be held, none is served while the asker does not read.

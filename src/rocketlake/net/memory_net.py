@@ -3,8 +3,8 @@
 Owns        hosts by name, delay, cuts, partitions and crashes, all from one seed.
 Must not know   links, commands: it carries the bytes of any asyncio protocol, as TcpNetwork does.
 
-A stream never loses single bytes (TCP does not): "loss" cuts the connection, a partition holds everything back and
-refuses to connect. With a ManualClock the delays are its delays.
+A stream never loses single bytes (TCP does not): "loss" cuts the connection; a partition holds all chunks back and
+refuses new connections. Delays go by the clock that is given.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MemoryNet(Service):
     def host(self, name: str) -> MemoryHost:
         """The network as the host `name` sees it: pass it to Server and NetClient as `network`.
 
-        After MemoryHost.crash the next one of this name is the machine that came back: it resets old connections.
+        After MemoryHost.crash the next host of this name is the same machine, up again: it resets its old connections.
         """
         for widow in self._widows.pop(name, ()):
             widow.lose(ConnectionResetError("the peer restarted"))
@@ -64,7 +64,7 @@ class MemoryNet(Service):
         self._cut.add(frozenset((one, other)))
 
     def heal(self) -> None:
-        """Ends all partitions; what waited is delivered."""
+        """Ends all partitions; the chunks that waited are delivered."""
         self._cut.clear()
         held, self._held = self._held, []
         for pipe in held:
@@ -79,7 +79,7 @@ class MemoryNet(Service):
         self._held.append(pipe)
 
     def free_port(self) -> int:
-        """A port nobody has."""
+        """A port that is not in use."""
         self._next_port += 1
         return self._next_port
 
@@ -104,7 +104,7 @@ class MemoryListener:
         self.shut()
 
     def shut(self) -> None:
-        """Gives the port back, unless another incarnation of the host has it by now."""
+        """Frees the port, unless the host that came up again has it."""
         if self._net.listeners.get((self._host, self.port)) is self:
             del self._net.listeners[self._host, self.port]
 
@@ -119,9 +119,9 @@ class MemoryHost:
         self._crashed = False
 
     def crash(self, *, silent: bool = False) -> None:
-        """All connections end, what was on its way from here is lost, and this object reaches nobody any more.
+        """End all connections. Chunks on their way from here are lost, and this object connects to no host any more.
 
-        A killed process's peers hear of it at once; a machine without power is `silent` until it is up again.
+        The peers of a killed process learn it at once; a machine without power is `silent` until it is up again.
         """
         self._crashed = True
         for listener in [each for each in self._net.listeners.values() if each.owner is self]:
@@ -172,12 +172,12 @@ class _Pipe:
         self.wake()
 
     def drop(self) -> None:
-        """What is on its way is lost."""
+        """Lose the chunks on their way."""
         self._chunks.clear()
         self.size = 0
 
     def wake(self) -> None:
-        """Starts delivering, unless that is going on."""
+        """Starts to deliver, unless the task runs."""
         if self._pump is None or self._pump.done():
             self._pump = self._net.spawn("pipe", self._run())
 
@@ -273,7 +273,7 @@ class MemoryTransport(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        """Delivers what was written, then ends both sides."""
+        """Delivers the written chunks, then ends both sides."""
         if not self._closing:
             self._closing = True
             self._out.put(None)

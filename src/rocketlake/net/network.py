@@ -1,6 +1,6 @@
 """Network: the seam between links and the world.
 
-Owns        how a listener and a connection are made: over TCP here, in memory in memory_net.py.
+Owns        the making of listeners and connections: over TCP here, in memory in memory_net.py.
 Must not know   links, commands.
 """
 
@@ -18,7 +18,7 @@ from rocketlake.base.errors import LinkError
 
 
 class CannotListen(LinkError):
-    """An address that cannot be listened on; the cure depends on the reason, and names the settings of the caller."""
+    """No listener on this address. The cure depends on the reason, and names the settings of the caller."""
 
     def __init__(self, host: str, port: int, problem: OSError) -> None:
         self.host = host
@@ -29,7 +29,7 @@ class CannotListen(LinkError):
         self.name_settings(port="listenPort", host="bindAddress")
 
     def name_settings(self, *, port: str, host: str) -> None:
-        """What the settings of port and address are called where the user gave them."""
+        """Name the settings of port and address in the cure as the user knows them."""
         if self.number == errno.EADDRINUSE:
             self.hint = f"stop the server that listens there, or give another port with {port}"
         elif self.number in (errno.EACCES, errno.EPERM):
@@ -44,7 +44,7 @@ class Listener(Protocol):
     port: int
 
     async def close(self) -> None:
-        """Accepts no more; connections that are open stay open."""
+        """Accepts no more connections; open ones stay open."""
 
 
 class Network(Protocol):

@@ -1,6 +1,6 @@
 """Output: the bytes that leave on one connection.
 
-Owns        buffers that are not written yet: when they leave, in which portions, how many may wait for a peer.
+Owns        buffers that are not written yet: the time they leave, their portions, the limit on those that wait.
 Must not know   frames, requests.
 
 Invariant: all answers of one received chunk leave in one write call, or in portions of `write_high_bytes`.
@@ -68,7 +68,7 @@ class Output:
         self.last_written = self._monotonic()
 
     def disconnect(self) -> None:
-        """The connection is gone, and all that waited."""
+        """The connection is gone: drop the buffers."""
         self.closing = True
         self.paused = False
         self.size = 0
@@ -86,7 +86,7 @@ class Output:
                 self._overflowed()
         elif not self.in_chunk:
             if self.size >= self.high_bytes:
-                self.flush()  # so that `paused` is true to the facts within one turn of the loop
+                self.flush()  # so that `paused` is up to date within one turn of the loop
             elif not self._flush_planned:
                 self._flush_planned = True
                 self._turns.at_end(self._flush_now)
@@ -98,7 +98,7 @@ class Output:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, one portion of about `high_bytes` after the other, until the peer is behind."""
+        """Write the buffers, one portion of about `high_bytes` after the other, until the peer is behind."""
         if self._transport is None:
             return
         while self._buffers and not self.paused and not self.closing:

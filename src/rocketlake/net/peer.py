@@ -83,7 +83,7 @@ class Peer(ABC):
 
     @abstractmethod
     def _write_answer(self, answer: Command) -> None:
-        """Write an answer to the peer. Raises what is wrong with it."""
+        """Write an answer to the peer. Raises ProtocolError if no frame can hold it."""
 
     async def invoke(self, command: Command, timeout_ms: float = 3000) -> Command:
         """Ask the peer and wait for its answer. Raises InvokeTimeout or LinkError."""
@@ -121,7 +121,7 @@ class Peer(ABC):
             return
         try:
             self._write_answer(reply.to_command(request))
-        except Exception as problem:  # our bug or an answer too large: the asker must not wait, the link must not end
+        except Exception as problem:  # a bug of ours, or the answer is too large: the asker must get another one
             _log.error(
                 "answer to %s of %s cannot be written: %s",
                 request_name(request.code),
@@ -137,7 +137,7 @@ class Peer(ABC):
         if self.room_to_hold <= 0:
             self._warnings.warn(
                 f"{self.remote[0]} held",
-                "%s of %s is refused as busy: %d requests of this link are held, no more may be",
+                "%s of %s is refused as busy: %d requests of this link are held, that is the limit",
                 request_name(request.code),
                 self.address,
                 self.held,

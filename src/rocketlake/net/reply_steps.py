@@ -1,11 +1,11 @@
-"""A request that is much work is served in turns, so that nobody else waits for it.
+"""A reply made in steps: a long request yields between its steps, and other requests are served there.
 
-Owns        how the work of such a request is cut, continued, and answered at its end.
-Must not know   what the work is.
+Owns        the steps of a request over several turns (turns.py), and the answer at their end.
+Must not know   what a step does.
 
-The handler is a generator: it yields wherever others may come in between, and returns the reply. What it has looked at
-before a `yield` may have changed behind it. Work whose asker is gone is given up, unless it changes what is kept: half
-a change is not what was asked for.
+Such a handler is a generator: each `yield` ends a step, and the reply is returned. A handler must look again, after a
+`yield`, at tables that it read before: another request may have changed them. When the asker is gone the rest of the
+steps is dropped. A request that changes tables is finished all the same (`finishes`): half a change was not asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ReplySteps: TypeAlias = Generator[None, None, "Reply | Held"]
 
 
 def advance(work: ReplySteps, clock: Clock, turn_end: float) -> Reply | Held | None:
-    """Do steps of the work, one at least, until the turn ends. What the work returns; None: it is not done."""
+    """Do steps, at least one, until the turn ends. Returns the reply, or None while steps are left."""
     while True:
         try:
             next(work)
@@ -36,9 +36,9 @@ def advance(work: ReplySteps, clock: Clock, turn_end: float) -> Reply | Held | N
 
 
 def in_steps(serve: Callable[[Request], ReplySteps], turns: Turns, clock: Clock, *, finishes: bool = False) -> Handler:
-    """A handler that does the work of `serve`: at once if it is little, else the request is held until it is done.
+    """A handler that does the steps of `serve`: within this turn if they fit, else the request is held meanwhile.
 
-    `finishes`: it goes on when the asker is gone.
+    `finishes`: the steps are done to the end even if the asker is gone.
     """
 
     def go_on(request: Request, work: ReplySteps, turn_end: float) -> Reply | Held:

@@ -27,7 +27,7 @@ HELD: Final = Held.HELD
 
 @dataclass(slots=True)
 class Reply:
-    """An answer. `fields` are added to those of `header`; `body` may be a list of slices that are never copied here."""
+    """An answer. `fields` are added to those of `header`; `body` may be a list of slices; they are not copied."""
 
     code: int = 0
     header: Header | None = None
@@ -79,7 +79,7 @@ class Asker(Protocol):
         ...
 
     def close(self) -> None:
-        """Part from the asker, after its last answers."""
+        """End the connection with the asker, after its last answers."""
 
 
 class FrameAsker(Asker, Protocol):
@@ -89,7 +89,7 @@ class FrameAsker(Asker, Protocol):
         """Write the answers of a run: whole frames. Afterwards the asker may be behind (`writable`)."""
 
     def abort(self, kind: str, why: str) -> None:
-        """Part from the asker at once. The log says why."""
+        """End the connection with the asker at once. The log gives the reason `why`."""
 
 
 class Request:

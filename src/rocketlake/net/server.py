@@ -1,7 +1,7 @@
 """Server: listens, accepts, drains.
 
 Owns        the set of open links, the limit on their number, the order of a graceful stop.
-Must not know   what is served (dispatcher.py), bytes (link.py).
+Must not know   requests (dispatcher.py), bytes (link.py).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Server(Service):
 
     @property
     def port(self) -> int:
-        """The port listened on; before `start` the one asked for."""
+        """The port of the listener; before `start` the port of the settings."""
         return self._listener.port if self._listener is not None else self._port
 
     @property
@@ -88,13 +88,13 @@ class Server(Service):
     async def stop(self, drain_seconds: float = 3.0) -> None:
         """Accepts no more, lets open requests finish for `drain_seconds`, closes every link.
 
-        Meanwhile new requests of clients that understand it are answered GO_AWAY, others are still served.
+        Meanwhile a new request is answered GO_AWAY if its client is new enough to understand that; others are served.
         """
         self.draining = True
         if self._listener is not None:
             await self._listener.close()
         deadline = self._clock.monotonic() + drain_seconds
-        # Polling: it happens once in a server's life, an event would cost every answer.
+        # Polling: a server stops once in its life, an event would cost something with every answer.
         while self._clock.monotonic() < deadline and any(link.unfinished for link in self.links):
             await self._clock.sleep(0.01)
         await self._close_links()
@@ -102,7 +102,7 @@ class Server(Service):
         await super().stop()
 
     async def _close_links(self) -> None:
-        """Closes politely; who does not take its last bytes is cut."""
+        """Closes after the last bytes; a peer that does not read them is cut."""
         for link in tuple(self.links):
             link.close()
         if not await self._gone(_CLOSE_SECONDS):
@@ -118,7 +118,7 @@ class Server(Service):
         return not self.links
 
     def sweep(self) -> None:
-        """Looks at every link now (tests with a hand-moved clock call it; otherwise a timer does)."""
+        """Sweeps all links now (for tests; otherwise the timer of the sweeper does)."""
         self._sweeper.sweep()
 
     def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
@@ -129,7 +129,9 @@ class Server(Service):
         served = self._endpoint
         link = LocalLink(served, remote, self.expects, self._refuse)
         if not self.opened(link):
-            raise LinkError(f"{self.address} has {len(self.links)} connections, no more are taken")
+            raise LinkError(
+                f"{self.address} has {len(self.links)} connections, no more are taken", hint="close some of them"
+            )
         link.on_close.append(lambda _: self.lost(link))
         own = Dispatcher(Row(code, handler) for code, handler in (handlers or {}).items())
         asking = LocalLink(replace(served, dispatcher=own), (self.host, self.port), self.expects)

@@ -1,6 +1,6 @@
 """ServerLink: one accepted connection.
 
-Owns        what is special about the serving side: GO_AWAY while the server drains, a place in the server's set.
+Owns        the serving side: a place among the server's links, GO_AWAY while it drains, early refusal of large bodies.
 Must not know   listening (server.py).
 """
 
@@ -20,16 +20,16 @@ from rocketlake.protocol.versions import GO_AWAY_AFTER
 
 _GO_AWAY: Final = "please go away"
 _JUDGED_BYTES: Final = 64 * 1024
-"""From here on an unfinished request is looked at: will a handler read its body?"""
+"""From this size on the header of an unfinished request is read: its body may be larger than its handler takes."""
 
 
 class LinkOwner(Protocol):
-    """What a link tells its server."""
+    """The server, as its links see it."""
 
     draining: bool
 
     def opened(self, link: Peer) -> bool:
-        """A connection came; False = no room, the link closes itself."""
+        """A connection came. False: there is no room, and the link closes itself."""
 
     def lost(self, link: Peer) -> None:
         """The connection is gone."""
@@ -67,7 +67,7 @@ class ServerLink(Link):
         return future
 
     def note_unfinished(self, size: int) -> int:
-        """`size` bytes of an incomplete frame are kept. A request that will be refused is refused now."""
+        """`size` bytes of an incomplete frame are kept. A request with too large a body is refused now."""
         if size < _JUDGED_BYTES:
             self._is_judged = False
         elif not self._is_judged:
@@ -78,7 +78,7 @@ class ServerLink(Link):
         return size
 
     def _refuse_begun(self) -> bool:
-        """Answer a request whose body would be refused when it is all there, and pass its body by as it comes."""
+        """Refuse a request whose body is too large before all of it has come; the rest is skipped as it comes."""
         found = self._machine.begun()
         if found is None or found[0].is_response:
             return False

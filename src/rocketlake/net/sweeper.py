@@ -1,7 +1,7 @@
 """Sweeper: the one timer of a server or a client.
 
-Owns        when links are looked at: all of them once a second, those with pending requests every 50 ms.
-Must not know   what is looked for (link.py: deadlines, idle, stuck, slow frames).
+Owns        the rhythm of `sweep`: all links once a second, links that wait for an answer every 50 ms.
+Must not know   what a sweep finds (link.py: idle and stuck peers, slow frames; asked.py: deadlines).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FAST_SECONDS: Final = 0.05
 class Sweeper(Service):
     """Calls `sweep` of its links from one task, on the time of its clock.
 
-    An answer that does not come is noticed 50 ms late at most. Without links there is no task.
+    A request times out at most 50 ms late. Without links there is no task.
     """
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("link-sweeper", clock)
-        self._links: dict[Peer, None] = {}  # in the order they came, so that simulations repeat
+        self._links: dict[Peer, None] = {}  # in the order of their coming, so that simulations repeat
         self._expecting: dict[Peer, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._fast = False
@@ -46,7 +46,7 @@ class Sweeper(Service):
             self._end()
 
     def expect(self, link: Peer) -> None:
-        """The link has a request pending: look at it often."""
+        """The link waits for an answer: sweep its requests often."""
         self._expecting[link] = None
         if not self._fast:
             self._fast = True
@@ -65,7 +65,7 @@ class Sweeper(Service):
         self._fast = False
 
     def sweep(self) -> None:
-        """One look at the links that are due."""
+        """Sweep the links that are due."""
         now = self._clock.monotonic()
         if now >= self._next_slow:
             self._next_slow = now + _SLOW_SECONDS
@@ -77,7 +77,7 @@ class Sweeper(Service):
                 self._expecting.pop(link, None)
 
     def _start(self) -> None:
-        """Starts the task, or starts it anew because it sleeps too long for what is expected now."""
+        """Starts the task, or starts it anew when its sleep is too long for a request that was just asked."""
         if self._task is not None:
             self._task.cancel()
         self._task = self.every("sweep", lambda: _FAST_SECONDS if self._fast else _SLOW_SECONDS, self._look)

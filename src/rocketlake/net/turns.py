@@ -1,10 +1,10 @@
-"""Work that takes longer than others can wait goes on in turns.
+"""A fair queue: work that does not fit into one time slice (a turn) continues in a later one.
 
-Owns        who has more to do than fits in one turn, in the order they came; what is put off until a turn ends.
-Must not know   what the work is.
+Owns        the queued work, first come first served; the calls that are put off until a turn ends.
+Must not know   what the work does.
 
-Links with many requests and pulls that wake together stand in one line, so that whatever a socket brings waits for one
-turn at most, however many of them there are.
+All links and all woken pulls share one queue. So a chunk that comes from a socket waits for one turn at most, however
+much work is queued.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Work = Callable[[float], object]
 
 
 class Turns:
-    """The line. All that share a loop and serve the same peers share one."""
+    """The queue. All parts of one server share one queue, on one event loop."""
 
     def __init__(self, clock: Clock, seconds: float, brief_seconds: float = 0.0) -> None:
-        """A turn takes `seconds`, or `brief_seconds` while `is_brief` says so."""
+        """A turn lasts `seconds`, or `brief_seconds` while `is_brief()` is true."""
         self.is_brief: Callable[[], bool] = lambda: False
-        """Is the work of a kind that never ends by itself, and must not make others wait?"""
+        """True while the queued work would never end by itself (cold reads): turns are short then."""
         self._seconds = seconds
         self._brief_seconds = brief_seconds
         self.busy_seconds = 0.0
-        """How long all turns so far took together."""
+        """The time that all turns so far took together."""
         self._clock = clock
         self._line: deque[Work] = deque()
         self._planned = False
@@ -45,19 +45,19 @@ class Turns:
 
     @property
     def seconds(self) -> float:
-        """How long a turn may take now."""
+        """The length of a turn that starts now."""
         return self._brief_seconds if self.is_brief() else self._seconds
 
     def wait(self, work: Work) -> None:
-        """Call `work` when its turn comes, with the time until which it may go on.
+        """Call `work(end)` in a later turn; `end` is the monotonic time at which the turn ends.
 
-        It gets something done each time; if there is more left then, it waits once more.
+        Each call gets at least one piece of work done. Work that has more to do then queues again.
         """
         self._line.append(work)
         self._plan()
 
     def at_end(self, ending: Callable[[], object]) -> None:
-        """Call `ending` when this turn ends, before the loop looks at its sockets; soon, if no turn is on."""
+        """Call `ending` when this turn ends, before the loop reads sockets again; without a turn, with `call_soon`."""
         if self._is_on:
             self._endings.append(ending)
         else:
@@ -69,7 +69,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn; then the loop looks at its sockets."""
+        """One turn; afterwards the loop reads sockets."""
         begin = self._clock.monotonic()
         self._is_on = True
         try:

@@ -1,11 +1,11 @@
 """Received bytes of frames that are not complete yet: one budget for all links.
 
-Owns        how many there are, and which link is closed when there are too many.
+Owns        the count of these bytes, and the choice of the link that is closed when there are too many.
 Must not know   frames, sockets.
 
-A frame is kept until it is whole: without a common bound ten thousand links with 15 MiB each fill any memory. When
-there is too much, the host with the most gives way: a peer with a thousand small beginnings must not cost others their
-large messages.
+A frame is kept until it is whole: without a common bound ten thousand links with 15 MiB each fill any memory. Above the
+budget the host with the most bytes loses its largest link: a host with a thousand begun frames must not cost other
+hosts their large messages.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Unfinished(Protocol):
     remote: tuple[str, int]
 
     def abort(self, kind: str, why: str) -> None:
-        """Close at once and say why."""
+        """Close at once; the log gives the reason `why`."""
 
 
 class UnfinishedBytes:
-    """The budget."""
+    """The budget, and the links that use it."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -33,7 +33,7 @@ class UnfinishedBytes:
         self.total = 0
 
     def note(self, link: Unfinished, size: int) -> None:
-        """The link holds so many bytes of an incomplete frame now, 0 when it is complete or the link is gone."""
+        """The link keeps `size` bytes of an incomplete frame now; 0 when the frame is whole or the link is gone."""
         self.total += size - self._sizes.pop(link, 0)
         if size:
             self._sizes[link] = size
