@@ -1,9 +1,9 @@
-"""The one way to call waiters, listeners and callbacks: one that raises harms no other.
+"""The one way to call waiters, listeners and callbacks: a callback that raises harms no other callback.
 
 Owns        the log line about a callback that raised.
 Must not know   what the callbacks do.
 
-A loop that is too hot for one more call of ours has its own `except Exception` around the callback, and says `raised`.
+A hot loop that must save this call has its own `except Exception` around the callback, and calls `raised`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _errors = RareWarnings(_log)
 
 
 def call(callback: Callable[..., object], *args: object) -> bool:
-    """Call it; an exception is logged and False returned."""
+    """Call the callback. If it raises, log the exception and return False."""
     try:
         callback(*args)
     except (Exception, asyncio.CancelledError) as error:
-        # Cancelled is only some future the callback looked at: a plain call cannot be cancelled itself.
+        # CancelledError comes from a future the callback asked: a plain call cannot itself be cancelled.
         raised(callback, error)
         return False
     return True
 
 
 def call_each(callbacks: Iterable[Callable[..., object]], *args: object) -> None:
-    """Call all of them with these arguments, whichever raise."""
+    """Call all callbacks with these arguments, even if some raise."""
     for callback in tuple(callbacks):
         call(callback, *args)
 
 
 def raised(callback: Callable[..., Any], error: BaseException) -> None:
-    """`callback` raised `error`: log it, one of a kind at most every ten seconds."""
+    """`callback` raised `error`: log it, at most every ten seconds for the same callback and error."""
     name = getattr(callback, "__qualname__", None) or repr(callback)
     _errors.error(f"{name} {type(error).__name__}", error, "callback %s failed, all others go on: %r", name, error)

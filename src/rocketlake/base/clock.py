@@ -1,7 +1,7 @@
 """The clock seam: the only place that asks the machine for the time or sleeps.
 
 Owns        wall clock, monotonic clock, sleeping; a clock moved by hand for tests and simulations.
-Must not know   who waits for what.
+Must not know   the tasks that wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Clock(Protocol):
         """Wall clock: milliseconds since 1970-01-01 UTC. May jump."""
 
     def monotonic(self) -> float:
-        """Seconds since some start; never goes back. For deadlines."""
+        """Seconds since an arbitrary moment; never goes back. For deadlines."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; 0 or less gives other tasks one turn."""
@@ -42,7 +42,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     monotonic = staticmethod(time.monotonic)
-    """Seconds since some start. Asked many times a request: without a call of ours in between."""
+    """Seconds since an arbitrary moment. Called often, so `time.monotonic` is bound directly, without a wrapper."""
 
     async def sleep(self, seconds: float) -> None:
         """asyncio.sleep."""
@@ -55,14 +55,14 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; sleepers wake in the order of their time, then of their coming.
+    """A clock that stands still until it is moved. Sleepers wake by time, those of one time in the order they came.
 
     `start_ms` is the first wall-clock time; `monotonic()` starts at 0. Times are kept in microseconds so that sums of
     many small sleeps stay exact.
     """
 
     def __init__(self, start_ms: int = 1_700_000_000_000, *, settle_turns: int = 100) -> None:
-        """`settle_turns` of the loop are given to what runs at one time; fewer make long plays quicker."""
+        """`settle_turns`: turns of the loop for all tasks that run at one time; fewer make long simulations quicker."""
         self._start_ms = start_ms
         self._settle_turns = settle_turns
         self._elapsed_us = 0
@@ -71,7 +71,7 @@ class ManualClock:
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
 
     def now_ms(self) -> int:
-        """Start time plus what was advanced plus what the wall clock jumped."""
+        """Start time, plus the time advanced, plus the jumps of the wall clock."""
         return self._start_ms + self._elapsed_us // 1000 + self._jump_ms
 
     def monotonic(self) -> float:
@@ -100,7 +100,7 @@ class ManualClock:
     def _sleeper(self, seconds: float) -> asyncio.Future[None]:
         """A future that is done when the clock has been advanced past `seconds` from now."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # At least one step: a sleep that rounds to nothing would let its caller spin at one point in time.
+        # At least one microsecond: a loop around a sleep of none would spin at one point in time.
         due = self._elapsed_us + max(1, round(seconds * 1_000_000))
         heapq.heappush(self._sleepers, (due, next(self._order), woken))
         return woken
@@ -113,7 +113,7 @@ class ManualClock:
         self._elapsed_us = target
 
     async def run_for(self, ms: float) -> None:
-        """Move forward in steps: at each sleeper's time let everything run that can, so sleeping loops run in time."""
+        """Move forward in steps: stop at the time of each sleeper, and let all tasks run there."""
         target = self._elapsed_us + round(ms * 1000)
         await self.settle()
         while self._sleepers and self._sleepers[0][0] <= target:
@@ -123,9 +123,9 @@ class ManualClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Let tasks run until those that do not wait for time, threads or sockets have nothing left to do.
+        """Let all tasks run until each waits for time, a thread or a socket.
 
-        That is `settle_turns` of the loop: a longer chain of hand-overs needs a second call.
+        It gives `settle_turns` turns of the loop: a longer chain of hand-overs needs a second call.
         """
         for _ in range(self._settle_turns):
             await asyncio.sleep(0)

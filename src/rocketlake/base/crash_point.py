@@ -1,12 +1,12 @@
-"""Places where a test may kill this process: named in the code, switched on by the environment, nothing otherwise.
+"""Places where a test may kill this process: named in the code, switched on by the environment, else without effect.
 
 Owns        ROCKETLAKE_CRASH and its companions; dying by SIGKILL as kill -9 does it.
-Must not know   what happens at the points.
+Must not know   the work around a point.
 
     ROCKETLAKE_CRASH=lake.before_commit@3    the process dies at its third pass of this point (1 if not said)
     ROCKETLAKE_CRASH=@/tmp/crash             the same, read from this file at each pass: for processes that live long
-    ROCKETLAKE_CRASH_COUNT=/tmp/passes       passes are counted in this file over all processes, so that it happens once
-    ROCKETLAKE_CRASH_PIDS=/tmp/pids          processes (one number a line) that die just before it, such as a JVM
+    ROCKETLAKE_CRASH_COUNT=/tmp/passes       passes are counted in this file over all processes: one of them dies
+    ROCKETLAKE_CRASH_PIDS=/tmp/pids          processes (one number a line) that are killed just before, such as a JVM
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _strike: Callable[[str], None] | None = None
 
 
 def crash_point(name: str) -> None:
-    """Die here if this process was told so."""
+    """Kill this process here if the environment says so."""
     if _strike is not None:
         _strike(name)
     wanted = os.environ.get("ROCKETLAKE_CRASH")

@@ -1,7 +1,7 @@
 """The checksum of record bodies.
 
-Owns        CRC-32 as RocketMQ stores it; who works it out.
-Must not know   where it is stored.
+Owns        CRC-32 as RocketMQ stores it; the choice between the kernel and zlib.
+Must not know   records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The exception tree: one root, and one branch for each question "whose fault is it?".
 
-Owns        RocketLakeError and its branches; how what, where and hint become one line of text.
-Must not know   who raises what. Foreign exceptions are translated in one place per package.
+Owns        RocketLakeError and its branches; the one line of text made of `what`, `where` and `hint`.
+Must not know   the code that raises. Foreign exceptions are translated at one place in each package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RocketLakeError(Exception):
-    """Root of all errors raised on purpose: what happened, where, and a hint that names the cure."""
+    """Root of all errors raised on purpose: what happened, where, and a hint: the thing to do against it."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -49,7 +49,7 @@ def _rebuild(kind: type[RocketLakeError], args: tuple[Any, ...], state: dict[str
 
 
 class UsageError(RocketLakeError):
-    """You: a wrong argument, name, setting or call order."""
+    """The caller: a wrong argument, name, setting or call order."""
 
 
 class LinkError(RocketLakeError):
@@ -61,11 +61,11 @@ class ProtocolError(RocketLakeError):
 
 
 class InternalError(RocketLakeError):
-    """Our bug; please report it."""
+    """RocketLake: a bug; please report it."""
 
 
 class RemoteError(RocketLakeError):
-    """The peer said no: `code` is its response code, `remark` its text, `address` who it was."""
+    """The peer refused: `code` is its response code, `remark` its text, `address` its `host:port`."""
 
     def __init__(self, what: str, *, code: int, remark: str = "", address: str = "", hint: str = "") -> None:
         super().__init__(what, where=address, hint=hint)

@@ -1,7 +1,7 @@
-"""What is wrong with a server now, by name, with the reason and since when.
+"""The troubles of a server at this moment: name, reason, since when.
 
 Owns        the troubles of one server, the log line when one comes, changes or ends.
-Must not know   who reports a trouble, who shows it.
+Must not know   the services that report a trouble, the commands that show it.
 
 All services of a server share one Health (Service.adopt).
 """
@@ -23,14 +23,14 @@ _REASON_BYTES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why something does not work, and since when (milliseconds since 1970)."""
+    """One trouble: its reason, and since when (milliseconds since 1970)."""
 
     reason: str
     since_ms: int
 
 
 class Health:
-    """Green while nothing is wrong, else red."""
+    """Green without troubles, else red."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock: Clock = clock or SystemClock()
@@ -39,16 +39,16 @@ class Health:
 
     @property
     def is_green(self) -> bool:
-        """True while nothing is wrong."""
+        """True without troubles."""
         return not self._troubles
 
     @property
     def troubles(self) -> dict[str, Trouble]:
-        """A copy: what is wrong, in the order it began."""
+        """A copy of the troubles, the oldest first."""
         return dict(self._troubles)
 
     def set(self, name: str, reason: str) -> None:
-        """`name` does not work, because of `reason`; "" says that it works (again)."""
+        """The part `name` does not work, because of `reason`; with the reason "" it works (again)."""
         name, reason = name[:_NAME_BYTES_MAX], reason[:_REASON_BYTES_MAX]
         before = self._troubles.get(name)
         if before is None and reason:

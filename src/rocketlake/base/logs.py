@@ -1,6 +1,6 @@
 """Logger names, and warnings that do not flood.
 
-Owns        how our loggers are named, how often one warning may repeat.
+Owns        the names of our loggers, the pause before a warning is repeated.
 Must not know   handlers and formats (cli).
 """
 
@@ -21,7 +21,7 @@ def get_logger(name: str) -> logging.Logger:
 
 
 class RareWarnings:
-    """Warnings by key, each at most once per interval, with the count of those left out in between."""
+    """Warnings by key: each at most once per interval, with the count of the warnings left out."""
 
     def __init__(self, logger: logging.Logger, *, interval_seconds: float = 10.0, clock: Clock | None = None) -> None:
         self._logger = logger
@@ -30,15 +30,15 @@ class RareWarnings:
         self._said: dict[str, tuple[float, int]] = {}
 
     def warn(self, key: str, text: str, *args: object) -> bool:
-        """Log `text % args` unless `key` was logged within the interval; says whether it did."""
+        """Log `text % args` unless `key` was logged within the interval; returns whether it was logged."""
         return self._log(logging.WARNING, key, None, text, *args)
 
     def info(self, key: str, text: str, *args: object) -> bool:
-        """The same as information: nothing is wrong."""
+        """The same at level INFO."""
         return self._log(logging.INFO, key, None, text, *args)
 
     def error(self, key: str, error: BaseException | None, text: str, *args: object) -> bool:
-        """The same as an error, with the traceback of `error` if there is one."""
+        """The same at level ERROR, with the traceback of `error` if there is one."""
         return self._log(logging.ERROR, key, error, text, *args)
 
     def _log(self, level: int, key: str, error: BaseException | None, text: str, *args: object) -> bool:

@@ -1,6 +1,6 @@
 """The switch ROCKETLAKE_PURE=1: run the `.py` files although compiled twins lie beside them, and no kernels.
 
-Owns        the order in which Python's finder looks at file endings inside this package; whether a kernel is there.
+Owns        the order in which Python tries the file endings inside this package; the test for a kernel.
 Must not know   which modules have a twin.
 """
 
@@ -37,7 +37,7 @@ def install() -> None:
 
 
 def has_kernel(name: str) -> bool:
-    """Can this module be imported? A kernel has a compiled form only: not with ROCKETLAKE_PURE=1, nor uncompiled."""
+    """True if this kernel can be imported: it is compiled, and ROCKETLAKE_PURE=1 is not set."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as missing:

@@ -1,11 +1,11 @@
 """A small file that is replaced as a whole: the save and load protocol of RocketMQ's configuration files.
 
-Owns        the order of X.tmp, X.bak and X; which of them is read.
-Must not know   what the text means, beyond being JSON.
+Owns        the order of the steps with X.tmp, X.bak and X; the choice of the one to read.
+Must not know   the meaning of the text; only that it is JSON.
 
 Save: write X.tmp and sync it, X -> X.bak, X.tmp -> X, sync the folder. A crash leaves X or X.bak whole.
-Load: X; if it is missing, empty or no JSON, X.bak. A broken X is kept as X.broken, so that the next save does not put
-it in the place of the good X.bak.
+Load: X; if it is missing, empty or no JSON, X.bak. A broken X is kept as X.broken: else the next save
+would rename it over the good X.bak.
 
 Bytes: docs/internals/store_layout.md.
 """
@@ -47,7 +47,7 @@ def load_text(files: Files, path: Path) -> str | None:
 
 
 def save_text(files: Files, path: Path, text: str) -> None:
-    """Replace the text; after return it survives a power cut. OSError if the disk refuses: then the old text stands."""
+    """Replace the text; after return it survives a power cut. OSError if the disk refuses: the old text stays."""
     fresh = _beside(path, ".tmp")
     files.make_dirs(path.parent)
     files.write_bytes(fresh, text.encode())
@@ -62,7 +62,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _read(files: Files, path: Path) -> tuple[str | None, str]:
-    """(text, "") or (None, what is wrong with it: "" if it is missing)."""
+    """(text, ""), or (None, the fault of the file; "" if it is missing)."""
     if not files.exists(path):
         return None, ""
     data = files.read_bytes(path)

@@ -1,11 +1,11 @@
 """One way to start, stop, name and supervise background tasks.
 
-Owns        the asyncio tasks of a part, their names, their errors, waiting for them at stop; which parts make a server.
+Owns        the asyncio tasks of a part, their names, their errors, waiting for them at stop; the tree of parts.
 Must not know   what the tasks do.
 
 Invariant: no task outlives `stop()`; an error in a task is logged, never lost.
-Invariant: a duty ends with its service only. What a round of it raises is logged, and the next round comes after a
-pause. This is the only module with endless loops and the only one that makes tasks (tests/tidy hold it).
+Invariant: a duty ends with its service only. An error in one of its rounds is logged, and the next round comes after
+a pause. This is the only module with endless loops and the only one that makes tasks (tests/tidy hold it).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ log = get_logger(__name__)
 _PAUSE_SECONDS_FIRST = 0.1
 _PAUSE_SECONDS_MAX = 10.0
 _RED_AFTER = 3
-"""So many failures in a row turn the health red."""
+"""Failed rounds in a row that turn the health red."""
 _SAY_SECONDS = 60.0
-"""How often the log repeats that a duty fails."""
+"""The log repeats after this long that a duty still fails."""
 
 _T = TypeVar("_T")
 
 
 class Duty:
-    """What a service does again and again."""
+    """Work that a service does in rounds, until it stops."""
 
     __slots__ = ("failures", "name", "rounds", "run")
 
@@ -94,13 +94,13 @@ class Service:
     # -- a server is a tree of services --------------------------------------------------------------------------------
 
     def adopt(self, *parts: Service) -> None:
-        """These are parts of this service: they share its health, `services` finds them. It starts and stops them."""
+        """Make these parts of this service: they share its health. The subclass starts and stops them."""
         for part in parts:
             self.parts.append(part)
             part.share(self.health)
 
     def share(self, health: Health) -> None:
-        """Report troubles there, together with all parts."""
+        """Report the troubles of this service and its parts to `health`."""
         self.health = health
         for part in self.parts:
             part.share(health)
@@ -140,13 +140,13 @@ class Service:
     async def _keep(self, duty: Duty) -> None:
         try:
             while True:
-                pause = 0.0  # a round that waited for nothing must not keep the loop to itself
+                pause = 0.0  # a round that did not wait must not keep the loop to itself
                 try:
                     await duty.run()
                 except asyncio.CancelledError as error:
                     if _is_being_cancelled():
                         raise
-                    pause = self._round_failed(duty, error)  # something it waited for was cancelled, not the duty
+                    pause = self._round_failed(duty, error)  # a future it awaited was cancelled, not the duty
                 except Exception as error:
                     pause = self._round_failed(duty, error)
                 else:
@@ -164,7 +164,7 @@ class Service:
             self.health.set(f"{self.name}/{duty.name}", "")
 
     def _round_failed(self, duty: Duty, error: BaseException) -> float:
-        """Say so; returns how long to pause."""
+        """Log the failure; returns the pause before the next round."""
         duty.failures += 1
         pause = min(_PAUSE_SECONDS_FIRST * (1 << min(duty.failures - 1, 16)), _PAUSE_SECONDS_MAX)
         name = f"{self.name}/{duty.name}"
@@ -177,7 +177,7 @@ class Service:
         self._tasks.pop(task, None)
         if task.cancelled():
             if self.is_running and not task.cancelling():
-                log.error("%s ended: something it waited for was cancelled", task.get_name())
+                log.error("%s ended: a future that it awaited was cancelled", task.get_name())
             return
         error = task.exception()
         if error is not None:
@@ -185,7 +185,7 @@ class Service:
 
 
 async def stop_each(*stops: Callable[[], object]) -> None:
-    """Call one after the other, and await what is to be awaited. What one raises is logged, and the next is called."""
+    """Call one after the other; await a coroutine. If one raises, the error is logged and the next one is called."""
     cancelled: asyncio.CancelledError | None = None
     for stop in stops:
         try:

@@ -1,7 +1,7 @@
-"""Long work inside of a coroutine, with the loop let go now and then.
+"""Long work inside a coroutine that gives way to other tasks now and then.
 
-Owns        how many steps are done before others come in between.
-Must not know   what the work is.
+Owns        the number of steps between two breaks.
+Must not know   what a step does.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = ["in_slices"]
 T = TypeVar("T")
 
 _STEPS = 100
-"""Some two milliseconds of what is done here: topics and queues put into a text."""
+"""About two milliseconds of the usual steps: topics and queues put into a text."""
 
 
 async def in_slices(work: Generator[None, None, T]) -> T:
-    """What the work returns; others run behind each hundred of its steps."""
+    """The result of the work; other tasks run between its slices."""
     steps = 0
     while True:
         try:

@@ -30,7 +30,7 @@ class _Entry:
 
 
 class Threshold:
-    """A number that grows, and those who wait for it. Insert is O(log n), release O(log n) per waiter."""
+    """A number that grows, and the waiters for its values. Insert is O(log n), release O(log n) per waiter."""
 
     __slots__ = ("_by_deadline", "_by_target", "_order", "_waiting", "value")
 
@@ -70,7 +70,7 @@ class Threshold:
             self.release()
 
     def release(self) -> None:
-        """Runs the waiters whose target the value has reached; for an owner that has set the value itself."""
+        """Runs the waiters whose target the value has reached; called by an owner that sets the value itself."""
         heap = self._by_target
         # A waiter may wait again or advance further: look at the heap and the value anew each time.
         while heap and heap[0][0] <= self.value:
@@ -87,7 +87,7 @@ class Threshold:
     def set_back(self, value: int) -> None:
         """The number is `value` if it was more; runs the waiters of targets beyond it with False, in target order.
 
-        What will be counted from there on is not what they wait for.
+        The number counts something else from there on (a log that was cut).
         """
         self.value = min(self.value, value)
         for _, _, entry in sorted((item for item in self._by_target if item[0] > value), key=lambda item: item[:2]):
@@ -95,7 +95,7 @@ class Threshold:
         self._drop_called()
 
     def fail_all(self) -> None:
-        """Runs everybody with False, in target order: the number will not be reached."""
+        """Runs all waiters with False, in target order: the number will grow no more."""
         entries = [entry for _, _, entry in sorted(self._by_target, key=lambda item: item[:2])]
         self._by_target.clear()
         self._by_deadline.clear()
@@ -111,7 +111,7 @@ class Threshold:
         call(waiter, reached)
 
     def _drop_called(self) -> None:
-        """Entries called through the one heap still lie in the other: rebuild a heap that is mostly such."""
+        """An entry called through one heap still lies in the other: a heap that is mostly such is rebuilt."""
         if not self._waiting:
             self._by_target.clear()
             self._by_deadline.clear()

@@ -37,16 +37,16 @@ class Worker(Protocol):
 def _run(call: Call) -> tuple[Any, Exception | None]:
     try:
         return call(), None
-    except Exception as error:  # given to `done`, which must look at it
+    except Exception as error:  # `done` gets the error, and must look at it
         return None, error
 
 
 async def run_on(worker: Worker, call: Call) -> Any:
-    """Run `call` on the worker and wait for it; gives its result, or raises what it raises."""
+    """Run `call` on the worker and wait for it; returns its result, or raises its error."""
     ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def done(result: Any, error: Exception | None) -> None:
-        if ended.done():  # nobody waits any more
+        if ended.done():  # the caller was cancelled
             return
         if error is not None:
             ended.set_exception(error)
@@ -111,11 +111,11 @@ class InlineWorker:
         done(*_run(call))
 
     async def close(self) -> None:
-        """Nothing is ever pending."""
+        """Returns at once: no call is ever pending."""
 
 
 class HandWorker:
-    """Holds the calls until told to run them: tests look at the moment in between."""
+    """Holds the calls until a test runs them, so that the test can look at the moment in between."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -127,7 +127,7 @@ class HandWorker:
         self.pending.append((call, done))
 
     def call_one(self) -> None:
-        """Run the oldest call; the loop does not hear of it yet."""
+        """Run the oldest call, but not its `done`."""
         call, done = self.pending.popleft()
         result, error = _run(call)
         self.ended.append(lambda: done(result, error))
@@ -142,10 +142,10 @@ class HandWorker:
         self.report_one()
 
     def run_all(self) -> None:
-        """Run until nothing is pending, also what the `done`s submit."""
+        """Run until no call is pending, also the calls that a `done` submits."""
         while self.pending:
             self.run_one()
 
     async def close(self) -> None:
-        """Run what is left."""
+        """Run the pending calls."""
         self.run_all()

@@ -1,7 +1,7 @@
 """Server: listens, accepts, drains.
 
 Owns        the set of open links, the limit on their number, the order of a graceful stop.
-Must not know   requests (dispatcher.py), bytes (link.py).
+Must not know   the table of handlers (dispatcher.py), bytes (link.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The disk: what may be asked of it, the real one, one in memory, one that fails on request.
+"""The disk: its interface, the real one, one in memory, one that fails on request.
 
 Owns        the only calls that open, rename, sync and delete files.
-Must not know   what is in the files.
+Must not know   the content of files.
 Start reading at    seam.py
 """

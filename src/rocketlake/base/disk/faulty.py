@@ -1,7 +1,7 @@
 """A disk that fails on request.
 
-Owns        the faults of a plan, and the calls it has seen.
-Must not know   what is in the files.
+Owns        the faults of a plan, and the log of its calls.
+Must not know   the content of files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Fault", "FaultPlan", "FaultyFiles"]
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that goes wrong: in which call, on which files, from which time on, how often, how.
+    """One fault: in which call, on which files, after how many calls, how often, how.
 
     `call` is a method name of File or Files ("pwrite", "sync", "rename", ...). `path_part` must occur in the path.
     `after` calls go well first, then `times` of them fail (-1: all).
@@ -44,7 +44,7 @@ class FaultPlan:
     faults: list[Fault] = field(default_factory=list)
     calls: list[tuple[str, Path]] = field(default_factory=list)
     free_bytes: int | None = None
-    """What `disk_usage` reports as free, if not the truth."""
+    """The free bytes that `disk_usage` reports; None: the truth."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, fault: Fault) -> FaultPlan:
@@ -59,7 +59,7 @@ class FaultPlan:
             self.faults.clear()
 
     def take(self, call: str, path: Path) -> Fault | None:
-        """Note a call; the fault it must suffer, or None."""
+        """Note a call; returns the fault to play, or None."""
         with self._lock:
             self.calls.append((call, path))
             for fault in self.faults:

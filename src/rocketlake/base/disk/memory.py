@@ -1,7 +1,7 @@
 """A disk in memory that can lose its power.
 
-Owns        its files: what reads see, what a power cut leaves.
-Must not know   what is in the files, when they are synced.
+Owns        its files: the bytes that reads see, the bytes that a power cut leaves.
+Must not know   the content of files, the time of syncs.
 
 It obeys the rules of seam.py.
 """
@@ -24,7 +24,7 @@ _SECTOR = 512
 
 
 class _Node:
-    """The content of one file: what reads see (`data`), what a power cut leaves (`safe`), what differs (`dirty`)."""
+    """One file: its bytes for reads (`data`), its bytes after a power cut (`safe`), where they differ (`dirty`)."""
 
     __slots__ = ("data", "dirty", "lock", "modified_ms", "safe")
 
@@ -36,7 +36,7 @@ class _Node:
         self.modified_ms = modified_ms
 
     def resize(self, size: int) -> None:
-        # A new buffer: the old one cannot change its length while somebody holds a view of it.
+        # A new buffer: the old one cannot change its length while there is a view of it.
         self.data = self.data[:size] + bytearray(max(0, size - len(self.data)))
 
     def sync(self) -> None:
@@ -54,7 +54,7 @@ class _Node:
         return twin
 
     def after_power_cut(self, random: random_numbers.Random | None) -> _Node:
-        """What is found at the next start; with `random`, each sector not yet synced may have reached the disk."""
+        """The content at the next start; with `random`, each sector that is not synced may have reached the disk."""
         survivor = _Node(self.modified_ms)
         survivor.data = bytearray(self.safe)
         if random is not None:
@@ -144,7 +144,7 @@ class _MemoryFile:
 
 
 class MemoryFiles:
-    """A disk in memory, the same for every part that shares it; `power_cut` gives what a crash would leave.
+    """A disk in memory, shared by all its users; `power_cut` gives the disk after a crash.
 
     `capacity` bytes, then ENOSPC. Folders are safe at once, file names after `sync_dir`.
     """
@@ -172,13 +172,13 @@ class MemoryFiles:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     def process_died(self) -> None:
-        """The process that used this disk was killed: its locks are gone, everything it wrote is still there."""
+        """The process that used this disk was killed: its locks are gone, all its writes are still there."""
         self._locked.clear()
 
     def killed(self) -> MemoryFiles:
-        """The disk as the next process finds it after a kill: all that was written, synced or not, and no locks.
+        """The disk as the next process finds it after a kill: all writes, synced or not, and no locks.
 
-        It is a copy: what the killed process's objects still do in the simulation happens to the old disk.
+        It is a copy: objects of the killed process that still run in the simulation write to the old disk.
         """
         after = MemoryFiles(capacity=self.capacity, clock=self._clock)
         after._folders = set(self._folders)
@@ -188,7 +188,7 @@ class MemoryFiles:
         return after
 
     def power_cut(self, random: random_numbers.Random | None = None) -> MemoryFiles:
-        """The disk as the next start finds it: what was synced, and with `random` some sectors that were not."""
+        """The disk as the next start finds it: the synced bytes, and with `random` some other sectors."""
         after = MemoryFiles(capacity=self.capacity, clock=self._clock)
         after._folders = set(self._folders)
         names = dict(self._safe_names)
@@ -241,7 +241,7 @@ class MemoryFiles:
         return sorted({entry.name for entry in entries if entry.parent == path and entry != path})
 
     def make_dirs(self, path: Path) -> None:
-        """Make the folder and those above."""
+        """Make the folder and the folders above it."""
         for folder in (path, *path.parents):
             if folder in self._nodes:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
@@ -258,7 +258,7 @@ class MemoryFiles:
             del self._nodes[path]
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename a file, or a folder with all in it."""
+        """Rename a file, or a folder with its files."""
         if source in self._folders:
             for table in (self._nodes, self._safe_names):
                 for path in [path for path in table if path.is_relative_to(source)]:

@@ -1,10 +1,10 @@
-"""What the kernel has in memory of a file, asked without making it read.
+"""Which parts of a file the kernel has in memory, found without a read from disk.
 
-Owns        the system calls that can tell: mincore for what is mapped, a read that must not wait for the rest, fstatfs
-            for a file system that has nothing but memory.
-Must not know   what the files hold, who reads them later.
+Owns        the system calls that tell: mincore for mapped pages, preadv with RWF_NOWAIT for other bytes, fstatfs for
+            a file system in memory.
+Must not know   the content of files, their readers.
 
-A machine that cannot tell says yes: then a read may have to wait, as it would without asking.
+On a machine that cannot tell the answer is yes: a read may have to wait then, as without the question.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["address_of", "is_in_memory", "is_resident", "read_now"]
 _PAGE = mmap.PAGESIZE
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-# Quick calls: letting go of the interpreter lock for them would cost more than they take.
+# Quick calls: to release the interpreter lock for them would cost more time than the calls take.
 _libc = ctypes.PyDLL(None)
 _mincore = getattr(_libc, "mincore", None)
 if _mincore is not None:
@@ -53,8 +53,8 @@ class _Buffer(ctypes.Structure):
 
 
 def address_of(mapping: mmap.mmap) -> int:
-    """Where a mapping begins. Good as long as the mapping is kept."""
-    # ctypes offers no address of what is read-only.
+    """The address of a mapping, valid as long as the mapping is kept."""
+    # ctypes gives no address of a read-only buffer.
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(mapping), ctypes.byref(buffer), 0)
     address = int(buffer.buf)
@@ -63,7 +63,7 @@ def address_of(mapping: mmap.mmap) -> int:
 
 
 def is_resident(address: int, size: int) -> bool:
-    """Are all pages of this mapped stretch in memory?"""
+    """True if all pages of this mapped stretch are in memory."""
     if _mincore is None:
         return True
     start = address - address % _PAGE
@@ -78,7 +78,7 @@ _RESIDENT = bytes(state for state in range(256) if state & 1)
 
 
 def read_now(descriptor: int, size: int, offset: int) -> bytes | bytearray | None:
-    """What `os.pread` would read, or None if it is not all in memory."""
+    """The bytes that `os.pread` would read, or None if some are not in memory."""
     buffer = bytearray(size)
     try:
         return buffer if os.preadv(descriptor, (buffer,), offset, _NOWAIT) == size else None
@@ -91,7 +91,7 @@ def read_now(descriptor: int, size: int, offset: int) -> bytes | bytearray | Non
 
 
 def is_in_memory(descriptor: int) -> bool:
-    """Does this file lie on a tmpfs, whose pages are the disk itself?"""
+    """True if this file lies on a tmpfs, whose pages are the disk itself."""
     answer = ctypes.create_string_buffer(_STATFS_BYTES)
     if _fstatfs is None or _fstatfs(descriptor, answer) != 0:
         return False

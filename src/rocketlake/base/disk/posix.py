@@ -1,7 +1,7 @@
 """The disk of this machine.
 
 Owns        the system calls that open, read, write, sync, rename and delete files, and the lock on a folder.
-Must not know   what is in the files, when they are synced.
+Must not know   the content of files, the time of syncs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _PosixFile:
                     raise OSError(errno.EIO, "the disk takes no more bytes and says no reason")
                 written += more
         except OSError as error:
-            error.filename = str(self.path)  # the system names files of paths only
+            error.filename = str(self.path)  # the system names a file only if the call had a path
             raise
         if offset + length > self.size:
             self.size = offset + length
@@ -118,7 +118,7 @@ class _PosixFile:
         self.size = size
 
     def close(self) -> None:
-        # The mapping is only let go: it lives as long as a view of it does.
+        # Only our reference to the mapping is dropped: it lives as long as a view of it.
         self._map = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -175,7 +175,7 @@ class PosixFiles:
         file = _PosixFile(path, os.open(path, flags | os.O_CLOEXEC, 0o644))
         try:
             if size is not None and file.size != size:
-                # Length 0 is what a crash between making and lengthening leaves.
+                # Length 0: a crash came between making and lengthening the file.
                 if not create or file.size:
                     raise wrong_size(path, file.size, size)
                 file.truncate(size)

@@ -1,7 +1,7 @@
-"""What the rest may ask of a disk: Files and File, the only door to it.
+"""The interface of a disk, Files and File: the only door to it.
 
-Owns        the questions, and the promises of their answers.
-Must not know   which disk answers (posix.py, memory.py), what is in the files, when they are synced.
+Owns        the methods, and the promises of their results.
+Must not know   the disks behind it (posix.py, memory.py), the content of files, the time of syncs.
 
 Rules of a disk: bytes are safe after `File.sync`, names after `Files.sync_dir`; until then a power cut may undo them.
 Reads see writes at once. A view shows later writes of the same file.
@@ -19,12 +19,12 @@ Bytes = bytes | bytearray | memoryview
 
 
 def is_no_room(error: Exception) -> bool:
-    """Did the disk refuse because it is full, or because no more of it is granted to us?"""
+    """True if the disk refused because it is full, or because our quota of it is used up."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Closeable(Protocol):
-    """Something held until closed."""
+    """A resource that is held until it is closed."""
 
     def close(self) -> None: ...
 
@@ -49,28 +49,28 @@ class File(Protocol):
 
     @property
     def holes_take_space(self) -> bool:
-        """Would a look at a hole of the view take space? Then it kills the process (SIGBUS) once the disk is full.
+        """True if reading a hole through the view takes space: on a full disk that read kills the process (SIGBUS).
 
-        True for files in memory (tmpfs). `pread` of a hole never takes any.
+        So it is for files in memory (tmpfs). `pread` of a hole takes no space.
         """
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
-        """`size` bytes from `offset`, or None if the disk would have to be waited for (and where the file ends)."""
+        """`size` bytes from `offset`, or None if the read would block, or the file ends before `size` bytes."""
 
     def pwrite(self, data: Bytes, offset: int) -> None:
         """Write all of `data` at `offset`."""
 
     def sync(self) -> None:
-        """Return when everything written before the call survives a power cut. May be called on another thread."""
+        """Return when all writes before the call survive a power cut. May be called on another thread."""
 
     def view(self) -> memoryview:
         """Read-only view of the whole file; it sees later writes, and stays valid after `close`."""
 
     def drop_view(self) -> bool:
-        """Let go of what `view` gave; False, and nothing is let go, while a part of a view is held somewhere."""
+        """Release the view. Returns False, and keeps the view, while a slice of it is in use."""
 
     def is_resident(self, size: int, offset: int) -> bool:
-        """Can these bytes of the view be looked at without waiting for the disk? True where nobody can tell."""
+        """True if these bytes of the view can be read without waiting for the disk, or if the machine cannot tell."""
 
     def truncate(self, size: int) -> None:
         """Cut or lengthen with zeros. A view taken before must not be read past the new size."""
@@ -103,7 +103,7 @@ class Files(Protocol):
         """Rename at once; an existing target file is replaced."""
 
     def link(self, source: Path, target: Path) -> None:
-        """Give the file a second name at once; FileExistsError if that name is taken: only one of many is first."""
+        """Give the file a second name at once; FileExistsError if that name is taken: of many callers one wins."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
@@ -116,8 +116,8 @@ class Files(Protocol):
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """(used and free for us together, free for us) bytes of the disk that holds `path`, as `df` counts them.
 
-        What the disk keeps for root is neither: it can be written by nobody who asks.
+        Blocks reserved for root count as neither: we cannot write them.
         """
 
     def lock(self, path: Path) -> Closeable:
-        """Hold the lock file `path` until closed. StoreError naming it if somebody else holds it."""
+        """Hold the lock file `path` until closed. StoreError with its name if another process holds it."""

@@ -1,7 +1,7 @@
 """Rules of the Java language that show in files and on the wire.
 
 Owns        String.hashCode.
-Must not know   what is hashed.
+Must not know   the meaning of a hashed text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pretty JSON text of the configuration files that RocketMQ brokers keep.
 
 Owns        line breaks, tabs and key quoting of that text, so that both sides' files look alike in a diff.
-Must not know   which files exist, what is in them.
+Must not know   the files and their content.
 
 Rules (fastjson, PrettyFormat): one tab per level, no space after the colon, text keys each on a line of their own,
 number keys unquoted and without a line break before them, lists one element per line, sets on one line.

@@ -1,11 +1,11 @@
 """JSON as Java peers write it.
 
 Owns        reading fastjson's dialect, writing standard JSON and the old flavour with unquoted number keys.
-Must not know   what the JSON means. Pretty text of configuration files: java_pretty.py.
+Must not know   the meaning of the JSON. Pretty text of configuration files: java_pretty.py.
 
 Beyond JSON a reader must take: number keys without quotes, whole objects as keys (a map keyed by MessageQueue; here the
 key becomes the object's JSON text, members sorted), single quotes, unquoted names, stray commas, comments, and
-{"$ref": ...} (left as it is). Standard JSON goes through msgspec; only what it refuses comes here.
+{"$ref": ...} (left as it is). Standard JSON is read by msgspec; only a text that msgspec refuses is read here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "NaN": Non
 
 
 class JsonError(ValueError):
-    """The text is not JSON, in no dialect we know; names the position."""
+    """The text is JSON in no dialect that we know; the error names the position."""
 
 
 def parse(data: bytes | bytearray | memoryview | str) -> Any:
@@ -59,7 +59,7 @@ def to_text(value: Any) -> bytes:
 
 
 def to_text_unquoted_keys(value: Any) -> bytes:
-    """As to_text, but number keys stand without quotes: what clients before 4.9.4 were sent, and some only read."""
+    """As to_text, but number keys stand without quotes: the form for clients before 4.9.4; some read no other."""
     parts: list[bytes] = []
     _write(msgspec.to_builtins(value), parts)
     return b"".join(parts)
@@ -119,7 +119,7 @@ class _Reader:
         return value
 
     def _peek(self) -> str:
-        """The next character that counts, "" at the end."""
+        """The next character that is neither space nor comment, "" at the end."""
         text = self._text
         if self._position < len(text) and text[self._position] in " \t\r\n\0\ufeff/":
             skipped = _SKIP.match(text, self._position)
