@@ -202,7 +202,7 @@ async def test_a_task_that_something_inside_cancelled_is_logged(caplog):
     async with service:
         await asyncio.wait([service.spawn("work", work())])
         await asyncio.sleep(0)
-        assert "s/work ended: something it waited for was cancelled" in caplog.text
+        assert "s/work ended: a future that it awaited was cancelled" in caplog.text
 
 
 async def test_parts_share_the_health_of_the_whole():
