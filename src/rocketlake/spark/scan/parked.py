@@ -46,7 +46,7 @@ HALF_COLUMNS: Columns = {
     **_REAL,
     "producerGroup": (StringType(), "group that is asked about it"),
     "checkTimes": (IntegerType(), "how often it was asked about"),
-    "state": (StringType(), "`open`: nobody ended it; `ended`: committed, rolled back or stored again"),
+    "state": (StringType(), "`open`: its producer has not ended it; `ended`: committed, rolled back or stored again"),
 }
 SCHEDULE_COLUMNS: Columns = {
     **MESSAGE_COLUMNS,
