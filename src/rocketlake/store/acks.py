@@ -1,6 +1,6 @@
-"""The last word on a put: what its sender is told, and when.
+"""The final status of a put: OK, too late, or not stored after all.
 
-Owns        the final status of a put, and the text for the log when it comes too late.
+Owns        when a put has its final status, and the line in the log when that comes too late.
 Must not know   how bytes become safe (durability.py, flush.py), requests.
 """
 

@@ -1,8 +1,8 @@
 """Make the next file of a log before it is needed.
 
-Owns        how a file is made durable, at most one file made ahead, and who makes it: the worker, or the append that
-            cannot wait.
-Must not know   when a file is full, what is written.
+Owns        how a file is made durable; at most one file made ahead; whether the worker makes it or the append that
+            needs it.
+Must not know   when a file is full, which bytes go into it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Ahead:
                 self._file = make_file(self._files, self.path, self._size)
 
     def take(self) -> File:
-        """The file, made now if the worker did not come to it. Raises OSError, StoreError when the worker hangs."""
+        """The file; made here if the worker has not made it yet. Raises OSError, StoreError when the worker hangs."""
         if not self._lock.acquire(timeout=_WAIT_SECONDS):
             raise StoreError(f"the file is still being made after {_WAIT_SECONDS:g} s", path=str(self.path))
         try:
@@ -80,7 +80,7 @@ class Allocate:
         self._ahead: _Ahead | None = None
 
     def prepare(self, path: Path) -> None:
-        """Have the worker make this file; nothing happens when it is asked for already."""
+        """Have the worker make this file. A second call for the same file does nothing."""
         if self._ahead is not None and self._ahead.path == path:
             return
         self._ahead = ahead = _Ahead(self._files, path, self._file_size)

@@ -1,6 +1,6 @@
 """Do commit log, consume queues and key index of a store folder agree? Looked at offline, without changing it.
 
-Owns        the rules of agreement, and the list of what breaks them.
+Owns        the rules of agreement, and the list of findings that break a rule.
 Must not know   how a store is written or recovered.
 
 After a clean stop, and after recovery, the list is empty. Reads everything, and keeps the hashes of all keys in memory.
@@ -113,7 +113,7 @@ class Audit:
             self._find("queue-wrong", f"{_name(queue)} entry {record.queue_offset} is {entry[1:]}, not {wanted}")
 
     def _tag_code(self, record: DispatchEntry, stored: int) -> int:
-        """What the entry should hold; for delayed messages any time of delivery, the levels are not known here."""
+        """The entry as it should be. Of a delayed message any time of delivery is right: levels are not known here."""
         if record.topic == "SCHEDULE_TOPIC_XXXX" and stored >= record.store_ms:
             return stored
         return record.tag_code
@@ -133,7 +133,7 @@ class Audit:
         return None
 
     def _check_rest(self, queue: Queue) -> None:
-        """What the queue holds behind its last record, and before its first one, belongs to nothing."""
+        """Report the entries of a queue behind its last record and before its first one: no record belongs to them."""
         behind = self._entries.get(queue)
         if behind is None:
             behind = self._reader.entries(*queue, self._reader.first_offset(*queue), FILLER_SIZE)

@@ -1,10 +1,10 @@
-"""The checkpoint: what was safe on disk, and when, in one page.
+"""The checkpoint: one page that says up to which time and place log, queues and index are safe on disk.
 
 Owns        the five numbers of the file `checkpoint` and their bytes; a position of our own in the spare bytes behind.
-Must not know   who sets them, or when the page is written.
+Must not know   which part sets the numbers, when the page is written.
 
 Apache's broker writes its numbers and leaves the rest of the page. Our position carries a checksum over the whole: it
-counts only as long as nobody else changed the numbers.
+counts only while the numbers are those that this broker wrote.
 
 Bytes: docs/internals/store_layout.md, "Checkpoint" (Apache's StoreCheckpoint, byte for byte).
 """
@@ -64,7 +64,7 @@ class Checkpoint:
         self.derived_offset = -1
         """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
         self.is_distrusted = False
-        """The page was not as this broker wrote it: it says nothing."""
+        """The page is not as this broker wrote it: none of its numbers counts."""
         self._disk = files
         self._path = path
         self._file: File | None = None
@@ -109,7 +109,7 @@ class Checkpoint:
 
     @property
     def is_ours(self) -> bool:
-        """True when nobody else has written the page since this broker's last write."""
+        """True while the page is as this broker wrote it last."""
         return self.derived_offset >= 0
 
     def encode(self) -> bytes:

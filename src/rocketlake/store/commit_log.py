@@ -1,7 +1,7 @@
 """The commit log: every message of every topic, one after the other.
 
 Owns        the next physical offset, the bytes of a record, rolling to the next file, reading by physical offset.
-Must not know   consume queues, indexes, replication, when anything is flushed.
+Must not know   consume queues, indexes, replication, when bytes are flushed.
 
 Invariant: a record (and a whole batch) never spans two files; a blank record closes a file.
 Invariant: after an append that failed the log ends where it ended before, in zeros.
@@ -163,7 +163,7 @@ class CommitLog:
         return offsets, total
 
     def append_large(self, batch: LargeBatch, queue_offset: int, store_ms: int) -> int:
-        """Append a batch whose records are ready, in one write; returns where. Raises AppendFailed: nothing was."""
+        """Append a batch with ready records in one write; returns its offset. AppendFailed: nothing was appended."""
         mapped = self._file_with_room(len(batch.records))
         offset = mapped.start + mapped.wrote
         batch.number(queue_offset, offset, store_ms)
@@ -172,7 +172,7 @@ class CommitLog:
         return offset
 
     def append_run(self, run: record_run.RecordRun, store_ms: int) -> bool:
-        """Append the records of a run in one write. False: nothing was appended, `append` knows what is in the way."""
+        """Append the records of a run in one write. False: nothing was appended, and `append` finds the reason."""
         last = self.list.last
         if self.broken or last is None or run.size + BLANK_BYTES > last.room:
             return False
@@ -279,7 +279,7 @@ class CommitLog:
     def _free_buffers(self) -> None:
         """Have a buffer for the next file: all files so far are full, so a commit sets theirs free.
 
-        A commit of much is not for a sender to wait for, and all others behind it.
+        A sender, and all requests behind it, does not wait for a commit of many bytes.
         """
         waiting = self.list.wrote_offset - self.list.max_offset
         if waiting > _COMMITTED_AT_ONCE:
@@ -304,12 +304,12 @@ class CommitLog:
         except OSError as error:
             raise self._refused(mapped, error) from error
         except StoreError as error:
-            # A torn record lies in the file and could not be erased: what is appended now might never be found again.
+            # A torn record lies in the file and could not be erased: a walk would end there, before later records.
             self.broken = str(error)
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken) from error
 
     def _refused(self, mapped: MappedFile, error: OSError) -> AppendFailed:
-        # Even if the next try works: a dying disk must not stay unseen.
+        # Logged even if the next write works: a dying disk must not stay unseen.
         self._warnings.warn("write", "a write of %s at %d failed: %s", mapped.path, mapped.wrote, error)
         full = error.errno in _SPACE_ERRORS
         return AppendFailed(
@@ -324,7 +324,7 @@ class CommitLog:
         try:
             return f", {self._disk.disk_usage(self.list.folder)[1]} bytes free"
         except OSError:
-            return ""  # the disk is in trouble, and the first error is the one to tell
+            return ""  # the first error of a disk in trouble is the one to report
 
     # -- write pool ----------------------------------------------------------------------------------------------------
 

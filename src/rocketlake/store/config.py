@@ -1,7 +1,7 @@
 """Every setting of the store.
 
 Owns        names, defaults, units, allowed ranges and the reason of each setting.
-Must not know   where settings come from (base/settings/config_file.py) or who uses them.
+Must not know   where settings come from (base/settings/config_file.py) or which part uses them.
 
 Source of names and defaults: Apache's MessageStoreConfig. Generated page: docs/reference/settings.md.
 """

@@ -1,16 +1,16 @@
-"""Take back the end of the log, and all that was made of it.
+"""Take back the end of the log, and the entries of queues and key index that were made of it.
 
-Owns        what a cut touches, and in which order.
+Owns        which parts a cut touches, and in which order.
 Must not know   why the log is cut: a start found a torn end, or a replica's new master never had these records.
 
-A cut of a log that is open comes in two steps. All that positions depend on is done in one turn of the loop: nobody
-sees a store that is half cut. Then a worker syncs the queues. Nothing may be appended before that: a power cut could
+A cut of a log that is open comes in two steps. All positions change in one turn of the loop: no reader meets a store
+that is half cut. Then a worker syncs the queues. Nothing may be appended before that: a power cut could
 bring back entries that lead to other records.
 
 Invariant: a kill or a power cut at any step leaves a store that the next start recovers, to an end at or behind the
 cut. First the checkpoint and the noted ends of the queues take back what they promise; then queues and index lose their
 ends, which the log could still give back; then the log, its newest file first.
-Invariant: what a reader holds, keeps its bytes (mapped_file.py, `made_anew`).
+Invariant: a view that a reader holds keeps its bytes (mapped_file.py, `made_anew`).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Cut:
             raise error
 
     def _begin(self, end: int) -> Sequence[FlushJob]:
-        """All that positions depend on; the jobs are the syncs of the queues."""
+        """All changes of positions; the jobs are the syncs of the queues."""
         store_ms = max(0, self.log.store_ms_at(end))
         self.checkpoint.cut(end, store_ms)
         self.ends.cut()

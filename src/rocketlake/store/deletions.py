@@ -1,18 +1,18 @@
 """Which records of the log belong to topics that were deleted since: a note for each such topic.
 
 Owns        the notes (topic -> physical end of the log when it was deleted), their file, the question "is it dead?".
-Must not know   queues, the index, who deletes topics, on which thread the file is written.
+Must not know   queues, the index, why a topic is deleted, on which thread the file is written.
 
 A topic's queues go when it is deleted, its records stay in the log until they expire. A reader of the log asks here:
 a record of a noted topic that starts below the note is dead, one at or behind it belongs to the topic made anew.
 
-A deletion that nobody noted in time (a crash came first, another broker did it) shows when a record with number 0
-follows others of its queue. That queue gets a note of its own: where it begins anew. Next time that record may be
-damaged, and nothing else in the log tells the old records from the new ones.
+A deletion may not have been noted: a crash came first, or another broker deleted the topic. It shows when a record with
+queue offset 0 follows others of its queue. That queue gets a note of its own: the place of that record. At the next
+start the record may be damaged, and no other record of the log tells the old ones from the new ones.
 
 Invariant: no note ends behind the log, so no record that is still to be written is dead.
 
-Bytes: docs/internals/store_layout.md, "Deleted topics". Apache's broker does not know the file, and needs it not.
+Bytes: docs/internals/store_layout.md, "Deleted topics". Apache's broker does not know the file and works without it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CURE = "move it away: messages of the topics that were deleted lately may come 
 
 
 class DamagedNotes(StoreError):
-    """The file of notes is there and is not what was written."""
+    """The file of notes is damaged."""
 
 
 class Deletions:
@@ -50,7 +50,7 @@ class Deletions:
         self._begins: dict[str, dict[int, int]] = {}
         self._written = b""
         self.begun_anew: set[tuple[str, int]] = set()
-        """Queues of which that was found since the start."""
+        """Queues that were found since the start to begin anew."""
 
     @classmethod
     def at(cls, files: Files, path: Path) -> Deletions:
@@ -106,7 +106,7 @@ class Deletions:
         self._change(lambda end: end if end > min_physical else 0)
 
     def _change(self, changed: Callable[[int], int]) -> None:
-        """Give each note its new end, 0: it goes."""
+        """Give each note its new end; a note with the new end 0 is removed."""
         self._ends = {topic: end for topic, old in self._ends.items() if (end := changed(old))}
         for topic, queues in list(self._begins.items()):
             self._begins[topic] = {queue_id: end for queue_id, old in queues.items() if (end := changed(old))}
@@ -148,7 +148,7 @@ class Deletions:
 
     @property
     def changed(self) -> bool:
-        """True when the file does not say what is noted here."""
+        """True when the file differs from the notes in memory."""
         return self.encode() != self._written and bool(self._ends or self._begins or self._written)
 
     def write(self, notes: bytes) -> None:

@@ -1,10 +1,10 @@
 """Follow the commit log: build consume queues and key index, tell that messages have arrived.
 
 Owns        how far the log is dispatched; the order queue, index, arrival.
-Must not know   how records are appended or flushed, who waits for arrivals.
+Must not know   how records are appended or flushed, which requests wait for arrivals.
 
-Invariant: everything below `position` is in its queue and in the index; a record whose entries could not be written
-stays at `position` and is tried again.
+Invariant: every record below `position` is in its queue and in the index. Dispatch stays at a record whose entries
+could not be written, and tries it again.
 
 Two ways lead to the same bytes: `appended` and `appended_run` remember what is known of records just written, so `run`
 need not read them again; everything else (recovery, write pool, replication) is scanned from the log.
@@ -37,7 +37,7 @@ Arrival = Callable[[str, int, int, int, int], None]
 
 _log = get_logger(__name__)
 
-# What one slice may take of a turn: some milliseconds.
+# The most that one slice does: some milliseconds of a turn.
 _SLICE_BYTES = 64 * 1024
 _SLICE_RECORDS = 256
 _APPENDED_MAX = 10_000
@@ -89,7 +89,7 @@ class Dispatch:
         if readable and entry.physical_offset == self.position and not self._appended and self._dispatched(entry):
             return
         if len(self._appended) >= _APPENDED_MAX:
-            self._appended.clear()  # nobody dispatches: the log knows it all, memory need not
+            self._appended.clear()  # no dispatch for long: the records will be scanned from the log
         self._appended.append(entry)
 
     def appended_run(self, run: record_run.RecordRun, *, readable: bool = False) -> None:
@@ -104,7 +104,7 @@ class Dispatch:
         try:
             self._dispatch_any(entry)
         except (OSError, StoreError):
-            return False  # the next run tries again, and says why
+            return False  # the next `run` tries again, and sets `error`
         return True
 
     # -- the work ------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Dispatch:
         return scan(view, mapped.start + start, False, self._delays_ms)
 
     def _pass_by(self, mapped: MappedFile, position: int, readable: int, status: int) -> None:
-        """Go on behind what is no record: a blank ends its file; damage is left out as far as its size is known."""
+        """Go on behind bytes that are no record: a blank ends its file, damage is passed over as far as its size says."""
         if status == BLANK:
             self.position = mapped.end
             return
@@ -208,8 +208,8 @@ class Dispatch:
         kept = [entry for entry in self._appended if entry.physical_offset + entry.size <= end]
         self._appended = deque(kept)  # a run that reaches over the end goes as a whole: the log has its first records
 
-    # What follows is for the walk of a start. From the first record on for which a full disk has no room no further one
-    # goes in: queues and index take records in the order of the log. `run` brings them later, from `behind` on.
+    # The next methods are for the walk of a start. Queues and index take records in the order of the log. So when a
+    # full disk has no room for one record, no later one goes in; `run` brings them later, from `behind` on.
 
     def begin_rebuild(self, start: int) -> None:
         """A walk over the log begins at this physical offset."""
@@ -250,8 +250,8 @@ class Dispatch:
         expected = 0 if queue is None else queue.max_offset
         return entry.queue_offset == expected or not entry.is_queued() or not self.has_wrong_number(entry, expected)
 
-    # A topic may be deleted while records of it wait to be dispatched: then they belong into no queue any more, least
-    # of all into those of the same name that are made for the next message.
+    # A topic may be deleted while records of it wait to be dispatched. Then they belong into no queue, also not into
+    # the queues of the same name that the next message makes.
 
     def _is_dead(self, entry: DispatchEntry) -> bool:
         return entry.physical_offset < self._deletions.until and self._deletions.is_dead(
@@ -334,5 +334,5 @@ def perhaps(_topic: str, _queue_id: int) -> bool:
 
 
 def _never(_entry: DispatchEntry, _expected: int) -> bool:
-    """Until somebody can compare."""
+    """Until recovery sets its check."""
     return False

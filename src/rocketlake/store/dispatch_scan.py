@@ -1,7 +1,7 @@
-"""A slice of the commit log -> what consume queues and key index need to know of each record. A pure function.
+"""A slice of the commit log -> the fields of each record that consume queues and key index need. A pure function.
 
 Owns        taking a record apart as far as dispatch needs it; where a scan ends, and why.
-Must not know   files, queues, who asks.
+Must not know   files, queues, which part asks.
 
 Stops at the first record that is not whole and sound. Whatever the bytes are, it raises nothing.
 

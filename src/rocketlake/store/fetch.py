@@ -1,6 +1,6 @@
 """Read one queue from an offset on: which messages one pull gets, and where the next one starts.
 
-Owns        the status of a read, the limits of one answer, skipping what is gone or filtered out.
+Owns        the status of a read, the limits of one answer, skipping records that are gone or filtered out.
 Must not know   sessions, subscriptions, how a filter decides.
 
 Rules: docs/internals/store_layout.md, "Get" (Apache's DefaultMessageStore.getMessage).
@@ -62,7 +62,7 @@ class Fetch:
 
     @property
     def log_range(self) -> tuple[int, int]:
-        """Where the log begins, and where what can be read of it ends."""
+        """Where the log starts, and where its readable bytes end."""
         files = self._log.list
         return files.min_offset, files.max_offset
 
@@ -119,7 +119,7 @@ class Fetch:
         selection.end_piece()
         is_sound = selection.odd == 0 and selection.misnumbered == 0
         if not is_sound and not self._is_mended and self.mend(queue, offset, position, selection.odd > 0):
-            self._is_mended = True  # once: what is odd after that is passed by
+            self._is_mended = True  # once: entries that are odd after that are passed by
             try:
                 return self.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
             finally:
@@ -168,7 +168,7 @@ class Fetch:
             mapped = self._find(offset, size)
             if mapped is None and offset < self._log.min_offset:
                 selection.gone_below = self._log.next_file_start(offset)
-                selection.odd += 1  # the queue begins behind what has expired, so this entry is damaged
+                selection.odd += 1  # the queue starts behind the expired records, so this entry is damaged
                 continue
             if mapped is None:
                 selection.odd += 1  # nothing lies there, nor did ever

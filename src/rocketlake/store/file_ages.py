@@ -28,7 +28,7 @@ class FileAges:
         self._first = files[-1].start if files else 0
         """Files that begin here or behind were filled since the start."""
         self._full: dict[int, float] = {}
-        """Begin of such a file -> when it was first seen full, by the steady clock."""
+        """Start of such a file -> when it was first seen full, by the steady clock."""
 
     def look(self, files: Sequence[MappedFile]) -> None:
         """Take note of files that are full by now; forget those that are gone."""

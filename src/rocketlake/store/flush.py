@@ -58,7 +58,7 @@ class LogSync:
         self._last_store_ms = last_store_ms
         self._slow = slow
         self._given: deque[_Sync] = deque()
-        """Syncs the worker has and has not reported yet, oldest first: at most one of them waits for its turn."""
+        """Syncs that the worker has not reported yet, oldest first: at most one of them has not started."""
         self._worker_failed = False
         self._ended = False
         self._last_end = log.flushed_offset
@@ -68,7 +68,7 @@ class LogSync:
         self._ended = True
 
     def start(self, least_pages: int = 0) -> None:
-        """Have what is written synced as soon as the disk is free, if it is worth it; nothing after a failure."""
+        """Sync all bytes written so far as soon as the disk is free, if they are worth it; no sync after a failure."""
         last = self._given[-1] if self._given else None
         if self.failure or self._ended or (last is not None and least_pages > 0):
             return
@@ -78,7 +78,7 @@ class LogSync:
         is_waiting = last is not None and last.begun is None
         due = job, self._last_store_ms() if job.end >= self._log.wrote_offset else 0
         if last is not None and is_waiting:
-            last.due = due  # the worker may have taken the former one just now: `_synced` looks
+            last.due = due  # the worker may have started with the former one just now: `_synced` looks
             return
         if self.zero_step:
             self._zero_ahead(job.end - self._last_end)
@@ -88,14 +88,14 @@ class LogSync:
         self._worker.submit(lambda: self._run(sync), lambda _result, error: self._synced(sync, error))
 
     def _zero_ahead(self, size: int) -> None:
-        """A sync of `size` bytes begins. Large ones are better off without: every byte is written twice."""
+        """Before a sync of `size` bytes. Not before large ones: zeros ahead have every byte written twice."""
         last = self._log.last
         if last is not None and size < self.zero_step // 4:
             with contextlib.suppress(OSError):  # an append of real bytes will meet the error and tell it
                 last.zero_ahead(self.zero_step)
 
     def note_rest(self) -> None:
-        """A thorough flush begins: how much is not on disk."""
+        """Before a thorough flush: note how many bytes are not on disk."""
         self._slow.note_rest(self._log.wrote_offset - self._log.flushed_offset, self._log.flushed_offset)
 
     def _run(self, sync: _Sync) -> None:
@@ -108,7 +108,7 @@ class LogSync:
             sync.begun[0].run()
             sync.seconds = self._slow.seconds() - began
         except Exception:
-            self._worker_failed = True  # the next one may lie in the worker's hands, and must not begin
+            self._worker_failed = True  # the next sync may be queued on the worker, and must not start
             raise
 
     def _synced(self, sync: _Sync, error: Exception | None) -> None:
@@ -131,13 +131,13 @@ class LogSync:
 
 
 class _Sync:
-    """One sync in the worker's hands."""
+    """One sync that is queued on the worker or runs there."""
 
     __slots__ = ("begun", "due", "seconds")
 
     def __init__(self, due: tuple[FlushJob, int]) -> None:
         self.due = due
-        """What it shall sync, and the store time that is safe then (0: not known). Set by the loop."""
+        """The job, and the store time that is safe when it is done (0: not known). Set by the loop."""
         self.begun: tuple[FlushJob, int] | None = None
         """What `due` was when the worker came to it. Set by the worker, once."""
         self.seconds = 0.0
@@ -203,7 +203,7 @@ class PoolCommit(Service):
 
 
 class Thorough:
-    """Says once per interval that this round must leave nothing behind."""
+    """Says once per interval that a round must sync all bytes."""
 
     def __init__(self, interval_ms: int, clock: Clock) -> None:
         self._seconds = interval_ms / 1000

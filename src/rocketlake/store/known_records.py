@@ -74,7 +74,7 @@ class KnownRecords:
         self.queues: dict[bytes, dict[int, QueueEnd]] = {}
         """Topic -> queue id -> end."""
         self.dead: dict[bytes, int] = {}
-        """Deleted topic -> physical offset below which nobody wants its records (deletions.py)."""
+        """Deleted topic -> physical offset below which its records are dead (deletions.py)."""
         self._below = below
         self._index_below = index_below
         self._safe_end = safe_end
@@ -159,7 +159,7 @@ class KnownRecords:
         return own_offset < self._topic_dead
 
     def _find_topic(self, begin: int, size: int) -> None:
-        """What is known of the topic whose name lies there; mostly it is that of the record before."""
+        """The known queues of the topic whose name lies there; mostly the topic of the record before."""
         if size == len(self._topic) and self._is_same_topic(begin, size):
             return
         name = bytes(self._view[begin : begin + size])

@@ -1,7 +1,7 @@
 """A batch of thousands of messages, made ready for the log in steps and appended in one.
 
 Owns        the records of such a batch without their places, giving them their places.
-Must not know   who sent it, where the log ends, what lets others in between the steps.
+Must not know   its sender, where the log ends, how other requests are served between the steps.
 
 A batch is one piece of the log and of its queue, so it cannot be appended in steps. All that takes long is done before:
 when its place is known only three numbers of each record are left to be written.

@@ -1,9 +1,9 @@
-"""A walk over the sound records of the commit log: what recovery sees of it.
+"""A walk over the sound records of the commit log, for recovery.
 
 Owns        where the walk goes on behind known records, blanks and damage; where the log ends.
-Must not know   queues, index, what is done with a record.
+Must not know   queues, index, where a record goes.
 
-Invariant: nothing that is known to have been synced is taken for the end: a broken record there is passed over.
+Invariant: the log does not end below what was synced: a broken record there is passed over.
 
 Rules: docs/internals/store_layout.md, "Recovery".
 """
@@ -28,7 +28,7 @@ _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MA
 
 
 def _unasked(_position: int) -> None:
-    """Nobody wants to know."""
+    """For walks whose progress is not reported."""
 
 
 class LogWalk:

@@ -5,8 +5,8 @@ Must not know   records, queues, which file comes next, when to flush.
 
 Invariant: flushed <= committed <= wrote <= size, always.
 Invariant: bytes behind `wrote` are zero, so a scan of the file ends there.
-Invariant: nobody looks at a hole through the mapping. On a tmpfs that takes a page, and a process that finds the disk
-full by a look is killed. So the view of a file that was closed ends behind its last record.
+Invariant: no hole is read through the mapping. On a tmpfs such a read takes a page; if the disk is full, the kernel
+kills the process. So the view of a file that was closed ends behind its last record.
 
 Why pwrite and not a store into the mapping: docs/decisions/0001-append-by-pwrite.md.
 """
@@ -112,7 +112,7 @@ class MappedFile:
 
     @property
     def readable(self) -> int:
-        """Where the bytes of `view` that may be looked at end."""
+        """Where the readable bytes of `view` end."""
         return min(self.committed, self._visible)
 
     def read(self, position: int, size: int) -> memoryview | None:
@@ -122,7 +122,7 @@ class MappedFile:
         return self.view[position : position + size]
 
     def appended(self, position: int) -> memoryview:
-        """What was appended from `position` on, whether it can be read yet or not."""
+        """All bytes appended from `position` on, readable or not."""
         if self._buffer is not None:
             return self._buffer[position : self._filled].toreadonly()
         return self.view[position : self.readable]
@@ -158,7 +158,7 @@ class MappedFile:
         """Carry buffered bytes into the file; True when something moved. OSError: try again later."""
         if self._buffer is None or not self.is_due(self.committed, self.wrote, least_pages):
             return False
-        # Only what was filled: the rest of a used buffer still holds bytes of an older file.
+        # Only the filled part: the rest of a used buffer still holds bytes of an older file.
         self.file.pwrite(self._buffer[self.committed : self._filled], self.committed)
         self.committed = self.wrote
         return True
@@ -185,7 +185,7 @@ class MappedFile:
     def zero_ahead(self, step: int) -> None:
         """Have written zeros behind `wrote`, half a `step` at least. OSError: then there are fewer.
 
-        What is appended over them takes no new blocks, so its sync need not wait for the file system's journal.
+        Bytes appended over zeros take no new blocks, so their sync need not wait for the file system's journal.
         """
         begin = max(self._zeroed, self.wrote)
         end = min(begin + step, self.size)
@@ -194,7 +194,7 @@ class MappedFile:
             self._zeroed = end
 
     def count_as_full(self) -> None:
-        """It was just opened: all of it counts as written and safe, until recovery knows better. Raises OSError."""
+        """After opening: the whole file counts as written and safe, until recovery finds its end. Raises OSError."""
         if self.file.holes_take_space:
             end = 0
             for start, stop in self.file.stretches():
@@ -213,7 +213,7 @@ class MappedFile:
         self._view = None
 
     def end_at(self, position: int) -> None:
-        """What was written ends there, and only zeros lie behind (recovery)."""
+        """The written bytes end there, and only zeros lie behind (recovery)."""
         self.wrote = self.committed = position
         self.flushed = min(self.flushed, position)
         self._shows(self.size)
@@ -253,7 +253,7 @@ class MappedFile:
         self.erase_tail()
 
     def blank_out(self, position: int) -> None:
-        """The same in an open store, when nobody holds a view (`is_held`): zeros are written over what goes.
+        """The same in an open store, while no reader holds a view (`is_held`): zeros are written over the bytes.
 
         The file keeps its length all the time, so a crash leaves none that is too short. Raises OSError.
         """
@@ -268,7 +268,7 @@ class MappedFile:
         return not self.file.drop_view()
 
     def made_anew(self, position: int, work_folder: Path) -> MappedFile:
-        """A file with the same name and only the bytes before `position`; who holds a view of this one keeps its bytes.
+        """A file with the same name and only the bytes before `position`; views of this file keep their bytes.
 
         It is written beside the log and renamed, so a crash leaves one or the other. Blocking. Raises OSError.
         """

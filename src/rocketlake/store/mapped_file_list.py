@@ -1,6 +1,6 @@
 """Many mapped files seen as one log.
 
-Owns        which file holds which offset, opening, rolling, cutting and dropping files, what is to be flushed.
+Owns        which file holds which offset; opening, rolling, cutting and dropping files; which files are to be synced.
 Must not know   records, queues, threads, timers.
 
 Invariant: files are neighbours, in order: files[i + 1].start == files[i].end.
@@ -49,7 +49,7 @@ class FlushJob:
             try:
                 mapped.file.sync()
             except (OSError, ValueError):
-                if not mapped.closed:  # a queue may be deleted meanwhile, then nobody asks for its bytes
+                if not mapped.closed:  # its queue was deleted meanwhile, and its bytes with it
                     raise
 
     def covers(self, other: FlushJob) -> bool:
@@ -59,7 +59,7 @@ class FlushJob:
     def done(self) -> None:
         """The sync succeeded: move the flushed positions, unless the log was cut meanwhile.
 
-        What lies there now may have been written after the sync began.
+        The bytes that lie there now may have been written after the sync began.
         """
         if self._cuts != self._list.cuts:
             return

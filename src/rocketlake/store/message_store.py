@@ -1,6 +1,6 @@
 """The front of the store: put messages, get them back by queue, by position, by key, by time.
 
-Owns        when its parts start and stop, whether messages are taken and why not, what is put.
+Owns        when its parts start and stop, whether messages are taken and why not, puts.
 Must not know   the network, topic settings, consumer groups, subscriptions.
 
 One thread (the event loop's) owns all state; `Files` calls that may block run on named workers and come back to it.
@@ -95,7 +95,7 @@ class MessageStore(StoreReads, Service):
         self._acks = Acks(parts, lambda: self.not_writable_reason if self._sync.failure or self._closed else "")
         self.when_durable = self._acks.when_durable
         self.after_cut: list[Callable[[int], object]] = [lambda _end: self.upkeep.queue_flush.log_was_cut()]
-        """Called with the new end of the log when `cut` has taken back what lay behind it."""
+        """Called with the new end of the log, in the turn in which it is cut."""
         self._cut = Cut(parts, self.after_cut)
         self.adopt(*self.upkeep.services, self.residency)
 

@@ -36,7 +36,7 @@ class NumberCheck:
     def is_wrong(self, entry: DispatchEntry, expected: int) -> bool:
         """Is its number damaged? `expected`: what would come next in its queue, 0 if nothing is known of it."""
         if 0 < entry.queue_offset < expected:
-            return False  # its place is taken, it harms nobody
+            return False  # its place is taken: it is passed over anyway
         following = self._following(entry)
         if expected > 0:
             is_wrong = bool(following) and following[0].queue_offset == expected + 1

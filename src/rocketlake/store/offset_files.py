@@ -1,7 +1,7 @@
 """A folder of files named by offset, to be read only: what others write, or wrote, stays as it is.
 
 Owns        which file holds which offset, a bounded number of open files and mappings.
-Must not know   records, entries, who writes the files (nobody, a broker of ours, Apache's).
+Must not know   records, entries, whether a broker writes the files, and which one.
 
 Names and lengths: docs/internals/store_layout.md, "Offset files".
 """

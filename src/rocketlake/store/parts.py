@@ -1,7 +1,7 @@
-"""The parts of a store: which there are, and which knows which.
+"""The parts of a store: which there are, and which part knows which.
 
 Owns        making them; nothing is opened or started here.
-Must not know   what they do, in which order they start (opening.py, message_store.py).
+Must not know   how a part works, in which order parts start (opening.py, message_store.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When derived files and the checkpoint become safe: rounds over the consume queues, one page once a second.
 
-Owns        the rounds, and what the checkpoint may say about consume queues.
-Must not know   entries, records, who waits for the log.
+Owns        the rounds, and the numbers of the checkpoint that are about consume queues.
+Must not know   entries, records, which acks wait for the log.
 
 Invariant: the checkpoint's consume queue time and its position of queues and index move only after a thorough round
 that began behind them has succeeded. (Apache moves the time at the append and relies on a margin of 3 s.)
@@ -102,11 +102,11 @@ class QueueFlush(Service):
         self._look()
 
     def log_was_cut(self) -> None:
-        """What this round has synced says nothing of what is dispatched from now on."""
+        """This round must not move the checkpoint: it has synced entries that were cut."""
         self._safe = None
 
     def _look(self) -> None:
-        """Look at some queues, so that ten thousand of them hold up nobody; go on when those are synced."""
+        """Look at some queues, and go on when those are synced: requests are served in between."""
         if self._round is None:
             return
         try:
@@ -148,7 +148,7 @@ class QueueFlush(Service):
             self._note_unsafe(error)
 
     def _note_unsafe(self, error: Exception) -> None:
-        """Something else than the disk is at fault: the rest goes on, the next round tries again."""
+        """A fault that is not of the disk: the other jobs go on, the next round tries this one again."""
         self._safe = None
         self._warnings.error("job", error, "a consume queue was not flushed, it is tried again: %r", error)
 

@@ -1,7 +1,7 @@
 """Entries of a consume queue that do not lead to their record are mended by the log, before a reader goes past them.
 
 Owns        where in the log the record of a lost entry must lie, and how far is looked for it.
-Must not know   who reads, how an answer is made.
+Must not know   readers, how an answer is made.
 
 Records of a queue lie in the log in the order of their queue offsets. So the record of entry n lies behind that of the
 last sound entry before n and before that of the first sound entry after it. This stretch is walked on the loop: damage

@@ -1,4 +1,4 @@
-"""What can be read of a store: by queue, by position, by key, by time.
+"""Reads of a store: by queue, by position, by key, by time.
 
 Owns        the questions of readers, and which part answers each.
 Must not know   how messages come in, when they are safe, consumer groups, subscriptions.

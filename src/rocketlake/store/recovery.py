@@ -1,11 +1,11 @@
-"""Find out what a store holds when it is opened: where the log ends, what queues and index lack.
+"""Find out what a store holds when it is opened: where the log ends, which entries queues and index lack.
 
-Owns        where the walk over the log starts, cutting what lies behind its end, making the rest safe.
+Owns        where the walk over the log starts, cutting the bytes behind its end, syncing the rest.
 Must not know   which records are dispatched again (replay.py), how a queue finds its own end (consume_queue/), which
             queues are damaged (queue_check.py).
 
-Invariant: afterwards log, queues and index agree, the log ends in zeros and has been synced, and so has what was cut of
-queues and index: no power cut brings it back.
+Invariant: afterwards log, queues and index agree, and the log ends in zeros. The log and all cuts of queues and index
+have been synced: no power cut brings cut bytes back.
 Invariant: where the walk starts follows from positions in the log. Times count only for a store without such a
 position (Apache's broker used it last), and then as if the clock could have been set.
 
@@ -56,7 +56,7 @@ class Recovery:
         self._check = QueueCheck(parts.queues, distrust)
         parts.dispatch.has_wrong_number = NumberCheck(parts.log, parts.deletions).is_wrong
         self._known: KnownEnds | None = None
-        """What the file of ends said."""
+        """The content of the file of ends."""
         self._is_clean = False
         self._replay = Replay(parts, self._check, lambda: self._has_index)
         self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
@@ -76,7 +76,7 @@ class Recovery:
             self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = 0
             return
         self._say_empty_files()
-        # A queue whose files are damaged may say anything of the log's end; our page has a checksum.
+        # A queue with damaged files says nothing reliable of the log's end; the checkpoint page has a checksum.
         dispatched = self._checkpoint.confirm_offset if self._checkpoint.is_ours else self._sound_end_of_queues()
         believes_queues = clean or self._checkpoint.is_distrusted
         safe_end = max(self._checkpoint.confirm_offset, dispatched if believes_queues else 0)
@@ -120,7 +120,7 @@ class Recovery:
         return self._config.index_enabled and not self._dispatch.waits_for_index
 
     def _has_all(self, end: int) -> bool:
-        """Is everything dispatched that the start found in the log?"""
+        """True when every record is dispatched that the start found in the log."""
         if self._dispatch.waits_for_index or self._dispatch.position < end:
             return False
         self._dispatch.behind = None
@@ -141,7 +141,7 @@ class Recovery:
         return last[0] + last[1] if last is not None and self._leads_to_record(last) else -1
 
     def _leads_to_record(self, entry: Entry) -> bool:
-        """Also true for a record that has expired: nobody can tell any more."""
+        """True, too, for a record that has expired: the log cannot tell any more."""
         if entry[0] < self._log.min_offset:
             return True
         record = self._log.record(entry[0])

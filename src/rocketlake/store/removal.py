@@ -1,7 +1,7 @@
 """Files and folders on their way out: out of the way at once, deleted later.
 
 Owns        the folder `removed`, the names in it, deleting what lies there.
-Must not know   what the files hold, who wanted them gone, on which thread they are deleted.
+Must not know   what the files hold, why they go, on which thread they are deleted.
 
 To delete a large file takes a while, so a worker does it. Until then another file may be made under the old name (a
 topic that is made again), and a worker that goes by that name would delete the new one. So the name is given up first.

@@ -97,7 +97,7 @@ class Replay:
         return None
 
     def _missing(self, entries: Sequence[DispatchEntry]) -> Sequence[DispatchEntry]:
-        """What must be dispatched; of older records only the keys, and the entries of wanted queues.
+        """The records to dispatch; of older records only the keys, and the entries of wanted queues.
 
         Others are in their queue, or belong to a topic that was deleted.
         """
@@ -132,7 +132,7 @@ class Replay:
 
 
 class _WalkProgress:
-    """How far the walk over the log is, for who waits for the start."""
+    """How far the walk over the log is, for the operator who waits for the start."""
 
     def __init__(self, clock: Clock, start: int, end: int) -> None:
         self._progress = Progress(clock)

@@ -1,10 +1,10 @@
 """Old parts of the store that must be read from disk: never on the loop, but on a worker.
 
-Owns        which blocks of the log may be looked at without waiting, and bringing others into memory.
-Must not know   records, who reads, what waits meanwhile.
+Owns        which blocks of the log can be read without waiting, and bringing others into memory.
+Must not know   records, readers, how a request waits.
 
-A block that was found in memory counts as sure for a second; then it is asked for again. Should the kernel drop it in
-that second, a look at it waits for the disk as it would anywhere else.
+A block that was found in memory counts as sure for a second; then the kernel is asked again. If the kernel evicts the
+block within that second, reading it blocks the loop; we accept that.
 
 Why: docs/decisions/0008-cold-reads-on-a-worker.md.
 """
@@ -52,7 +52,7 @@ class _Load:
 
 
 class Residency(Service):
-    """What is known of the page cache, for the files of a log."""
+    """Which blocks of the log's files are in the page cache."""
 
     def __init__(self, files: Files, clock: Clock, worker: Worker) -> None:
         super().__init__("residency", clock)
@@ -61,7 +61,7 @@ class Residency(Service):
         self._sure: dict[int, bytearray] = {}
         self._sure_until = 0.0
         self._loading: dict[ColdPart, list[_Load]] = {}
-        """Who waits for each part that is asked for or being read."""
+        """The readers that wait for each part that is queued or being read."""
         self._asked: deque[ColdPart] = deque()
         self._reading = False
         self._closed = False
@@ -69,7 +69,7 @@ class Residency(Service):
         """Seconds to let the disk rest before the next read: reading is never urgent, appending is."""
 
     def blocks(self, mapped: MappedFile) -> bytearray:
-        """The blocks of a file, 1 for each that may be looked at in this turn of the loop."""
+        """The blocks of a file: 1 for each that can be read in this turn of the loop."""
         now = self._clock.monotonic()
         if now >= self._sure_until:
             self._sure.clear()
@@ -80,7 +80,7 @@ class Residency(Service):
         return sure
 
     def sure_blocks(self, mapped: MappedFile, position: int, size: int) -> bytearray | None:
-        """`blocks`, if these bytes may be looked at; None: they must be read from disk first."""
+        """`blocks`, if these bytes can be read now; None: they must be read from disk first."""
         sure = self.blocks(mapped)
         first, end = position >> BLOCK_BITS, (position + size - 1 >> BLOCK_BITS) + 1
         if 0 in sure[first:end]:
@@ -98,7 +98,7 @@ class Residency(Service):
         return mapped.path, start, min(end, mapped.readable) - start
 
     def forget(self) -> None:
-        """The log was cut: what is known of its files counts no more."""
+        """The log was cut: ask the kernel again for every block."""
         self._sure.clear()
 
     def load(self, parts: Sequence[ColdPart], done: Done) -> None:
@@ -122,13 +122,13 @@ class Residency(Service):
         return len(self._loading)
 
     async def stop(self) -> None:
-        """Read no more; who still waits, or asks later, is not called."""
+        """Read no more; readers that still wait, or ask later, are not called."""
         self._closed = True
         self._asked.clear()
         await super().stop()
 
     def _read_next(self) -> None:
-        """Give the worker what is asked for by now, all at once.
+        """Give the worker all parts that are queued by now, in one call.
 
         Each time the worker comes back from the disk it wants the interpreter, and the loop waits: one trip for many
         parts, one read for neighbours.
@@ -179,14 +179,14 @@ class Residency(Service):
             try:
                 self._read_file(path, parts, errors)
             except FileNotFoundError:
-                pass  # expired meanwhile; who reads on will see
+                pass  # expired meanwhile; the reader finds that out
             except OSError as error:
                 errors |= dict.fromkeys(parts, error)
         return errors
 
     def _read_file(self, path: Path, parts: list[ColdPart], errors: dict[ColdPart, OSError]) -> None:
         """OSError if it cannot be opened."""
-        # A file of its own: the loop may close the store's while it is read here.
+        # Opened anew: the loop may close the store's file while the worker reads.
         with closing(self._files.open(path, read_only=True)) as file:
             for start, end, members in _joined(parts):
                 try:

@@ -37,7 +37,7 @@ _MANUAL_ROUNDS = 20
 
 
 class Removable(Protocol):
-    """A file that nobody will ask for any more."""
+    """A file that was taken out of the store."""
 
     path: Path
 
@@ -153,7 +153,7 @@ class Retention(Service):
         return modified_ms
 
     def _measured(self, disk: DiskView | None, error: Exception | None) -> None:
-        """Every file that is taken out goes to `_remove`, whatever raises: nobody else would ever delete it."""
+        """Every file that is taken out goes to `_remove`, also when a step raises: no other part would delete it."""
         dropped, self._left = self._left, []
         try:
             if disk is None:
@@ -205,7 +205,7 @@ class Retention(Service):
             return 0
         count, derived = 0, self._derived()
         for mapped, modified_ms in zip(self._log.files, disk.modified_ms, strict=False):
-            if mapped.end > derived:  # after a crash nobody would know how far the queues had come
+            if mapped.end > derived:  # a crash could leave queues that lack its records
                 break
             if self._ages.age_ms(mapped, modified_ms) < config.file_reserved_ms:
                 break

@@ -1,7 +1,7 @@
 """A topic is deleted: its queues go at once, its records are dead from then on, and a crash brings nothing back.
 
 Owns        the order of these steps, which of them run on a worker, what is tried again.
-Must not know   topic settings, group offsets, who wants a topic deleted.
+Must not know   topic settings, group offsets, why a topic is deleted.
 
 Order: the queues' folder is renamed out of the way and the deletion is noted in memory, in one turn of the loop, so the
 next message finds a topic without queues. Then a worker makes the note safe; only then the deletion is answered.
@@ -88,7 +88,7 @@ class TopicDeletion:
         return gone
 
     def fit(self, log_begin: int, log_end: int) -> None:
-        """Before anything is appended: no note reaches behind the log, whatever a crash took of it. Raises OSError."""
+        """Before the first append: no note reaches behind the end that a crash has left of the log. Raises OSError."""
         self._deletions.clamp(log_end)
         self._deletions.forget_below(log_begin)
         self.save()
@@ -102,13 +102,13 @@ class TopicDeletion:
             noted(None)
 
     def save(self) -> None:
-        """Write what is not written, on this thread. Raises OSError."""
+        """Write the notes if they changed, on this thread. Raises OSError."""
         if self._deletions.changed:
             self._deletions.write(self._deletions.encode())
             self._table.sync_names()
 
     def remove_left_over(self) -> None:
-        """Delete what an earlier process did not come to."""
+        """Delete the files that an earlier process left to be deleted."""
         try:
             self._remove(self._removal.left_over())
         except OSError as error:
@@ -169,7 +169,7 @@ class TopicDeletion:
 
 
 class _Ended:
-    """What is said when something could not be deleted."""
+    """Logs a deletion that failed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -180,4 +180,4 @@ class _Ended:
 
 
 def unasked(_error: Exception | None) -> None:
-    """Nobody waits for the deletion to be noted; a failure was logged."""
+    """For callers that do not wait until the deletion is noted; a failure was logged."""

@@ -1,6 +1,6 @@
-"""What a store does by itself while it is open: dispatch, flush, commit, checkpoint, retention, the check of the index.
+"""The duties of a store while it is open: dispatch, flush, commit, checkpoint, retention, the check of the index.
 
-Owns        the services behind these duties, and what they need of the parts.
+Owns        the services behind these duties, and the calls by which they use the parts.
 Must not know   puts and reads, how the store is opened (opening.py).
 """
 
