@@ -29,7 +29,7 @@ _LAYOUT = struct.Struct(">5q")
 _OURS = struct.Struct(">8sqI")
 _OURS_MAGIC = b"RLDERIVE"
 _USED_BYTES = _LAYOUT.size + _OURS.size
-_MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of what is on disk
+_MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of the disk
 
 
 class Checkpoint:
@@ -89,7 +89,7 @@ class Checkpoint:
     def _distrust(self) -> None:
         """The page is damaged, or Apache's broker has written its numbers since: nothing is known to be safe.
 
-        A number that is too high would hide what was lost: the walk would begin behind it, or the log end behind it
+        A number that is too high would hide lost records: the walk would begin behind it, or the log end behind it
         with a hole before.
         """
         _log.warning("%s is not as this broker wrote it: the whole log is looked at after a crash", self._path)

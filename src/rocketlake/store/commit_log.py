@@ -221,7 +221,7 @@ class CommitLog:
     # -- cutting -------------------------------------------------------------------------------------------------------
 
     def cut(self, end: int, *, is_read: bool = False) -> None:
-        """Forget everything from `end` on. With `is_read` what readers hold stays as it is, and the cut is on disk.
+        """Forget everything from `end` on. With `is_read` views of readers keep their bytes, and the cut is on disk.
 
         Raises OSError, StoreError: then no position is to be trusted any more.
         """

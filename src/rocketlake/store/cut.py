@@ -94,7 +94,7 @@ class Cut:
     async def run(self, end: int) -> None:
         """Cut at `end`; nothing may be appended before this returns. Raises OSError, StoreError.
 
-        After an error the store must not be appended to: a start finds out what is left.
+        After an error the store must not be appended to; the next start finds out how far the cut came.
         """
         jobs = self._begin(end)
         for heard in self._after_cut:

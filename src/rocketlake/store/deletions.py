@@ -98,11 +98,11 @@ class Deletions:
         self._moved()
 
     def clamp(self, log_end: int) -> None:
-        """A crash took the end of the log: what is written there from now on is no part of a deleted topic."""
+        """The log has lost its end: records that are written there from now on belong to no deleted topic."""
         self._change(lambda end: min(end, log_end))
 
     def forget_below(self, min_physical: int) -> None:
-        """The log starts there now: notes that end at or below it speak of nothing any more."""
+        """The log starts there now: notes that end at or below it are of no record any more."""
         self._change(lambda end: end if end > min_physical else 0)
 
     def _change(self, changed: Callable[[int], int]) -> None:

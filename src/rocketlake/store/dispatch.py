@@ -6,7 +6,7 @@ Must not know   how records are appended or flushed, which requests wait for arr
 Invariant: every record below `position` is in its queue and in the index. Dispatch stays at a record whose entries
 could not be written, and tries it again.
 
-Two ways lead to the same bytes: `appended` and `appended_run` remember what is known of records just written, so `run`
+Two ways lead to the same bytes: `appended` and `appended_run` remember the fields of records just written, so `run`
 need not read them again; everything else (recovery, write pool, replication) is scanned from the log.
 """
 
@@ -190,7 +190,7 @@ class Dispatch:
         return scan(view, mapped.start + start, False, self._delays_ms)
 
     def _pass_by(self, mapped: MappedFile, position: int, readable: int, status: int) -> None:
-        """Go on behind bytes that are no record: a blank ends its file, damage is passed over as far as its size says."""
+        """Go on behind bytes that are no record: a blank ends its file, damage is passed over as its size says."""
         if status == BLANK:
             self.position = mapped.end
             return
@@ -203,7 +203,7 @@ class Dispatch:
         )
 
     def cut(self, end: int) -> None:
-        """The log is cut at `end`: what lay behind it is not dispatched any more."""
+        """The log is cut at `end`: no record behind it is dispatched any more."""
         self.position = min(self.position, end)
         kept = [entry for entry in self._appended if entry.physical_offset + entry.size <= end]
         self._appended = deque(kept)  # a run that reaches over the end goes as a whole: the log has its first records

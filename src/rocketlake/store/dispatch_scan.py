@@ -3,7 +3,7 @@
 Owns        taking a record apart as far as dispatch needs it; where a scan ends, and why.
 Must not know   files, queues, which part asks.
 
-Stops at the first record that is not whole and sound. Whatever the bytes are, it raises nothing.
+Stops at the first record that is not whole and sound. It raises no error, for any bytes.
 
 Bytes: docs/internals/record.md. Twin: dispatch_scan.pxd.
 """

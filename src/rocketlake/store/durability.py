@@ -2,11 +2,11 @@
 
 Owns        how far the log is flushed, replicated and confirmed; what the role of this store asks for; the deadlines of
             the acks that wait.
-Must not know   how a sync is made, links to replicas, records, what a sender is told.
+Must not know   how a sync is made, links to replicas, records, answers to senders.
 
 Invariant: an ack comes when the log has reached the end of its message in every stage that was asked of it.
 Invariant: no byte behind the lowest stage that the role asks of reads is dispatched.
-Invariant: a change of role counts from the next message on; an ack that waits keeps waiting for what was asked of it.
+Invariant: a change of role counts from the next message on; an ack that waits keeps waiting for its stages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What the role of a store asks for."""
+    """The stages that the role of a store asks for."""
 
     acks: Mapping[Stage, int] = field(default_factory=dict)
     """The stages that an ack waits for, each with its longest wait in milliseconds."""
@@ -68,7 +68,7 @@ class Durability(Service):
         self.confirmed = Threshold()
         self.demands = Demands()
         self.acks_at_once = True
-        """No ack waits: what a put returned is final."""
+        """No ack waits: the result of a put is final."""
         self.dispatches_at_once = not is_buffered
         """A record may be dispatched the moment it was appended."""
         self._log_end = log_end

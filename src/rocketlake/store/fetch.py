@@ -69,7 +69,7 @@ class Fetch:
     def window(self, offset: int, size: int) -> tuple[memoryview, int, int, bytearray] | None:
         """The file around a record that can be looked at now; None if there is no such record in memory.
 
-        Its bytes, its first offset, the end of what can be read of it, its sure blocks (residency.py).
+        Its bytes, its first offset, the end of its readable bytes, its sure blocks (residency.py).
         """
         mapped = self._find(offset, size)
         sure = None if mapped is None else self._residency.sure_blocks(mapped, offset - mapped.start, size)
@@ -154,7 +154,7 @@ class Fetch:
         match_record: MatchRecord | None,
         wait: bool,
     ) -> tuple[int, list[ColdPart] | None]:
-        """Take the records of `entries` into the selection; how many entries are done with, and what held it up.
+        """Take the records of `entries` into the selection; how many entries are done, and the parts to read first.
 
         `first`: the queue offset of the first entry.
         A list: it came to records that must be read from disk first (named only if there is nothing to answer yet).

@@ -42,7 +42,7 @@ class FileAges:
             del self._full[start]
 
     def age_ms(self, mapped: MappedFile, modified_ms: int) -> float:
-        """How long ago the file was written last; `modified_ms`: what the disk says of it."""
+        """How long ago the file was written last; `modified_ms`: the disk's time of that."""
         wall_ms = self._clock.now_ms() - modified_ms
         now = self._clock.monotonic()
         if mapped.start < self._first:

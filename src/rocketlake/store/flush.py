@@ -139,7 +139,7 @@ class _Sync:
         self.due = due
         """The job, and the store time that is safe when it is done (0: not known). Set by the loop."""
         self.begun: tuple[FlushJob, int] | None = None
-        """What `due` was when the worker came to it. Set by the worker, once."""
+        """The value of `due` when the worker started the sync. Set by the worker, once."""
         self.seconds = 0.0
         """How long it took. Set by the worker."""
 

@@ -1,7 +1,7 @@
 """Pass over the records of a commit log that recovery has nothing to do for: sound, in their queue, in the index.
 
 Owns        which records those are.
-Must not know   files, how a record is dispatched. Whatever it does not pass is dispatch_scan.py's to judge.
+Must not know   files, how a record is dispatched. dispatch_scan.py judges the records that it does not pass.
 
 After a kill nearly every record of the walk is such a one, so none of them becomes an object here. What a record must
 be to be sound is what dispatch_scan.py asks for: same checks, same order of bytes (docs/internals/record.md).
@@ -47,7 +47,7 @@ class QueueEnd:
 
 
 class KnownRecords:
-    """What queues and index have."""
+    """The records that queues and index have."""
 
     __slots__ = (
         "_below",
@@ -64,7 +64,7 @@ class KnownRecords:
     )
 
     def __init__(self, below: int, index_below: int, safe_end: int) -> None:
-        """Records that start below `below` are known whatever they are; the index has those below `index_below`.
+        """Records that start below `below` are all known; the index has those below `index_below`.
 
         The body's checksum tells where a log ends. Below `safe_end` it does not end, and of a record that consumers can
         read already, a wrong one would change nothing: there it is not worked out.

@@ -28,7 +28,7 @@ _LONG = struct.Struct(">q")
 
 
 class LargeBatch:
-    """The records of one batch. `message` is the batch: what its messages share."""
+    """The records of one batch. `message` is the batch: the fields that its messages share."""
 
     def __init__(self, message: PutMessage) -> None:
         self.message = message

@@ -1,7 +1,7 @@
-"""What a start could not finish because the disk is full: done later, in order, once there is room.
+"""Steps that a start could not finish because the disk is full: done later, in order, once there is room.
 
 Owns        the steps that wait, their order, why they wait.
-Must not know   what a step does.
+Must not know   the work of a step.
 
 While a step waits the store is read, deletes expired files and topics, and takes no messages: what a message needs to
 be stored (the next offset of its queue, say) may be known only when the last step is done.

@@ -130,7 +130,7 @@ class MappedFile:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, data: Bytes) -> None:
-        """Write `data` behind what is there. OSError: nothing was appended; StoreError: nor can it be any more."""
+        """Write `data` behind what is there. OSError: nothing was appended; StoreError: nor will be later."""
         position = self.wrote
         reached = position + len(data)
         if reached > self.size:
@@ -164,9 +164,9 @@ class MappedFile:
         return True
 
     def give_up_buffer(self) -> memoryview | None:
-        """The write buffer, if there is one; what is appended from now on goes into the file at once.
+        """The write buffer, if there is one; later appends go into the file at once.
 
-        For a file that is committed: what only the buffer has is lost.
+        For a committed file: bytes that only the buffer has are lost.
         """
         buffer, self._buffer = self._buffer, None
         return buffer
@@ -204,7 +204,7 @@ class MappedFile:
         self.wrote = self.committed = self.flushed = self.size
 
     def _fill(self, start: int, end: int) -> None:
-        """Zeros, over a hole between records (only damage makes one) or over what is cut."""
+        """Zeros, over a hole between records (only damage makes one) or over bytes that are cut."""
         for position in range(start, end, _REWRITE_CHUNK):
             self.file.pwrite(bytes(min(_REWRITE_CHUNK, end - position)), position)
 
@@ -242,13 +242,13 @@ class MappedFile:
             data = self.file.pread(min(_REWRITE_CHUNK, self.wrote - position), position)
             if not data:
                 raise StoreError("the file became shorter", path=str(self.path), offset=position)
-            # A hole reads as zeros, too, and what is written into one takes space that is perhaps not there.
+            # A hole reads as zeros, too; a write into it takes space, and the disk may be full.
             if used := len(data.rstrip(b"\0")):
                 self.file.pwrite(data[:used], position)
             position += len(data)
 
     def cut(self, position: int) -> None:
-        """Forget what lies behind `position` (recovery)."""
+        """Forget the bytes behind `position` (recovery)."""
         self.end_at(position)
         self.erase_tail()
 

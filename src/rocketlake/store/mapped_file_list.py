@@ -115,7 +115,7 @@ class MappedFileList:
         self.flushed_offset = self.wrote_offset
 
     def remove_unfinished_cut(self) -> None:
-        """Remove what a crash has left of a cut. Raises OSError."""
+        """Remove the file that a cut was making when a crash came. Raises OSError."""
         work = self.folder / _WORK_FOLDER
         for name in self._disk.list_dir(work):
             self._disk.remove(work / name)
@@ -250,7 +250,7 @@ class MappedFileList:
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> FlushJob | None:
-        """What to sync now, None if it is nothing (or not worth it by the page rule, or a sync failed before)."""
+        """The sync that is due now; None if there are too few pages by the page rule, or a sync has failed before."""
         if self.sync_error:
             return None
         due = []
@@ -297,7 +297,7 @@ class MappedFileList:
         while self.files and self.files[-1].start >= offset and len(self.files) > 1:
             self.files.pop().remove()
         if len(self.files) < count:
-            self._disk.sync_dir(self.folder)  # else a power cut brings later files back behind what is appended now
+            self._disk.sync_dir(self.folder)  # else a power cut brings later files back behind new records
         if self.files:
             last = self.files[-1]
             position = min(max(offset - last.start, 0), last.wrote)

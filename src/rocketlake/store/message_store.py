@@ -5,7 +5,7 @@ Must not know   the network, topic settings, consumer groups, subscriptions.
 
 One thread (the event loop's) owns all state; `Files` calls that may block run on named workers and come back to it.
 
-Reading on: parts.py (what there is), opening.py, commit_log.py (append), durability.py (when it is safe), dispatch.py
+Reading on: parts.py, opening.py, commit_log.py (append), durability.py (when it is safe), dispatch.py
 (how readers find it), reads.py, upkeep.py.
 """
 
@@ -286,7 +286,7 @@ class MessageStore(StoreReads, Service):
     def put_run(self, run: record_run.RecordRun) -> bool:
         """Append all records of a run in one write; its messages are sound, and neither delayed nor transactional.
 
-        False: nothing was appended, and `put` of each message does what is to be done, or says what is in the way.
+        False: nothing was appended, and `put` of each message stores it, or gives the reason.
         """
         if self.not_writable_reason:
             return False
@@ -329,13 +329,13 @@ class MessageStore(StoreReads, Service):
         except Exception as error:
             raised(self.on_arrival, error)
 
-    # -- what a replica does ------------------------------------------------------------------------------------------
+    # -- replicas --------------------------------------------------------------------------------------------------------
 
     def append_raw(self, data: bytes | memoryview, offset: int, *, check_crc: bool = True) -> int:
         """Append whole records as another store has written them from `offset`, the end of this log, on.
 
-        Returns the new end. Raises AppendFailed: nothing was appended, or (when the disk refuses) what lies before the
-        end of the log now.
+        Returns the new end. Raises AppendFailed: nothing was appended, or (when the disk refuses) only the records
+        before the new end of the log.
         """
         reason = self.not_writable_reason
         if reason:
@@ -346,10 +346,10 @@ class MessageStore(StoreReads, Service):
             self._appended()
 
     async def cut(self, end: int) -> None:
-        """Take back all that lies behind `end`, the start of a record: for good, and as if it had never been there.
+        """Take back all records from `end` on, for good; one of them starts there.
 
         Readers see it at once; messages are taken again when this returns. Raises StoreError where the log cannot be
-        cut, and OSError, StoreError if the disk refuses: then nothing is taken until the next start.
+        cut, and OSError, StoreError if the disk refuses: then the store takes no messages until the next start.
         """
         if self.not_writable_reason:
             raise StoreError(f"the log cannot be cut: {self.not_writable_reason}")

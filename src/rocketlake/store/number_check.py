@@ -1,7 +1,7 @@
 """Is the queue offset that a record in the log says of itself damaged? The records behind it in its queue tell.
 
 Owns        the comparison of a record's number with its neighbours', how far the log is read for it.
-Must not know   how queues are built, what is done with such a record.
+Must not know   how queues are built, where a record with a damaged number goes.
 
 The checksum of a record covers its body only. When a queue is built again, one wrong number would take the place of
 others: those behind it would find their places taken, and a number 0 would look like a topic made anew, so that all
@@ -34,7 +34,7 @@ class NumberCheck:
         self._bytes_left = _WALK_BYTES_MAX
 
     def is_wrong(self, entry: DispatchEntry, expected: int) -> bool:
-        """Is its number damaged? `expected`: what would come next in its queue, 0 if nothing is known of it."""
+        """Is its number damaged? `expected`: the next number of its queue, 0 if the queue is not known."""
         if 0 < entry.queue_offset < expected:
             return False  # its place is taken: it is passed over anyway
         following = self._following(entry)

@@ -1,4 +1,4 @@
-"""A folder of files named by offset, to be read only: what others write, or wrote, stays as it is.
+"""A folder of files named by offset, to be read only: the files of another process stay as they are.
 
 Owns        which file holds which offset, a bounded number of open files and mappings.
 Must not know   records, entries, whether a broker writes the files, and which one.
@@ -42,7 +42,7 @@ class OffsetFiles:
     def __init__(self, folder: Path, files: Files, *, with_gaps: bool = False) -> None:
         self.folder = folder
         self.starts: list[int] = []
-        """First offset of each file, in order; what lies before a gap is left out, unless `with_gaps`."""
+        """First offset of each file, in order; files before a gap are left out, unless `with_gaps`."""
         self.file_size = 0
         self.end = 0
         """Offset behind the last file (written or not)."""

@@ -1,6 +1,6 @@
 """How a store is opened and closed: lock, load, recover; flush everything, say that the stop was a clean one.
 
-Owns        the order of these steps, the files `lock` and `abort`, what is left for later when the disk is full.
+Owns        the order of these steps, the files `lock` and `abort`, the steps that wait when the disk is full.
 Must not know   how a part loads or recovers itself, which services run in between.
 
 Invariant: `abort` is there from the first change of a file on, until everything is on disk and agrees.
@@ -116,7 +116,9 @@ class Opening:
         self.log.commit()
         self.log.list.flush()
         self.durability.flushed.advance(self.log.list.flushed_offset)
-        self.dispatch.run_all(self.log.max_offset)  # all that the next start would dispatch, whatever the role asks
+        self.dispatch.run_all(
+            self.log.max_offset
+        )  # as the next start would, also records that the role does not let be read yet
         self._late.retry()
         if self._late.are_open:
             raise StoreError(self._late.reason, path=str(self._parts.paths.root))
@@ -139,7 +141,7 @@ class Opening:
         self._parts.disk.sync_dir(self._parts.paths.root)
 
     async def _flush_queues(self) -> None:
-        """In slices, so that the loop lives, and no longer than `stopFlushMs`: the log, which is safe, has it all."""
+        """In slices, so that the loop lives, and no longer than `stopFlushMs`: a start can build queues from the log."""
         clock, seconds = self._clock, self.config.stop_flush_ms / 1000
         deadline = clock.monotonic() + seconds
         say_at = clock.monotonic() + _SAY_SECONDS

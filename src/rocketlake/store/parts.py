@@ -85,7 +85,7 @@ class StoreParts:
 
 
 def _own_demands(config: StoreConfig) -> Demands:
-    """What a store asks for that stands alone: SYNC_FLUSH asks for the sync."""
+    """The demands of a store that stands alone: SYNC_FLUSH asks for the sync."""
     if not config.sync_flush:
         return Demands()
     acks = {Stage.FLUSHED: config.sync_flush_timeout_ms}

@@ -1,10 +1,10 @@
 """Plain reads of a queue: entries and records lie in memory, records in one file of the log; nothing is made for each.
 
 Owns        the entries it has read ahead, the walk over them, the records as buffers to write.
-Must not know   sessions, subscriptions, frames; how it comes about that something is in memory.
+Must not know   sessions, subscriptions, frames; how bytes come into memory.
 
-Kernel: Cython without a Python form. fetch.py and selection.py are the truth: what a plain read finds is what a fetch
-that does not wait would have found, and every other outcome is left to them. tests/parity/test_plain_fetch.py and
+Kernel: Cython without a Python form. fetch.py and selection.py are the truth: a plain read finds the records that a
+fetch without waiting finds, and leaves every other outcome to them. tests/parity/test_plain_fetch.py and
 test_plain_pulls.py compare the two.
 
 Start reading at `PlainFetch.fetch`.

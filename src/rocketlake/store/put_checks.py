@@ -1,4 +1,4 @@
-"""What may be appended: the checks of a put, in RocketMQ's order, and the parts of a batch.
+"""Which messages may be appended: the checks of a put, in RocketMQ's order, and the parts of a batch.
 
 Owns        limits of topic, body, properties and record; reading a batch body.
 Must not know   files, offsets, whether the store takes messages at all.

@@ -1,6 +1,6 @@
-"""Which consume queues lack entries at a start, by what was written down of their ends.
+"""Which consume queues lack entries at a start, by the ends that were written down.
 
-Owns        the comparison of each queue with `queueEnds`, what is done with one that differs.
+Owns        the comparison of each queue with `queueEnds`, which queues are built again.
 Must not know   how the log is walked, how an entry is made.
 
 Rules: docs/internals/store_layout.md, "Queue ends".
@@ -26,7 +26,7 @@ class QueueCheck:
     """The queues that must be built again, and from where on."""
 
     def __init__(self, table: ConsumeQueueTable, distrust: Callable[[], object]) -> None:
-        """`distrust` is called before a queue loses what it has: a crash must not leave it so."""
+        """`distrust` is called before a queue loses entries: after a crash the walk must bring them back."""
         self._table = table
         self._distrust = distrust
         self._reach: dict[QueueKey, int] = {}
@@ -39,7 +39,7 @@ class QueueCheck:
         return min(self.wanted.values(), default=None)
 
     def want_rest(self, queues: Sequence[ConsumeQueue], reason: str) -> None:
-        """These queues lack what comes behind their end."""
+        """These queues lack the entries behind their end."""
         for queue in queues:
             self._want(queue, reason)
 
@@ -100,7 +100,7 @@ class QueueCheck:
     def finish(self, begun_anew: Collection[QueueKey]) -> None:
         """After the walk: offsets that were given out are not given out again. Raises OSError, StoreError.
 
-        `begun_anew`: queues that turned out to be those of a topic made again; what they reached before is void.
+        `begun_anew`: queues that turned out to be those of a topic made again; their ends from before are void.
         """
         for key, count in self._reach.items():
             if key not in begun_anew:

@@ -57,7 +57,7 @@ class QueueFlush(Service):
         clock: Clock,
         worker: Worker,
     ) -> None:
-        """`to_flush` looks at one queue after the other, by least pages: what to sync of it, None: nothing.
+        """`to_flush` looks at one queue after the other, by least pages: the sync that is due, None: none.
 
         `dispatched`: the store time of the last record dispatched, and the physical offset behind it.
         """
@@ -72,7 +72,7 @@ class QueueFlush(Service):
         self._round: Iterator[SyncJob | None] | None = None
         """The queues of this round that are still to be looked at; None between rounds."""
         self._safe: tuple[int, int] | None = None
-        """What was `dispatched` when this round began, None if it is not thorough."""
+        """The value of `dispatched` when this round began, None if it is not thorough."""
         self._progress = Progress(clock)
         self._looked_at = self._synced_count = 0
         """Queues of this round so far."""

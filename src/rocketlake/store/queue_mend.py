@@ -5,7 +5,7 @@ Must not know   readers, how an answer is made.
 
 Records of a queue lie in the log in the order of their queue offsets. So the record of entry n lies behind that of the
 last sound entry before n and before that of the first sound entry after it. This stretch is walked on the loop: damage
-is rare, and the length is bounded. What is not found there waits for the next start (recovery.py).
+is rare, and the length is bounded. A record that is not found there waits for the next start (recovery.py).
 
 An entry may lead to a record of its queue that says another queue offset. It is written anew only if the entry of that
 offset leads to the record, too: a broker may have written a queue out of step with its records, and then no other entry

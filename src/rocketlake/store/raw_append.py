@@ -1,10 +1,10 @@
-"""Append records as another store has written them: what a replica does with the bytes of its master.
+"""Append records as another store has written them: a replica does so with the bytes of its master.
 
-Owns        what is asked of such bytes before one of them is appended, where files end in them.
+Owns        the checks of such bytes before one of them is appended, where files end in them.
 Must not know   links to a master, frames, epochs; how queues and index are built.
 
 Records come whole and in order, without a gap. A blank that closes a file comes as its eight bytes at the end of the
-chunk, or with all bytes up to the end of the file; what follows belongs into the next file.
+chunk, or with all bytes up to the end of the file; the bytes behind it belong into the next file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RawAppend:
         """Append the records in `data`, which start at `offset`, the end of this log; returns the new end.
 
         `readable`: they may be dispatched at once. `check_crc`: the checksum of each body is worked out.
-        Raises AppendFailed: nothing was appended, or (when the disk refuses) what lies before the end of the log now.
+        Raises AppendFailed: nothing was appended, or (when the disk refuses) only the records before the new end.
         """
         end = offset
         for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc):

@@ -3,7 +3,7 @@
 Owns        which topics, queues and records a folder holds; where its log ends, and whether it ends torn.
 Must not know   how a store is written or recovered. Takes no lock, writes nothing.
 
-A live folder changes while it is read: what has been found stays readable, `refresh` finds what is new. The newest
+A live folder changes while it is read: records that were found stay readable, `refresh` finds new ones. The newest
 entries of a queue are in its broker's memory; they come into the folder when the broker flushes its queues.
 """
 
@@ -29,7 +29,7 @@ _CHUNK_ENTRIES = 4096
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where the sound records of a commit log end. `torn` says what lies behind; "" if nothing does."""
+    """Where the sound records of a commit log end. `torn` describes the bytes behind; "" without any."""
 
     physical_offset: int
     path: str
@@ -42,7 +42,7 @@ class StoreReader:
     def __init__(
         self, root: Path, *, commit_log: Path | None = None, files: Files | None = None, with_gaps: bool = False
     ) -> None:
-        """`commit_log` if it lies elsewhere (storePathCommitLog). `with_gaps`: what lies before missing parts, too."""
+        """`commit_log` if it lies elsewhere (storePathCommitLog). `with_gaps`: also the records before missing parts."""
         self.paths = StorePaths(root, commit_log)
         self._disk: Files = files or PosixFiles()
         if not self._disk.is_dir(self.paths.commit_log):

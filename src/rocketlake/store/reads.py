@@ -140,7 +140,7 @@ class StoreReads:
                 yield start, view
 
     def appended_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
-        """The same of all that was appended, also of what waits in write buffers and cannot be read yet."""
+        """The same of all appended bytes, also of those in write buffers, which cannot be read yet."""
         for mapped in self.log.list.files:
             start = max(offset, mapped.start)
             if view := mapped.appended(start - mapped.start):

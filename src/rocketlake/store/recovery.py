@@ -7,7 +7,7 @@ Must not know   which records are dispatched again (replay.py), how a queue find
 Invariant: afterwards log, queues and index agree, and the log ends in zeros. The log and all cuts of queues and index
 have been synced: no power cut brings cut bytes back.
 Invariant: where the walk starts follows from positions in the log. Times count only for a store without such a
-position (Apache's broker used it last), and then as if the clock could have been set.
+position (Apache's broker used it last), and then the clock may have been set in between.
 
 Rules: docs/internals/store_layout.md, "Recovery".
 """
@@ -109,7 +109,7 @@ class Recovery:
     def index_came_late(self) -> None:
         """The walk over the log was over before the key index could be loaded. Raises OSError.
 
-        If it lacks keys of before the walk all are put in anew: what is not missing in its queue gets only its keys.
+        If it lacks keys of records before the walk, all keys are put in anew; records that are in their queue stay as they are.
         """
         if self._log.list.files and self._lacks_keys(self._known, clean=self._is_clean):
             self._dispatch.behind = self._dispatch.position = self._log.min_offset
@@ -127,7 +127,7 @@ class Recovery:
         return True
 
     def _keep_offsets(self, end: int) -> bool:
-        """Only when the queues have all that is in the log: what they are filled up with is never overwritten."""
+        """Only when the queues have all records of the log: fillers are never overwritten."""
         self._check.finish(self._deletions.begun_anew)
         self._keep_offsets_of_damaged(end)
         return True
@@ -160,7 +160,7 @@ class Recovery:
         return list(self._cut)
 
     def _keep_offsets_of_damaged(self, log_end: int) -> None:
-        """Of what was cut, records in the log are damaged, not lost: their queue offsets are not given out again."""
+        """Entries that were cut may be of damaged records in the log: their queue offsets are not given out again."""
         for queue, (old_end, cut) in self._cut.items():
             newest = next((number for number, entry in enumerate(cut) if entry[0] < log_end), None)
             if newest is not None:
@@ -185,7 +185,7 @@ class Recovery:
             )
 
     def _say_cut(self, end: int) -> None:
-        """Bytes behind the last sound record go: how many, so that an operator knows what a crash cost."""
+        """Say how many bytes behind the last sound record go: the operator knows what a crash cost."""
         behind = 0
         for mapped in self._log.list.files:
             if mapped.end > end:
@@ -245,7 +245,7 @@ class Recovery:
     # -- afterwards ----------------------------------------------------------------------------------------------------
 
     def _secure(self, clean: bool, first_walked: int) -> None:
-        """Sync what was kept and what was cut; after a crash only the log, and of queues and index what was cut.
+        """Sync the log, the queues and the index; after a crash only the log and the cuts of queues and index.
 
         Else ten thousand queues would each wait for the disk before the first message: they are synced by the first
         thorough round, and until then the checkpoint says nothing of them.
@@ -270,7 +270,7 @@ class Recovery:
     def _note_safe(self, end: int, first_walked: int, *, clean: bool) -> None:
         """The checkpoint now says: the log is safe. Queues and index follow with the first thorough round.
 
-        What was walked over may have been put into queues just now; and a position behind the end is none.
+        Records of the walk may have been put into queues just now, so queues are not safe behind its start.
         """
         checkpoint = self._checkpoint
         clean = clean and not self._late.are_open

@@ -1,6 +1,6 @@
 """Files and folders on their way out: out of the way at once, deleted later.
 
-Owns        the folder `removed`, the names in it, deleting what lies there.
+Owns        the folder `removed`, the names in it, deleting the files in it.
 Must not know   what the files hold, why they go, on which thread they are deleted.
 
 To delete a large file takes a while, so a worker does it. Until then another file may be made under the old name (a
@@ -32,7 +32,7 @@ class Removal:
         return Removed(self._disk, path, target)
 
     def left_over(self) -> list[Removed]:
-        """What an earlier process took out of the way and did not come to delete. Raises OSError."""
+        """Files that an earlier process took out of the way and did not delete. Raises OSError."""
         found = [self._folder / name for name in self._disk.list_dir(self._folder)]
         return [Removed(self._disk, path, path) for path in found]
 

@@ -1,4 +1,4 @@
-"""The walk over the log at a start: what queues and key index lack is dispatched again.
+"""The walk over the log at a start: records that queues or key index lack are dispatched again.
 
 Owns        which of the walked records are dispatched; going back when a queue turns out to lack older ones.
 Must not know   how a record is taken apart (dispatch_scan.py), how the walk goes (log_walk.py), where it should start
@@ -75,7 +75,7 @@ class Replay:
                 self.missing_from = min(self.missing_from, files[start].start)
 
     def _known_records(self, below: int, safe_end: int) -> KnownRecords:
-        """What queues and index have at the start of a walk."""
+        """The records that queues and index have at the start of a walk."""
         index_below = self._index.last_physical_offset if self._has_index() else _NO_LIMIT
         known = KnownRecords(below, index_below, safe_end)
         known.dead = {topic.encode("utf-8", "surrogatepass"): end for topic, end in self._deletions.topics.items()}
@@ -85,7 +85,7 @@ class Replay:
         return known
 
     def _replay_walk(self, walk: LogWalk, known: KnownRecords, *, may_go_back: bool) -> ConsumeQueue | None:
-        """Dispatch what the walk finds, up to a queue that would be left with a gap: it is returned."""
+        """Dispatch the walked records. A queue that would be left with a gap ends the walk, and is returned."""
         seen: set[tuple[str, int]] = set()
         for entries in walk.chunks():
             missing = self._missing(entries)

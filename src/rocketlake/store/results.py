@@ -1,4 +1,4 @@
-"""What the store answers: put, get and query results.
+"""The answers of the store: put, get and query results.
 
 Owns        the status names and the fields of each answer.
 Must not know   how the answers come about, response codes of the protocol.
@@ -30,7 +30,7 @@ docs/decisions/0002 and 0008."""
 
 
 class PutStatus(Enum):
-    """What became of one put. Only OK, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT mean that the message is stored."""
+    """The outcome of one put. Only OK, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT mean that the message is stored."""
 
     OK = "ok"
     FLUSH_DISK_TIMEOUT = "flush disk timeout"
@@ -66,7 +66,7 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = "no message in queue"
     OFFSET_RESET = "offset reset"
     NOT_IN_MEMORY = "not in memory"
-    """Only for readers that must not wait for the disk: `cold` says what to load first."""
+    """Only for readers that must not wait for the disk: `cold` names the parts to load first."""
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class PutResult:
 
 
 ColdPart = tuple[Path, int, int]
-"""(file, position, bytes) of what must be read from disk before it can be looked at."""
+"""(file, position, bytes) of bytes that must be read from disk first."""
 
 
 @dataclass(slots=True)

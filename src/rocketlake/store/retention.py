@@ -4,7 +4,7 @@ Owns        the age, the hour and the disk levels at which files are dropped; th
 Must not know   how a file is deleted (mapped_file.py), how its age is known (file_ages.py), what the consume queues and
             the key index hold.
 
-Invariant: only oldest files go, never the last; what a reader holds stays readable.
+Invariant: only oldest files go, never the last; a view that a reader holds stays readable.
 Invariant: the log's files go first, then queue and index files that point below its new begin.
 
 Rules: docs/internals/store_layout.md, "Retention" (Apache's CleanCommitLogService).
@@ -42,12 +42,12 @@ class Removable(Protocol):
     path: Path
 
     def remove(self) -> None:
-        """Delete it; what readers hold stays readable. Blocking. Raises OSError."""
+        """Delete it; views that readers hold stay readable. Blocking. Raises OSError."""
 
 
 @dataclass(slots=True)
 class DiskView:
-    """What a round sees: how full the disks are, and when the oldest files were written last."""
+    """The measurements of a round: how full the disks are, and when the oldest files were written last."""
 
     used_percent: dict[Path, float]
     modified_ms: list[int]
@@ -93,7 +93,7 @@ class Retention(Service):
         self._under_way = False
         self._stopped = False
         self._left: list[Removable] = []
-        """What could not be deleted; it comes first in the next round."""
+        """Files that could not be deleted; they come first in the next round."""
         self._rounds_asked = 0
         self._followed = log.min_offset
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -122,7 +122,7 @@ class Retention(Service):
     # -- one round -----------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Have the worker look at the disk; what follows from it is decided back on the loop."""
+        """Have the worker look at the disk; the loop decides which files go."""
         if self._under_way:
             return
         self._under_way = True

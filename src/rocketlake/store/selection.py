@@ -2,7 +2,7 @@
 
 Owns        the walk over queue entries: limits of the answer, tag tests, a last look at each record, neighbours as one.
 
-Invariant: what is taken says of itself that it is the record of this size, at this place, of this topic and queue.
+Invariant: each record taken names this size, this place, this topic and this queue as its own.
 One that says another queue offset is treated as any other, and counted: fetch.py has a better one looked for.
 Must not know   queues, files: it is shown a window of the log, and says when a record lies outside of it.
 
@@ -76,7 +76,7 @@ class Selection:
     ) -> None:
         """How many messages and bytes one answer may hold, in all and of records before and from `recent_from` on.
 
-        `topic`, `queue_id`: what a record must say of itself.
+        `topic`, `queue_id`: those that a record must name as its own.
         """
         self._topic = topic
         self._queue_id = queue_id
@@ -92,7 +92,7 @@ class Selection:
         self._piece_start = 0
         self._piece_end = 0
         self.pieces: list[memoryview] = []
-        """What was taken, in order; neighbours in the log are one piece. Complete after `end_piece`."""
+        """The records taken, in order; neighbours in the log are one piece. Complete after `end_piece`."""
         self.count = 0
         self.bytes = 0
         self.is_full = False
@@ -236,7 +236,7 @@ class Selection:
         return self.count >= self._old_count or self.bytes + size > self._old_bytes
 
     def end_piece(self) -> None:
-        """Put what was taken last into `pieces`."""
+        """Put the last records taken into `pieces`."""
         if self._piece_end > self._piece_start:
             self.pieces.append(self._view[self._piece_start : self._piece_end])
         self._piece_start = 0

@@ -1,7 +1,7 @@
-"""What takes long is said: a slow flush or commit with its cost, long work with how far it is.
+"""Slow work is logged: a slow flush or commit with its cost, long work with how far it is.
 
 Owns        from when on a flush counts as slow, how often a line may come.
-Must not know   what is flushed, what the work is.
+Must not know   which bytes are flushed, the work itself.
 """
 
 from __future__ import annotations

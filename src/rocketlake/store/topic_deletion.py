@@ -1,6 +1,6 @@
 """A topic is deleted: its queues go at once, its records are dead from then on, and a crash brings nothing back.
 
-Owns        the order of these steps, which of them run on a worker, what is tried again.
+Owns        the order of these steps, which of them run on a worker, which are tried again.
 Must not know   topic settings, group offsets, why a topic is deleted.
 
 Order: the queues' folder is renamed out of the way and the deletion is noted in memory, in one turn of the loop, so the
@@ -132,7 +132,7 @@ class TopicDeletion:
             self._write(unasked)
 
     def retry(self) -> None:
-        """Write again what could not be written."""
+        """Write the notes again if that failed."""
         if self._failed:
             self._write(unasked)
 

@@ -85,10 +85,10 @@ class Upkeep:
         if config.index_enabled:
             self.services.append(IndexCheck(self.index, parts.disk, clock, workers["delete"], self._index_damaged))
 
-    # -- what follows an append ----------------------------------------------------------------------------------------
+    # -- after an append -------------------------------------------------------------------------------------------------
 
     def _after_append(self) -> Callable[[], object]:
-        """What brings the appended bytes to the disk, by the settings."""
+        """The call that brings appended bytes to the disk, by the settings."""
         config = self.config
         if config.sync_flush:
             return Soon(self._sync.start).ask
@@ -97,7 +97,7 @@ class Upkeep:
         return self._timed.wake if config.flush_wakes_on_put or not config.flush_timed else bool
 
     def dispatch_readable(self) -> None:
-        """Dispatch what may be read, a bounded piece now and the rest in the next turns."""
+        """Dispatch the records that may be read, a bounded piece now and the rest in the next turns."""
         if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
 
@@ -134,7 +134,7 @@ class Upkeep:
         elif config.write_pool_enabled:
             _log.warning("transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH")
 
-    # -- what becomes safe, and what goes ------------------------------------------------------------------------------
+    # -- disk ------------------------------------------------------------------------------------------------------------
 
     def queue_jobs(self, least_pages: int) -> Iterator[SyncJob | None]:
         if least_pages:
@@ -163,7 +163,7 @@ class Upkeep:
             checkpoint.physic_ms = self._sync.safe_store_ms
 
     def index_summary(self, safe_physical: int) -> tuple[int, int, int]:
-        """What is written down of the key index: a start that finds less builds it again from the whole log."""
+        """The extent of the key index for `queueEnds`: a start that finds less builds it again from the whole log."""
         if not self.config.index_enabled:
             return NO_INDEX
         if self._index_damage:

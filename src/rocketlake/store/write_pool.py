@@ -1,7 +1,7 @@
 """Write buffers in front of the commit log files (`transientStorePoolEnable`).
 
 Owns        a fixed number of buffers outside the Python heap, each as long as a commit log file.
-Must not know   what is written into them.
+Must not know   which bytes are written into them.
 """
 
 from __future__ import annotations
