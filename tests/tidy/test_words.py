@@ -16,8 +16,35 @@ import pytest
 from tests.tidy.tree import PACKAGE, ROOT, TESTS, sources
 
 OWN_WORDS = {
-    *("admission", "asker", "chunk", "cold", "duty", "gate", "ground", "intake", "kernel", "kind", "lane", "late step"),
-    *("mark", "ordinary path", "plain", "run", "seam", "sequence", "sure block", "tail", "turn", "twin", "wing"),
+    *(
+        "admission",
+        "asker",
+        "chunk",
+        "cold",
+        "cut",
+        "duty",
+        "gate",
+        "ground",
+        "intake",
+        "kernel",
+        "kind",
+        "lane",
+        "late step",
+    ),
+    *(
+        "mark",
+        "ordinary path",
+        "plain",
+        "run",
+        "seam",
+        "sequence",
+        "stage",
+        "sure block",
+        "tail",
+        "turn",
+        "twin",
+        "wing",
+    ),
 }
 """Words that a reader cannot guess from RocketMQ's; a new one comes here and into docs/glossary.md."""
 

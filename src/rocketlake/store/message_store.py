@@ -143,7 +143,7 @@ class MessageStore(StoreReads, Service):
             self.durability.fail_all()
             self._opening.release()
 
-    # -- state --------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def not_writable_reason(self) -> str:
@@ -202,7 +202,7 @@ class MessageStore(StoreReads, Service):
         """Physical offset up to which messages can be found in their queues."""
         return self.dispatch.position
 
-    # -- put ----------------------------------------------------------------------------------------------------------
+    # -- put -----------------------------------------------------------------------------------------------------------
 
     def put(self, message: PutMessage) -> PutResult:
         """Append one message now. It can be lost until `when_durable` says so."""
@@ -329,7 +329,7 @@ class MessageStore(StoreReads, Service):
         except Exception as error:
             raised(self.on_arrival, error)
 
-    # -- replicas --------------------------------------------------------------------------------------------------------
+    # -- replicas ------------------------------------------------------------------------------------------------------
 
     def append_raw(self, data: bytes | memoryview, offset: int, *, check_crc: bool = True) -> int:
         """Append whole records as another store has written them from `offset`, the end of this log, on.

@@ -116,9 +116,8 @@ class Opening:
         self.log.commit()
         self.log.list.flush()
         self.durability.flushed.advance(self.log.list.flushed_offset)
-        self.dispatch.run_all(
-            self.log.max_offset
-        )  # as the next start would, also records that the role does not let be read yet
+        # As the next start would, whatever the role asks of reads.
+        self.dispatch.run_all(self.log.max_offset)
         self._late.retry()
         if self._late.are_open:
             raise StoreError(self._late.reason, path=str(self._parts.paths.root))
@@ -141,7 +140,7 @@ class Opening:
         self._parts.disk.sync_dir(self._parts.paths.root)
 
     async def _flush_queues(self) -> None:
-        """In slices, so that the loop lives, and no longer than `stopFlushMs`: a start can build queues from the log."""
+        """In slices, so that the loop lives, and no longer than `stopFlushMs`: a start builds the rest from the log."""
         clock, seconds = self._clock, self.config.stop_flush_ms / 1000
         deadline = clock.monotonic() + seconds
         say_at = clock.monotonic() + _SAY_SECONDS

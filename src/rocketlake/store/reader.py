@@ -42,7 +42,7 @@ class StoreReader:
     def __init__(
         self, root: Path, *, commit_log: Path | None = None, files: Files | None = None, with_gaps: bool = False
     ) -> None:
-        """`commit_log` if it lies elsewhere (storePathCommitLog). `with_gaps`: also the records before missing parts."""
+        """`commit_log` if it lies elsewhere (storePathCommitLog). `with_gaps`: records before gaps, too."""
         self.paths = StorePaths(root, commit_log)
         self._disk: Files = files or PosixFiles()
         if not self._disk.is_dir(self.paths.commit_log):

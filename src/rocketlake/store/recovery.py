@@ -109,7 +109,7 @@ class Recovery:
     def index_came_late(self) -> None:
         """The walk over the log was over before the key index could be loaded. Raises OSError.
 
-        If it lacks keys of records before the walk, all keys are put in anew; records that are in their queue stay as they are.
+        If it lacks keys of records before the walk, all keys are put in anew. The queues stay as they are.
         """
         if self._log.list.files and self._lacks_keys(self._known, clean=self._is_clean):
             self._dispatch.behind = self._dispatch.position = self._log.min_offset

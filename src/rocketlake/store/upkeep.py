@@ -85,7 +85,7 @@ class Upkeep:
         if config.index_enabled:
             self.services.append(IndexCheck(self.index, parts.disk, clock, workers["delete"], self._index_damaged))
 
-    # -- after an append -------------------------------------------------------------------------------------------------
+    # -- after an append -----------------------------------------------------------------------------------------------
 
     def _after_append(self) -> Callable[[], object]:
         """The call that brings appended bytes to the disk, by the settings."""
@@ -134,7 +134,7 @@ class Upkeep:
         elif config.write_pool_enabled:
             _log.warning("transientStorePoolEnable has no effect with flushDiskType=SYNC_FLUSH")
 
-    # -- disk ------------------------------------------------------------------------------------------------------------
+    # -- disk ----------------------------------------------------------------------------------------------------------
 
     def queue_jobs(self, least_pages: int) -> Iterator[SyncJob | None]:
         if least_pages:
