@@ -1,6 +1,6 @@
 """Makes format("rocketmq") known to Spark, which looks for DefaultSource in every package named pyspark_*.
 
-Owns: nothing but this name. Start reading at rocketlake/spark/data_source.py.
+Owns        this name only.   Start reading at rocketlake/spark/data_source.py.
 """
 
 from rocketlake.spark.data_source import RocketMQDataSource as DefaultSource

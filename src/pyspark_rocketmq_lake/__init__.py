@@ -1,6 +1,6 @@
 """Makes format("rocketmq_lake") known to Spark, which looks for DefaultSource in every package named pyspark_*.
 
-Owns: nothing but this name. Start reading at rocketlake/spark/lake/data_source.py.
+Owns        this name only.   Start reading at rocketlake/spark/lake/data_source.py.
 """
 
 from rocketlake.spark.lake.data_source import RocketMQLakeDataSource as DefaultSource

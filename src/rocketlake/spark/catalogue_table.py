@@ -1,7 +1,7 @@
-"""Options of a table made with CREATE TABLE ... USING: Spark tells them when the table is made, and never again.
+"""Options of a table made with CREATE TABLE ... USING: Spark tells a source these options only once, at that time.
 
-Owns        keeping them in the table's schema, from which every later read gets them back.
-Must not know   what options mean to a format.
+Owns        keeping the options in the table's schema, from which every later read takes them.
+Must not know   the meaning of options.
 
 When a table is made, Spark hands over each option twice (`x` and `option.x`) among the table's properties. When it is
 read, a Python source gets the schema that the catalogue keeps, and no options at all (tests/spark/test_facts.py).

@@ -1,11 +1,11 @@
 """One client per process and cluster, on an event loop of its own thread.
 
 Owns        the loop thread, the cache of clients in a Spark process.
-Must not know   what is asked over them.
+Must not know   the requests that go over these clients.
 
 Spark keeps Python workers alive between batches and queries (reference spark.md 1.2 fact 23) and forks them from a
 daemon, so clients live at module level and belong to the process that made them: a fork makes its own. All formats and
-queries of a process share them, so that a worker has one connection to each broker whatever runs in it.
+queries of a process share them, so that a worker has one connection to each broker, however many queries run in it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rocketlake.client.wire import ClientConfig, ClientInstance
 __all__ = ["cluster_client", "end_client"]
 
 _ROUTE_TIMEOUT_MS = 10_000
-"""Of questions to name servers. Calls to brokers bring their own."""
+"""Timeout of questions to name servers. Calls to brokers bring their own."""
 _END_SECONDS = 10.0
 _SWITCH_SECONDS = 0.0005
 
 
 class _Process:
-    """What one process shares: a loop on a thread of its own, and a client per list of name servers."""
+    """Shared by one process: a loop on a thread of its own, and a client for each list of name servers."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
         self._clients: dict[str, ClientInstance] = {}
         self._lock = threading.Lock()
-        # Python's 5 ms would be the pause of the network each time the other thread makes rows of a chunk.
+        # With Python's 5 ms the network would pause that long whenever the other thread makes rows of a chunk.
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         threading.Thread(target=self.loop.run_forever, name="rocketlake-spark", daemon=True).start()
 

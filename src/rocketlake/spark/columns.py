@@ -1,6 +1,6 @@
 """Records as a broker stores and sends them -> Arrow batches, without a Python object per message.
 
-Owns        the Arrow column of each name in schema.COLUMNS, what becomes of bodies that are compressed or broken.
+Owns        the Arrow column of each name in schema.COLUMNS, the handling of compressed and of broken bodies.
 Must not know   offsets and ranges, files, the network, Spark's classes.
 
 The bytes are read by one of two forms that give the same arrays: a kernel (columns_kernel.py), or numpy where nothing
@@ -104,7 +104,7 @@ class Records:
         return len(self.starts)
 
     def take(self, rows: slice | Ints | Bools) -> Records:
-        """Some of them."""
+        """The records of this mask."""
         return Records(self.data, self.starts[rows], inner_batches=self._inner_batches)
 
     # -- fields --------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Records:
 
     @cached_property
     def physical_offsets(self) -> Ints:
-        """Where each record says it lies."""
+        """Physical offset that each record names."""
         return self._form.int64s(layout.PHYSICAL_OFFSET_AT, 0)
 
     @cached_property
@@ -162,11 +162,11 @@ class Records:
 
     @cached_property
     def crc_ok(self) -> Bools:
-        """Does each body have its checksum?"""
+        """True for each record whose body matches its checksum."""
         return self._form.crc_ok()
 
     def check_bodies(self) -> None:
-        """ProtocolError if one has not."""
+        """Raises ProtocolError if a body does not match its checksum."""
         if not bool(self.crc_ok.all()):
             offset = int(self.queue_offsets[int(np.argmin(self.crc_ok))])
             raise ProtocolError(f"the body of the message at queue offset {offset} does not match its checksum")
@@ -204,19 +204,19 @@ class Records:
         return _COLUMNS[name](self)
 
     def int32s(self, at: int, hosts: int = 0) -> pa.Array:
-        """The int32 at this position behind so many hosts."""
+        """The int32 at this position, behind so many host fields, of each record."""
         return pa.array(self._form.int32s(at, hosts))
 
     def int64s(self, at: int, hosts: int) -> pa.Array:
-        """The int64 there."""
+        """The int64 at this position."""
         return pa.array(self._form.int64s(at, hosts))
 
     def times(self, at: int, hosts: int) -> pa.Array:
-        """The milliseconds there."""
+        """The milliseconds at this position, as timestamps."""
         return pa.array(self._form.int64s(at, hosts, 1000)).view(pa.timestamp("us", "UTC"))
 
     def message_ids(self, name: str) -> pa.Array:
-        """This property, or the id of the place."""
+        """The value of this property, or the id made of the store host and the physical offset."""
         return self._texts.message_ids(name.encode())
 
     def hosts(self, which: int) -> pa.Array:

@@ -1,6 +1,7 @@
 """The Python form of records seen as columns: fixed fields and properties of all records at once, by numpy.
 
-Owns        the arrays that the kernel of codec/record_columns.pyx fills where it is compiled; this is the truth.
+Owns        the arrays that the kernel of codec/record_columns.pyx fills where that is compiled; where the two differ,
+            this module is right.
 Must not know   names of columns, checksums that do not hold, compression (columns.py).
 
 Bytes: docs/internals/record.md.

@@ -1,7 +1,7 @@
-"""format("rocketmq"): the door through which Spark comes in.
+"""format("rocketmq"): the class that Spark calls first.
 
-Owns        the names Spark calls (they are part of its contract), choosing batch or stream.
-Must not know   anything else; each question goes to the file named after it.
+Owns        the names that Spark calls (part of Spark's contract), the choice of batch or stream.
+Must not know   options, offsets, rows: each has its own file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RocketMQDataSource(DataSource):
         return carry_options(chosen, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read; one that takes filters if Spark is going to offer some."""
+        """A batch read; one with `pushFilters` if Spark is going to offer filters."""
         from rocketlake.spark.pushdown import is_pushdown_on
         from rocketlake.spark.source.batch_reader import PushingBatchReader, RocketMQBatchReader
 
@@ -60,7 +60,7 @@ class RocketMQDataSource(DataSource):
         return RocketMQStreamReader(parse_options(self.options, streaming=True), self._checked(schema))
 
     def _checked(self, schema: StructType) -> StructType:
-        """The schema Spark goes by: ours, or the user's own .schema(...), which the options must not contradict."""
+        """The schema of the read: ours, or the user's .schema(...), which the options must not contradict."""
         from rocketlake.spark.schema import check_schema
 
         checked = check_schema(schema)
@@ -83,7 +83,7 @@ class RocketMQDataSource(DataSource):
         if overwrite:
             raise UsageError("a topic cannot be overwritten", hint='use .mode("append")')
         if not {"namesrvaddr", "nameserver", "topic"} & {name.lower() for name in self.options}:
-            # What INSERT INTO comes to: Spark tells a Python writer no options of the table.
+            # INSERT INTO ends here: Spark tells a Python writer no options of the table.
             raise UsageError(
                 "neither 'namesrvAddr' nor 'topic' is given, and INSERT INTO a table of this format is not supported",
                 hint='use df.write.format("rocketmq") with .option("namesrvAddr", ...) and .option("topic", ...)',

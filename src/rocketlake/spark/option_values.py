@@ -1,7 +1,7 @@
-"""Options of a Spark format: known by name, helped with when misspelt, read as numbers, flags and addresses.
+"""Options of a Spark format: their names, help with misspelt ones, their values as numbers, flags and addresses.
 
 Owns        proper names from any case, the nearest name to a wrong one, errors that name option, value and cure.
-Must not know   what an option means to its format.
+Must not know   the meaning of an option.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _DURATIONS = {"": 1, "ms": 1, "s": 1000, "sec": 1000, "m": 60_000, "min": 60_000
 
 @dataclass(frozen=True)
 class OptionNames:
-    """What one format knows: its options, other names for them, and what to say of options of other connectors."""
+    """The options of one format, other names for them, and answers to options of other connectors."""
 
     format: str
     descriptions: Mapping[str, str]
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other name, lower case -> option."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Name people bring from elsewhere, lower case -> what to do here."""
+    """Option of another connector, lower case -> the cure here."""
 
     def given(self, options: Mapping[str, str]) -> Given:
         """The options by their proper names. UsageError for an unknown one, with the nearest or the right name."""
@@ -65,7 +65,7 @@ class OptionNames:
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table that is being made; empty if none is."""
+    """The options of a table that is being made; empty if no table is."""
     return {
         name[len(_NEW_TABLE_PREFIX) :]: value
         for name, value in options.items()
@@ -74,7 +74,7 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class Given:
-    """Options as they were given, by proper name; each reader checks one value."""
+    """The options that were given, by proper name; each method checks one value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -134,12 +134,13 @@ class Given:
         """`namesrvAddr`, as `host:port;host:port`."""
         text = self.text("namesrvAddr")
         if not text:
-            raise UsageError("option 'namesrvAddr' is missing", hint='.option("namesrvAddr", "127.0.0.1:9876")')
+            raise UsageError("option 'namesrvAddr' is missing", hint='give .option("namesrvAddr", "127.0.0.1:9876")')
         addresses = [part.strip() for part in text.replace(",", ";").split(";") if part.strip()]
         for address in addresses:
             host, colon, port = address.rpartition(":")
             if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
                 raise UsageError(
-                    f"option 'namesrvAddr' holds '{address}', which is not host:port", hint="127.0.0.1:9876"
+                    f"option 'namesrvAddr' holds '{address}', which is not host:port",
+                    hint="write it like 127.0.0.1:9876",
                 )
         return ";".join(addresses)

@@ -1,11 +1,11 @@
-"""Filters that Spark offers to a batch read, in a form that can be reasoned about.
+"""Filters that Spark offers to a batch read, as column, sign and value.
 
-Owns        when a reader may have `pushFilters` at all; taking Spark's filter classes apart.
-Must not know   what a column means to its format, which filters a format can use.
+Owns        the test whether a reader may have `pushFilters`; taking Spark's filter classes apart.
+Must not know   the meaning of a column, which filters a format can use.
 
 Spark fails a query whose reader has `pushFilters` while spark.sql.python.filterPushdown.enabled is off, which it is by
-default, and tells a reader nowhere whether it is on (reference spark.md 1.2 fact 4). But the planner that will offer
-filters is another program than the one that will not, and its file stands in the call stack.
+default, and does not tell a reader whether it is on (reference spark.md 1.2 fact 4). But Spark uses one worker program
+to plan with filters and another to plan without, and the program's file stands in the call stack.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SIGNS: dict[type, str] = {
 
 
 def is_pushdown_on() -> bool:
-    """Asked inside DataSource.reader(): will Spark call pushFilters of what it returns?"""
+    """To be called inside DataSource.reader(): true if Spark will call pushFilters of the reader."""
     frame = sys._getframe()
     while (caller := frame.f_back) is not None:
         if Path(caller.f_code.co_filename).name == _PLANNER:
@@ -49,11 +49,11 @@ class Comparison:
     column: str
     sign: str
     values: tuple[Any, ...]
-    """One; any number for `in`."""
+    """One value; any number of values for `in`."""
 
 
 def comparison_of(filter: datasource.Filter) -> Comparison | None:
-    """A filter of one top-level column against values that are not null; None for any other."""
+    """The comparison of one top-level column with values that are not null; None for any other filter."""
     sign = _SIGNS.get(type(filter))
     path: tuple[str, ...] = getattr(filter, "attribute", ())
     if sign is None or len(path) != 1:

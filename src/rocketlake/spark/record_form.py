@@ -1,7 +1,7 @@
-"""Records seen as columns: what both forms of it offer, and which one is taken here.
+"""Records seen as columns: the methods of both forms, and the choice of the form for this machine.
 
-Owns        the questions that columns.py asks.
-Must not know   how they are answered (columns_kernel.py, columns_numpy.py).
+Owns        the protocol between columns.py and a form.
+Must not know   how a form reads records (columns_kernel.py, columns_numpy.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Form(Protocol):
-    """Records seen as columns. Nothing may be asked when `misfit`, the first record with wrong lengths, is not -1."""
+    """Records seen as columns. Unless `misfit`, the first record with wrong lengths, is -1, no method may be called."""
 
     misfit: int
     has_inner_batches: bool
@@ -31,19 +31,19 @@ class Form(Protocol):
         """The int32 at position `at` behind so many hosts, of each record."""
 
     def int64s(self, at: int, hosts: int, factor: int = 1) -> Ints:
-        """The int64 there, multiplied."""
+        """The int64 at position `at`, multiplied."""
 
     def crc_ok(self) -> Bools:
-        """Does each body have its checksum?"""
+        """True for each record whose body matches its checksum."""
 
     def body(self, row: int) -> bytes:
         """One body as it is stored."""
 
     def bodies(self, instead: dict[int, bytes | None]) -> pa.Array:
-        """All bodies; for some rows others."""
+        """All bodies, with other bodies for some rows."""
 
     def is_text(self) -> bool:
-        """Are topics and properties valid UTF-8? If not, the texts below may not be asked of this form."""
+        """True if topics and properties are valid UTF-8; otherwise the text methods below may not be called."""
 
     def topics(self) -> pa.Array:
         """Topics."""
@@ -55,7 +55,10 @@ class Form(Protocol):
         """All properties."""
 
     def message_ids(self, name: bytes) -> pa.Array:
-        """This property, else the id made of store host and place; that id for all with an empty name."""
+        """The value of this property, else the id made of store host and physical offset.
+
+        Empty name: that id for all.
+        """
 
     def hosts(self, which: int) -> pa.Array:
         """Born hosts (0) or store hosts (1)."""

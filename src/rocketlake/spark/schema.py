@@ -1,4 +1,4 @@
-"""Columns of a message in Spark: names, types, and which of them a read was asked for.
+"""Columns of a message in Spark: names, types, and the choice of a read among them.
 
 Owns        the column list, pruning by a user's own .schema(...).
 Must not know   how a column is filled (columns.py), options beyond includeProperties and columns.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "CORE", "Columns", "arrow_schema", "check_schema", "chosen_schema", "full_schema"]
 
-# name -> type, and what it holds (docs/how-to/spark.md lists the same)
+# name -> type and content (docs/how-to/spark.md lists the same)
 COLUMNS: dict[str, tuple[DataType, str]] = {
     "topic": (StringType(), "topic"),
     "brokerName": (StringType(), "broker name"),
@@ -73,7 +73,7 @@ CORE = (
     "properties",
     "body",
 )
-"""What most queries need: `columns` = core."""
+"""The columns that most queries need: `columns` = core."""
 
 Columns = Mapping[str, tuple[DataType, str]]
 
@@ -108,7 +108,7 @@ def check_schema(schema: StructType, columns: Columns = COLUMNS) -> StructType:
                 f"column '{field.name}' is {kind.simpleString()}, not {field.dataType.simpleString()}",
                 hint="read it as it is, then cast it",
             )
-    # NOT NULL in a user's schema would make Spark's comparison with our batches fail; nothing is lost by dropping it.
+    # NOT NULL in a user's schema would make Spark's comparison with our batches fail, so it is dropped.
     return StructType([_field(field.name, columns) for field in schema.fields])
 
 

@@ -54,7 +54,8 @@ class Consumer:
             subscriptions[topic] = expression
         if not subscriptions:
             raise UsageError(
-                f"the consumer of group {group!r} has no topic", hint='Consumer("group", "topic", namesrv=...)'
+                f"the consumer of group {group!r} has no topic",
+                hint='give it one: Consumer("group", "topic", namesrv=...)',
             )
         # One message at a time waits for the user's loop; further ones would only run into their consume timeout.
         settings["config"] = replace(settings.get("config") or ConsumerConfig(), batch_size=1, concurrency=1)

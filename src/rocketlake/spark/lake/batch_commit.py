@@ -1,9 +1,9 @@
-"""The driver's part: one commit per table and batch, and what a repeated or foreign batch means.
+"""The driver's part: one commit per table and batch; repeated and foreign batches.
 
 Owns        the order of tables, telling a replay from a second driver from a wrong checkpoint, abort.
 Must not know   how a format commits.
 
-Why each case ends as it does: docs/internals/lake_commit.md.
+The reasons for each case: docs/internals/lake_commit.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OLD_CHECKPOINT = (
 
 
 def commit_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-    """Commit to each table what its tasks wrote. StoreError if the batch is not ours to commit."""
+    """Commit the files of the tasks to each table. Raises StoreError if the batch is not ours to commit."""
     for number, (path, part) in enumerate(parts_by_table(messages, batch)):
         if number:
             crash_point("lake.between_tables")
@@ -58,7 +58,7 @@ def _commit(path: Path, part: BatchPart) -> None:
 
 
 def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
-    """The table has this batch: fine if it has just these rows."""
+    """The table has this batch: check that it has just these rows."""
     where = f"table {table.path}, query {part.query}, batch {part.batch}"
     known = table.find(part.query, part.batch)
     if part.files:
@@ -90,8 +90,8 @@ def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
 
 
 def abort_batch(messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-    """Delete the files of tasks that will not be committed. Spark calls this after a failed commit, too, and a commit
-    may have failed after its decision: files of a batch that a table has stay."""
+    """Delete the files of tasks that will not be committed. Spark also calls this after a failed commit. A
+    commit may have failed after its decision: files of a batch that a table has stay."""
     written = [message for message in messages if isinstance(message, TaskWritten)]
     if not written:
         return

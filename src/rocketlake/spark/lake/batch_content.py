@@ -1,11 +1,11 @@
-"""What rows came for a table in a batch: their number, and a digest that does not depend on their order.
+"""The content of a batch for one table: the number of rows, and a digest that does not depend on their order.
 
-Owns        the digest: which columns it looks at, how values become numbers.
+Owns        the digest: its columns, and how values become numbers.
 Must not know   tables, Spark.
 
 A batch that is repeated may come in other pieces, from other tasks, in another order; with other rows it must be
-refused. Rows with a place in a queue are told by that place. Others by all of their columns but floating point numbers:
-sums of these may differ in the last digit when they are made again.
+refused. The digest knows rows with a place in a queue by that place, and other rows by all columns but floating point
+numbers: sums of these may differ in the last digit when they are computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NULL = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class BatchContent:
-    """Of no rows at first; contents add up."""
+    """The content of no rows at first; contents can be added."""
 
     rows: int = 0
     digest: int = 0
@@ -39,16 +39,16 @@ class BatchContent:
         return BatchContent(self.rows + other.rows, (self.digest + other.digest) & _MASK)
 
     def differs(self, other: BatchContent) -> bool:
-        """Is it another content? No if one of them was not looked at (compareReplays = false)."""
+        """True if the contents differ; false if one of them was not computed (compareReplays = false)."""
         return self != other and 0 not in (self.digest, other.digest)
 
     def to_text(self) -> str:
-        """As commits keep it."""
+        """The form in commits."""
         return f"{self.rows}:{self.digest:016x}"
 
     @classmethod
     def from_text(cls, text: str) -> BatchContent | None:
-        """None for a commit of a release that kept none."""
+        """Read the form in commits; None for a commit of a release that kept no content."""
         rows, _, digest = text.partition(":")
         return cls(int(rows), int(digest, 16)) if digest else None
 

@@ -1,7 +1,7 @@
-"""format("rocketmq_lake"): the door through which Spark comes in.
+"""format("rocketmq_lake"): the class that Spark calls first.
 
-Owns        the names Spark calls (they are part of its contract), choosing stream, batch or read.
-Must not know   anything else; each question goes to the file named after it.
+Owns        the names that Spark calls (part of Spark's contract), the choice of stream, batch or read.
+Must not know   options, tables, rows: each has its own file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RocketMQLakeDataSource(DataSource):
         return "rocketmq_lake"
 
     def schema(self) -> StructType:
-        """Of the table at `path`."""
+        """The columns of the table at `path`."""
         from rocketlake.spark.lake.reader import table_schema
 
         options = _of_table(self.options)
@@ -45,7 +45,7 @@ class RocketMQLakeDataSource(DataSource):
         return LakeReader(carried_options(schema, _of_table(self.options)), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Not built."""
+        """Refused: a table is no stream."""
         raise UsageError(
             'format("rocketmq_lake") cannot be read as a stream',
             hint='read the topic itself with format("rocketmq"), or this table with spark.read',
@@ -67,7 +67,7 @@ class RocketMQLakeDataSource(DataSource):
 
 
 def _of_table(options: Mapping[str, str]) -> dict[str, str]:
-    """With the path of a table that is made in SQL: Spark takes it for the table's place, not for an option."""
+    """The options, with the path of a table made in SQL: Spark passes it as the table's place, not as an option."""
     is_made = "provider" in options and "path" in options
     return {**options, "option.path": options["path"]} if is_made else dict(options)
 
@@ -76,5 +76,5 @@ def _only_append(overwrite: bool) -> None:
     if overwrite:
         raise UsageError(
             'format("rocketmq_lake") only appends: it does not replace a table',
-            hint='.outputMode("append") or .mode("append"); delete the folder to begin anew',
+            hint='use .outputMode("append") or .mode("append"); delete the folder to begin anew',
         )

@@ -1,4 +1,4 @@
-"""What a table is: format, partition columns, schema; kept beside it as numbered files that only ever grow.
+"""The description of a table: format, partition columns, schema; kept beside it in numbered versions that only grow.
 
 Owns        _rocketlake/description/N.json, made by put-if-absent, so that tasks agree on one schema without a lock.
 Must not know   how a schema may grow (table_schema.py), the table's own metadata.
@@ -43,7 +43,7 @@ class TableDescription:
         return replace(self, version=self.version + 1, schema=schema)
 
     def to_json(self) -> bytes:
-        """As it is kept."""
+        """The form in the file."""
         return json.dumps(
             {
                 "version": self.version,
@@ -57,7 +57,7 @@ class TableDescription:
 
     @classmethod
     def from_json(cls, text: bytes) -> TableDescription:
-        """ValueError, KeyError or TypeError if it is something else."""
+        """Read the form in the file. ValueError, KeyError or TypeError for any other text."""
         value: dict[str, Any] = json.loads(text)
         return cls(
             int(value["version"]),
@@ -76,7 +76,7 @@ class Descriptions:
         self._files = files or PosixFiles()
 
     def latest(self) -> TableDescription | None:
-        """The newest one, None if there is no table yet."""
+        """The newest version, None if there is no table yet."""
         matches = (_NAME.fullmatch(name) for name in self._files.list_dir(self._folder))
         newest = max((int(match[1]) for match in matches if match), default=0)
         if not newest:
@@ -90,7 +90,7 @@ class Descriptions:
             ) from error
 
     def put(self, description: TableDescription) -> bool:
-        """Make this version; False if somebody else made it first."""
+        """Make this version; False if another writer made it first."""
         make_folder(self._files, self._folder)
         return put_if_absent(self._files, self._path(description.version), description.to_json())
 

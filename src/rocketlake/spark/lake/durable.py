@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all, and survive a power cut once we say so.
+"""Files that appear whole or not at all, and survive a power cut once a call has returned.
 
 Owns        put-if-absent (only one of many writers is first), folders made for good.
-Must not know   what is in the files.
+Must not know   the content of files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 
 def put_if_absent(files: Files, path: Path, data: bytes) -> bool:
-    """Make the file with this content, safe on return; False if somebody else made it first."""
+    """Make the file with this content, safe on return; False if another writer made it first."""
     fresh = _fresh(path)
     files.write_bytes(fresh, data)
     try:
@@ -43,7 +43,7 @@ def put_if_absent(files: Files, path: Path, data: bytes) -> bool:
 
 
 def replace(files: Files, path: Path, data: bytes) -> None:
-    """Put this content in place of what is there; whole after a crash, perhaps the old one."""
+    """Replace the file's content; after a crash the file is whole, with the new content or the old."""
     fresh = _fresh(path)
     files.write_bytes(fresh, data)
     files.rename(fresh, path)
@@ -87,5 +87,5 @@ def remove_if_there(files: Files, path: Path) -> bool:
 
 
 def _fresh(path: Path) -> Path:
-    # The name begins with a dot: nobody who lists the folder takes it for an entry.
+    # The name begins with a dot: a reader that lists the folder does not take it for an entry.
     return path.with_name(f".{path.name}.{uuid4().hex}")

@@ -1,7 +1,7 @@
 """One partition's rows of one task -> Parquet files.
 
-Owns        how files are encoded, when one is full, syncing.
-Must not know   what the rows mean, how files are committed.
+Owns        the encoding of files, their size, syncing.
+Must not know   the meaning of rows, how files are committed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ROW_GROUP_BYTES = 64 << 20
 _UNIQUE = frozenset({"body", "msgId", "offsetMsgId", "keys", "transactionId", "properties", "dlqReason"})
 """Columns without a dictionary: nearly every row has a value of its own."""
 _NO_BOUNDS = frozenset({"body", "properties"})
-"""Columns without smallest and largest value: nobody looks for rows by them, and they are long."""
+"""Columns without smallest and largest value: queries do not search by them, and their values are long."""
 
 Place = Callable[[], tuple[str, Path]]
-"""Name of the next file, and where to write it."""
+"""Name of the next file, and the path to write it to."""
 
 
 class PartitionWriter:
@@ -46,7 +46,7 @@ class PartitionWriter:
         self._open: _OpenFile | None = None
 
     def fits(self, schema: pa.Schema) -> bool:
-        """Is this still the schema of its files?"""
+        """True if this is still the schema of the writer's files."""
         return bool(self._schema.equals(schema))
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -57,7 +57,7 @@ class PartitionWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is gathered as one row group."""
+        """Write the gathered rows as one row group."""
         if not self._batches:
             return
         if self._open is None:

@@ -1,7 +1,7 @@
-"""Keeping a table healthy beside a running stream: fewer files, fewer old rows, no orphans.
+"""Maintenance of a table beside a running stream: fewer files, fewer old rows, no orphans.
 
-Owns        which files are rewritten together, which partitions are too old, which files belong to nobody.
-Must not know   a format: each change is one commit of the table, which may lose against a stream and is then left out.
+Owns        the choice of files to rewrite together, of partitions that are too old, of files that no commit names.
+Must not know   formats: each change is one commit of the table; one that loses against a stream is left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FULL_PART = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Files of one partition that shall become one."""
+    """Files of one partition that are rewritten as one."""
 
     partition: Partition
     files: tuple[DataFile, ...]
@@ -45,7 +45,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did."""
+    """The numbers of a compaction."""
 
     rewrites: int
     files_before: int
@@ -55,7 +55,7 @@ class Compacted:
 
 
 def open_described(path: Path) -> tuple[LakeTable, TableDescription]:
-    """A table and what it is. UsageError if there is none."""
+    """A table and its description. UsageError if there is no table."""
     description = Descriptions(path).latest()
     if description is None:
         raise UsageError(
@@ -83,7 +83,7 @@ def plan_compaction(files: Sequence[DataFile], target_bytes: int) -> Iterator[Re
 
 
 def compact(path: Path, target_bytes: int, *, dry_run: bool, progress: Progress) -> Compacted:
-    """Rewrite small files; each rewrite is a commit of its own. A dry run only counts what would be done."""
+    """Rewrite small files; each rewrite is a commit of its own. A dry run only counts."""
     table, _ = open_described(path)
     if not dry_run:
         table.recover()
@@ -113,7 +113,7 @@ def _say(progress: Progress, rewrite: Rewrite) -> None:
 
 
 def _planned_sizes(files: Sequence[DataFile], plan: Sequence[Rewrite]) -> list[int]:
-    """Bytes of each file there would be."""
+    """Bytes of each file after the compaction."""
     old = {file for rewrite in plan for file in rewrite.files}
     kept = [file.bytes for file in files if file not in old]
     return kept + [sum(file.bytes for file in rewrite.files) for rewrite in plan]
@@ -145,9 +145,9 @@ def _rewrite(table: LakeTable, description: TableDescription, rewrite: Rewrite) 
     except (OSError, StoreError) as error:
         _discard(places)
         if isinstance(error, FileNotFoundError):
-            return False  # rewritten by somebody else while we read
+            return False  # another writer rewrote the files while we read
         raise
-    # From here on an error may come after the decision: then the files stay, and `clean` looks at them again.
+    # From here on an error may come after the decision: then the files stay, and `clean` checks them later.
     if table.exchange(rewrite.files, new, description, "replace"):
         return True
     _discard(places)
@@ -160,7 +160,7 @@ def _check_rows(path: Path, rewrite: Rewrite, new: Sequence[DataFile]) -> None:
         raise StoreError(
             f"{len(rewrite.files)} files have {after} rows, the table says {before}",
             path=str(path),
-            hint="nothing was changed; was a file replaced by hand?",
+            hint="look for a file replaced by hand; the compaction changed nothing",
         )
 
 
@@ -197,8 +197,8 @@ def drop_days_before(path: Path, day: datetime.date, *, dry_run: bool, progress:
 def clean(path: Path, *, grace_seconds: int, abandoned: bool, dry_run: bool, now: float, progress: Progress) -> int:
     """Delete files that no commit names, older than the grace, of decided batches (`abandoned`: of all).
 
-    A batch that is not decided may be about to be committed. Once its driver is gone its files are never used again:
-    the next driver's tasks write their own.
+    An undecided batch may be committed soon. Once its driver is gone its files are never used again: the tasks of the
+    next driver write files of their own.
     """
     table, _ = open_described(path)
     if not dry_run:
@@ -228,7 +228,7 @@ def _decided(table: LakeTable, query: str, batch: int) -> bool:
 
 
 def _half_made(path: Path) -> list[Path]:
-    # What put_if_absent leaves when it is killed before it gives the file its name.
+    # Left by put_if_absent, if it is killed before it gives the file its name.
     return [file for folder in ("log", "description") for file in (path / SIDECAR / folder).glob(".*")]
 
 

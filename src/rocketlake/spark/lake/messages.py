@@ -1,4 +1,4 @@
-"""What a task tells the driver about the files it wrote.
+"""The message of a task to the driver about the files that it wrote.
 
 Owns        the commit message; putting those of all tasks together by table.
 Must not know   how files are written or committed.
@@ -42,14 +42,14 @@ class TaskWritten(WriterCommitMessage):
 
 
 def parts_by_table(messages: Sequence[WriterCommitMessage | None], batch: int) -> list[tuple[str, BatchPart]]:
-    """Path and share of each table, dead letters first (docs/internals/lake_commit.md says why)."""
+    """Path and share of each table, dead letters first (reason: docs/internals/lake_commit.md)."""
     tasks: list[TaskWritten] = []
     for message in messages:
         if not isinstance(message, TaskWritten):
             raise InternalError(f"a task of batch {batch} has no commit message")
         tasks.append(message)
     if len({task.query for task in tasks}) > 1 or any(task.batch != batch for task in tasks):
-        raise StoreError("tasks of several queries or batches came in one commit", hint="please report it")
+        raise StoreError("tasks of several queries or batches came in one commit", hint="report this as a bug")
     shares: dict[tuple[bool, str], list[tuple[str, TableWritten]]] = {}
     for task in tasks:
         for table in task.tables:

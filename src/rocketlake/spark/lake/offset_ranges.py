@@ -1,4 +1,4 @@
-"""Which offsets of which queues a set of rows covers.
+"""The offsets that a set of rows covers, by queue.
 
 Owns        the nested form topic -> broker -> queue -> [first, next), taking it from Arrow batches, comparing two.
 Must not know   tables, Spark.

@@ -64,7 +64,7 @@ _OF_BODY_FORMAT = {
 
 @dataclass(frozen=True, slots=True)
 class LakeOptions:
-    """Checked options of one write. `partition_by` is None where nothing was said."""
+    """Checked options of one write. `partition_by` is None if the option is not given."""
 
     path: Path
     table_format: str
@@ -126,7 +126,7 @@ def table_folder(text: str) -> Path:
     if not text:
         raise UsageError(
             "option 'path' is missing",
-            hint='.option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
+            hint='give .option("path", "/data/orders") or .start("/data/orders"); with toTable and INSERT Spark gives'
             " a writer no path",
         )
     plain = text.removeprefix("file://localhost").removeprefix("file://").removeprefix("file:")

@@ -1,7 +1,7 @@
 """Values of partition columns as folder names, and back to columns.
 
 Owns        escaping (that of Hive and Spark, so that every reader undoes it), limits.
-Must not know   which columns are partition columns, files.
+Must not know   the choice of partition columns, files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def safe_name(text: str) -> str:
 
 
 def fits(name: str, value: str) -> bool:
-    """May this value name a folder?"""
+    """True if this value may name a folder."""
     return len(value.encode("utf-8", "surrogatepass")) <= VALUE_BYTES_MAX and (
         len(safe_name(name)) + 1 + len(safe_name(value)) <= _FOLDER_BYTES_MAX
     )

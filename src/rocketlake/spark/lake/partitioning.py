@@ -24,7 +24,7 @@ _KINDS: tuple[type[DataType], ...] = (StringType, LongType, IntegerType, DateTyp
 
 
 def check_partition_columns(columns: Sequence[str], schema: StructType) -> None:
-    """UsageError for a column that is not there, or whose values make no folders."""
+    """Raises UsageError for a missing column, and for one whose values make no folders."""
     kinds = {field.name: field.dataType for field in schema.fields}
     for name in columns:
         if name not in kinds:

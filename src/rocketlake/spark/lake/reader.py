@@ -3,7 +3,7 @@
 Owns        files of a version -> Spark partitions -> Arrow batches.
 Must not know   writers.
 
-Plain readers list folders and may see a batch half moved; this one asks the table's log.
+Plain readers list folders and may see a half moved batch; this reader takes the files from the table's log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FilePartition(InputPartition):
 
 
 def described(path_text: str) -> TableDescription:
-    """The description of the table in this folder. UsageError if there is none."""
+    """The description of the table in this folder. UsageError if there is no table."""
     description = Descriptions(table_folder(path_text)).latest()
     if description is None:
         raise UsageError(
@@ -87,7 +87,7 @@ class LakeReader(DataSourceReader):
 def read_file(path: str, file: DataFile, schema: pa.Schema, *, whole_file: bool = False) -> Iterator[pa.RecordBatch]:
     """Batches of exactly this schema; partition columns come from the file's place, missing ones are null.
 
-    `whole_file`: StoreError if the file has a column that the schema lacks, for who puts another file in its place.
+    `whole_file`: StoreError if the file has a column that the schema lacks, for callers that replace the file.
     """
     values = dict(file.partition)
     with pq.ParquetFile(path) as parquet:

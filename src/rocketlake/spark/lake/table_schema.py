@@ -1,7 +1,7 @@
-"""Which columns a table has, and how they may grow.
+"""The columns of a table, and how they may grow.
 
 Owns        wide types, names of body columns, union of an old and a new schema.
-Must not know   where schemas are kept, how bodies are parsed.
+Must not know   how schemas are kept, how bodies are parsed.
 
 Numbers that are not the queue's own are stored wide (integers as bigint, float as double). So a producer that goes from
 int to long changes nothing, no written file ever has another type than its table, and every reader can read all files.
@@ -125,6 +125,6 @@ def grown(old: StructType, wanted: StructType) -> StructType:
 
 
 def arrow(schema: StructType) -> pa.Schema:
-    """The same for Arrow; times in UTC."""
+    """The schema for Arrow; times in UTC."""
     plain = StructType([StructField(field.name, field.dataType, nullable=True) for field in schema.fields])
     return to_arrow_schema(plain, timezone="UTC")

@@ -1,7 +1,7 @@
-"""One table as one task sees it: rows in, data files out.
+"""One table in one task: rows in, data files out.
 
-Owns        agreeing on the table's description, aligning rows to its columns, bad rows, open files.
-Must not know   which rows belong to the table, commits.
+Owns        the agreement on the table's description, the alignment of rows to its columns, bad rows, open files.
+Must not know   how rows are shared among tables, commits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REASON = "dlqReason"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Whose files these are."""
+    """The attempt that writes the files."""
 
     query: str
     batch: int
@@ -71,7 +71,7 @@ def stored_columns(options: LakeOptions, stream: StructType, parser: BodyParser 
 def describe(
     options: LakeOptions, path: Path, stream: StructType, parser: BodyParser | None, *, dead_letters: bool
 ) -> TableDescription:
-    """Make or extend the table's description until it has all that is known before the first row."""
+    """Make or extend the table's description until it has all columns that are known before the first row."""
     descriptions = Descriptions(path)
     kind, wanted = "rows", stream
     if dead_letters:
@@ -153,7 +153,7 @@ class TableSink:
             self._refuse(batch, bad)
 
     def close(self) -> TableWritten | None:
-        """Finish the files; None if no row ever came."""
+        """Finish the files; None if there was no row."""
         if not self._opened:
             return None
         for writer in (*self._closed, *self._writers.values()):
@@ -177,7 +177,7 @@ class TableSink:
         self._opened = True
 
     def _grow(self, wanted: StructType) -> StructType:
-        """For inferred columns: those that are free join the table; others find their column taken."""
+        """For inferred columns: new names join the table; a name that is taken keeps the type of its column."""
         while wanted.fields:
             known = self._description.schema
             names = set(known.fieldNames())
@@ -214,7 +214,7 @@ class TableSink:
         bad.update({kept[number]: reason for number, reason in misplaced.items()})
 
     def _file_columns(self) -> list[str]:
-        # Iceberg finds a file's partition in its columns; the others find it in the folder or the log.
+        # Iceberg finds a file's partition in the columns; other formats find it in the folder or the log.
         left_out = () if self._options.table_format == "iceberg" else self._description.partition_by
         return [name for name in self._description.schema.fieldNames() if name not in left_out]
 

@@ -1,6 +1,6 @@
-"""What one Spark task does: rows -> tables -> data files.
+"""The work of one Spark task: rows -> tables -> data files.
 
-Owns        which table a row goes to, the dead-letter table beside it, cleaning up when the task fails.
+Owns        the table of each row, the dead-letter table beside it, the removal of files when the task fails.
 Must not know   how one table takes rows (table_sink.py), commits.
 """
 
@@ -31,7 +31,7 @@ _DEAD = "__dlq"
 
 
 def check_plan(options: LakeOptions, stream: StructType) -> None:
-    """UsageError for what no batch could be written with; called before the first one."""
+    """Raises UsageError for options that no batch can be written with; called before the first batch."""
     stored = stream_columns(stream)
     kinds = {field.name: field.dataType for field in stored.fields}
     if options.per_topic and not isinstance(kinds.get("topic"), StringType):
@@ -98,21 +98,23 @@ class LakeTask:
         sink = self._sinks.get(path)
         if sink is None:
             if len(self._sinks) >= _TABLES_MAX:
-                raise UsageError(f"one task has rows for more than {_TABLES_MAX} topics", hint="tableLayout = single")
+                raise UsageError(
+                    f"one task has rows for more than {_TABLES_MAX} topics", hint="set tableLayout = single"
+                )
             parser = make_parser(self._options)
             sink = TableSink(self._options, self._attempt, path, self._stream, parser, self._dead_letters(path))
             self._sinks[path] = sink
         return sink
 
     def _dead_letters(self, path: Path) -> TableSink:
-        # Opened with its first row: most tables never have one.
+        # Opened with the first row: most tables have no dead letters.
         dead = TableSink(self._options, self._attempt, path.with_name(path.name + _DEAD), self._stream, None, None)
         self._dead.append(dead)
         return dead
 
 
 def topic_folder(topic: str) -> str:
-    """A topic as a folder name: `~` and two digits for what is no letter, digit, `_` or `-`, and for a `_` in front,
-    which would hide the folder from readers. Not `%`: Delta and Iceberg take folders for URIs."""
+    """A topic as a folder name: `~` and two digits for any character but letters, digits, `_` and `-`, and for a
+    `_` in front, which would hide the folder from readers. Not `%`: Delta and Iceberg read folders as URIs."""
     name = safe_name(topic).replace(".", "%2E")
     return (f"%{ord(name[0]):02X}{name[1:]}" if name[0] == "_" else name).replace("%", "~")

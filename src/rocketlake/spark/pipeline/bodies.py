@@ -1,6 +1,6 @@
-"""Bodies of messages as columns, and which of them are bad.
+"""Bodies of messages as columns, and the bad ones among them.
 
-Owns        JSON and text bodies, the reason why one cannot be read, what a bad row looks like in the dead-letter sink.
+Owns        JSON and text bodies, the reason why one cannot be read, the form of a bad row in the dead-letter sink.
 Must not know   routes, sinks.
 """
 
@@ -18,12 +18,12 @@ from rocketlake.spark.pipeline.model import Source
 __all__ = ["MESSAGE_COLUMNS", "POSITION", "REASON", "bad_rows", "good_rows", "refuse_bad_rows", "with_bodies"]
 
 REASON = "_bad"
-"""Why the body cannot be read, null for a good one."""
+"""The reason why the body cannot be read, null for a good one."""
 _EVENT, _UNREAD = "_event", "_unread"
 POSITION = ("topic", "brokerName", "queueId", "queueOffset")
-"""Where a message is."""
+"""The place of a message."""
 MESSAGE_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys")
-"""What a dead letter tells of its message, besides the body."""
+"""The columns of a dead letter besides the body."""
 
 
 def with_bodies(messages: DataFrame, source: Source) -> DataFrame:
@@ -95,5 +95,5 @@ def bad_rows(read: DataFrame, sink_format: str) -> DataFrame:
 
 
 def _column(read: DataFrame, name: str) -> str:
-    """What the message's own column is called beside the event's; "" if there is none."""
+    """The name of the message's own column beside the event's; "" if there is none."""
     return next((found for found in (f"message_{name}", name) if found in read.columns), "")

@@ -1,9 +1,9 @@
-"""`rocketlake pipeline check`: everything that can be known of a pipeline without running it.
+"""`rocketlake pipeline check`: the checks of a pipeline that need no run.
 
 Owns        the steps of a check, the sample through the real transform.
 Must not know   how findings are shown.
 
-Nothing is written and no group is touched: the sample is a bounded batch read beside all groups.
+A check writes nothing and touches no group: the sample is a bounded batch read beside all groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["SAMPLE_ROWS", "Finding", "Sample", "check_cluster", "check_plans", "
 
 SAMPLE_ROWS = 10
 _FILTERED_ROWS = 1000
-"""Messages looked at when the broker filters: few of them may match."""
+"""Messages read for a sample when the broker filters: few of them may match."""
 _CELL_CHARS = 60
 _BATCH_OPTIONS = (
     "namesrvAddr", "nameServer", "tags", "filter.sql92", "columns", "includeProperties", "includeSystemTopics",
@@ -80,7 +80,7 @@ def _namesrv(options: dict[str, str], where: str) -> str:
     by_lower = {name.lower(): value for name, value in options.items()}
     address = by_lower.get("namesrvaddr") or by_lower.get("nameserver")
     if not address:
-        raise UsageError("the name server is not given", where=where, hint="namesrvAddr: 127.0.0.1:9876")
+        raise UsageError("the name server is not given", where=where, hint="add namesrvAddr: 127.0.0.1:9876")
     return address
 
 
@@ -92,10 +92,12 @@ def _topics(options: dict[str, str], namesrv: str) -> list[str]:
         try:
             return sorted(json.loads(by_lower["assign"]))
         except ValueError as error:
-            raise UsageError("option 'assign' is not JSON", hint='{"topic": {"broker-a": [0, 1]}}') from error
+            raise UsageError(
+                "option 'assign' is not JSON", hint='write it like {"topic": {"broker-a": [0, 1]}}'
+            ) from error
     if by_lower.get("subscribepattern"):
         return topics_like(namesrv, by_lower["subscribepattern"])
-    raise UsageError("the source names no topic", hint="`subscribe: TOPIC`")
+    raise UsageError("the source names no topic", hint="add `subscribe: TOPIC`")
 
 
 def _source_finding(sample: TopicSample) -> Finding:
@@ -119,7 +121,7 @@ def _sink_finding(name: str, sink: Sink, environment: Environment) -> Finding:
 
 
 def check_plans(spark: SparkSession, pipeline: Pipeline, environment: Environment) -> list[Finding]:
-    """Plan every query as `run` would. UsageError names the line of what Spark refuses."""
+    """Plan every query as `run` would. UsageError names the line of the text that Spark refuses."""
     findings = []
     for flow in build(spark, pipeline, environment):
         with explained(environment, flow.sink.where):
@@ -132,7 +134,7 @@ def check_plans(spark: SparkSession, pipeline: Pipeline, environment: Environmen
 
 
 def _check_streaming(flow: Flow) -> None:
-    # What Spark itself asks before it starts a query: does this plan stream in this output mode?
+    # Spark's own check before it starts a query: does this plan stream in this output mode?
     jvm: Any = flow.rows.sparkSession._jvm
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
     mode = {"append": modes.Append, "complete": modes.Complete, "update": modes.Update}[flow.sink.mode]()

@@ -1,10 +1,10 @@
 """A pipeline in Spark: one DataFrame per route, one query each.
 
 Owns        reading the source, the views, the rows of each route, starting the queries.
-Must not know   YAML, the command line, what formats do with their options.
+Must not know   YAML, the command line, the meaning of formats' options.
 
 Formats are named, never imported. Each route reads the source by itself, so that each query has offsets and a
-checkpoint of its own and a slow sink holds up nobody else.
+checkpoint of its own and a slow sink delays no other route.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rocketlake.spark.progress.lag import METRICS
 __all__ = ["Flow", "build", "start", "write_batch"]
 
 _TOPIC_COLUMNS = ("topic", "tags", "keys", "shardingKey", "properties", "brokerName", "queueId", "delayLevel")
-"""Columns of a row that say something about its message; the others are packed into the body as JSON."""
+"""Columns of a row that belong to its message; the others are packed into the body as JSON."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One query to be: rows and where they go."""
+    """One query before its start: its rows and its sink."""
 
     name: str
     rows: DataFrame
@@ -80,7 +80,7 @@ def read_source(
 
 
 def hide_options(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Options that came from the environment are shown by Spark as (redacted), as those it knows itself."""
+    """Have Spark show options from the environment as (redacted), like passwords."""
     names = {
         name
         for options in (pipeline.source.options, *(sink.options for sink in pipeline.sinks.values()))
@@ -96,7 +96,7 @@ def hide_options(spark: SparkSession, pipeline: Pipeline) -> None:
 
 
 def read_rows(messages: DataFrame, pipeline: Pipeline) -> Rows:
-    """Bodies read, rows counted, bad ones out of the way or the end of the query."""
+    """Read bodies, count rows, take bad rows out or let them end the query."""
     read = with_bodies(messages, pipeline.source)
     if pipeline.on_error == "fail":
         read = refuse_bad_rows(read)
@@ -143,7 +143,7 @@ def rows_of(spark: SparkSession, pipeline: Pipeline, route: Route, rows: Rows) -
 
 
 def packed(frame: DataFrame) -> DataFrame:
-    """Rows without a `body` become messages: what says nothing about the message goes into a JSON body."""
+    """Rows without a `body` become messages: columns that do not belong to the message go into a JSON body."""
     if "body" in frame.columns:
         return frame
     content = [name for name in frame.columns if name not in _TOPIC_COLUMNS]
@@ -156,7 +156,7 @@ def packed(frame: DataFrame) -> DataFrame:
 def start(
     flow: Flow, pipeline: Pipeline, environment: Environment, *, once: bool, query_name: str = ""
 ) -> StreamingQuery:
-    """Start the query of a flow; `once`: what is there now, then it ends."""
+    """Start the query of a flow; `once`: read the messages that are there now, then end."""
     sink = flow.sink
     writer = flow.rows.writeStream.format(sink.format).outputMode(sink.mode)
     options = sink.options.filled(environment)
@@ -181,7 +181,7 @@ def start(
 
 
 def write_batch(flow: Flow, pipeline: Pipeline, environment: Environment) -> None:
-    """A batch source's rows, written once."""
+    """Write a batch source's rows once."""
     sink = flow.sink
     with explained(environment, sink.where):
         if sink.format == "console":

@@ -1,7 +1,7 @@
 """${NAME} and ${NAME:-default} in option values: filled in at the last moment, hidden in everything shown.
 
-Owns        the form of a reference, where values come from, hiding them in texts.
-Must not know   which options hold secrets: whatever came from the environment is treated as one.
+Owns        the form of a reference, the source of values, hiding values in texts.
+Must not know   which options hold secrets: every value of the environment is treated as a secret.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["Environment", "has_reference", "references", "refuse_reference"]
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _SHOWN_CHARS_MAX = 3
-"""A value this short is no secret, and hiding it would garble every text it occurs in."""
+"""A shorter value is no secret, and hiding it would garble every text that holds it."""
 
 
 def has_reference(text: str) -> bool:
-    """Does the text name a variable?"""
+    """True if the text names a variable."""
     return "${" in text
 
 
@@ -30,7 +30,7 @@ def references(text: str) -> list[tuple[str, str | None]]:
 
 
 def refuse_reference(text: str, what: str, where: str) -> None:
-    """SQL and schemas stand in plans and logs, so nothing secret may come in there."""
+    """Refuse references in SQL and schemas: these stand in plans and logs, which must hold no secret."""
     if has_reference(text):
         raise UsageError(
             f"{what} refers to the environment, and would be seen in Spark's plans and logs",
@@ -40,7 +40,7 @@ def refuse_reference(text: str, what: str, where: str) -> None:
 
 
 class Environment:
-    """Values of references; remembers which it gave out, to hide them again."""
+    """Values of references; keeps the values that it gave out, to hide them again."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self._variables = os.environ if variables is None else variables
@@ -61,7 +61,9 @@ class Environment:
 
         filled = _REFERENCE.sub(value, text)
         if "${" in _REFERENCE.sub("", text):
-            raise UsageError("this is no reference to the environment", where=where, hint="${NAME} or ${NAME:-default}")
+            raise UsageError(
+                "this is no reference to the environment", where=where, hint="write ${NAME} or ${NAME:-default}"
+            )
         return filled
 
     def hide(self, text: str) -> str:

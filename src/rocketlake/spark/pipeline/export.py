@@ -1,10 +1,10 @@
 """A pipeline as a Spark Declarative Pipelines project: spark-pipeline.yaml, a Python file, a SQL file.
 
 Owns        the text of these files.
-Must not know   Spark: nothing is run to write them.
+Must not know   Spark: the export runs no query.
 
-What is written names our formats and uses Spark's API only, so that it can be read, changed and kept. Declarative
-pipelines analyse a flow before it runs and forbid questions about its columns meanwhile, so all names are written out.
+The files name our formats and use Spark's API only, so that users can read, change and keep them. Declarative pipelines
+analyse a flow before it runs and forbid questions about its columns meanwhile, so all names are written out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ spark = SparkSession.active()
 
 
 def export_project(pipeline: Pipeline, folder: Path) -> list[Path]:
-    """Write the project; UsageError if the folder holds something, or SDP cannot do what the pipeline does."""
+    """Write the project. UsageError if the folder is not empty, or a pipeline has a part that SDP cannot run."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", hint="give a new folder; nothing is overwritten")
     written = []
@@ -77,7 +77,7 @@ def _check(pipeline: Pipeline) -> None:
     for sink in pipeline.sinks.values():
         if sink.partition_by:
             raise UsageError(
-                "a declarative sink has no `partitionBy`", where=sink.where, hint=f"rocketmq_lake, or {cure}"
+                "a declarative sink has no `partitionBy`", where=sink.where, hint=f"use rocketmq_lake, or {cure}"
             )
         if sink.mode != "append" or sink.format in ("console", "memory"):
             raise UsageError("a declarative sink appends to something that lasts", where=sink.where, hint=cure)

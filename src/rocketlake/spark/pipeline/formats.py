@@ -1,6 +1,6 @@
-"""Formats by name: what is known of them before Spark is asked.
+"""Formats by name: their properties, known without Spark.
 
-Owns        which formats there are, which table lists the options of ours, which ones cannot stream.
+Owns        the names of formats, the option tables of ours, the formats that cannot stream.
 Must not know   insides of a format; only its option table is read, and only when a pipeline names it.
 """
 
@@ -37,7 +37,7 @@ _TABLES = {
 
 
 def check_format(name: str, kind: str, where: str) -> None:
-    """UsageError for a name that looks like a misspelt format; others are Spark's to find."""
+    """Raises UsageError for a name that looks like a misspelt format; Spark looks up any other name."""
     known: Collection[str] = _SOURCES if kind == "source" else _SINKS
     near = nearest(name, dict.fromkeys(known))
     if name not in known and near:

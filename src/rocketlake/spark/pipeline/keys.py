@@ -1,7 +1,7 @@
 """Every key of a pipeline file, in one table per section; help for misspelt ones.
 
 Owns        names and meanings of keys (docs/how-to/pipelines.md lists the same), the nearest name.
-Must not know   what keys do.
+Must not know   the effects of keys.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _hint(key: str, kind: str) -> str:
 
 
 def nearest(word: str, names: Mapping[str, object]) -> str:
-    """The name that was probably meant; "" if none is near."""
+    """The name that the user probably meant; "" if none is near."""
     by_lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.75)
     return by_lower[near[0]] if near else ""

@@ -1,4 +1,4 @@
-"""What a pipeline is: plain values, checked by read.py.
+"""The parts of a pipeline: plain values, checked by read.py.
 
 Owns        the parts of a pipeline and their defaults.
 Must not know   YAML, Spark.
@@ -25,7 +25,7 @@ class Options:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def filled(self, environment: Environment) -> dict[str, str]:
-        """With the environment's values; keep them out of everything that is shown."""
+        """The options with the environment's values, which must not be shown."""
         return {name: environment.fill(value, self.places[name]) for name, value in self.values.items()}
 
     def text(self, *names: str) -> str:
@@ -36,7 +36,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """Where rows come from, and how their bodies are read."""
+    """The source of rows, and how their bodies are read."""
 
     format: str
     options: Options
@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where rows go."""
+    """The sink of rows."""
 
     format: str
     options: Options

@@ -1,7 +1,7 @@
 """A pipeline file -> a Pipeline, checked as far as possible without Spark or a cluster.
 
-Owns        which keys are required, which exclude each other, defaults.
-Must not know   Spark, what SQL texts mean.
+Owns        the rules which keys are required and which exclude each other, defaults.
+Must not know   Spark, the meaning of SQL texts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRIGGER = re.compile(r"[1-9][0-9]{0,8} +(milliseconds?|seconds?|minutes?|hours?
 
 
 def read_pipeline(path: Path) -> Pipeline:
-    """Read and check. UsageError names the line, the nearest key and the cure."""
+    """Read and check the file. UsageError names the line, the nearest key and the cure."""
     root = read_yaml(path)
     check_keys(root, "pipeline")
     name = _text(root, "name", path.stem)
@@ -48,7 +48,7 @@ def read_pipeline(path: Path) -> Pipeline:
     on_error, bad_rows = _on_error(root.entries.get("onError"), source, sink)
     trigger = _text(root, "trigger", "")
     if trigger and not _TRIGGER.fullmatch(trigger):
-        raise UsageError(f"trigger is '{trigger}'", where=root.key_places["trigger"], hint="as `5 seconds`")
+        raise UsageError(f"trigger is '{trigger}'", where=root.key_places["trigger"], hint="write it like `5 seconds`")
     return Pipeline(
         name, source, routes, views, on_error, bad_rows, _checkpoint(root, path, name), trigger, _spark(root)
     )
@@ -57,13 +57,15 @@ def read_pipeline(path: Path) -> Pipeline:
 def _source(root: Section) -> Source:
     section = _optional_section(root, "source")
     if section is None:
-        raise UsageError("there is no `source`", where=root.where, hint="`source: {subscribe: TOPIC, ...}`")
+        raise UsageError("there is no `source`", where=root.where, hint="add `source: {subscribe: TOPIC, ...}`")
     name, options = _format_and_options(section, "source")
     schema = _text(section, "schema", "")
     refuse_reference(schema, "the schema", section.where)
     body = _choice(section, "body", ("raw", "text", "json"))
     if body == "json" and not schema:
-        raise UsageError("`body: json` needs a `schema`", where=section.where, hint="schema: id bigint, at timestamp")
+        raise UsageError(
+            "`body: json` needs a `schema`", where=section.where, hint="add one, like schema: id bigint, at timestamp"
+        )
     if schema and body != "json" and name in ("rocketmq", "rocketmq_store"):
         where = section.key_places["schema"]
         raise UsageError("`schema` says what is in a JSON body", where=where, hint="add `body: json`, or remove it")
@@ -111,7 +113,7 @@ def _sink(section: Section, cluster: tuple[str, str] | None) -> Sink:
     mode = _choice(section, "mode", ("append", "complete", "update"))
     if mode == "update" and name.startswith("rocketmq"):
         where = section.key_places["mode"]
-        raise UsageError("Spark refuses update mode for Python sinks", where=where, hint="append with a watermark")
+        raise UsageError("Spark refuses update mode for Python sinks", where=where, hint="use append with a watermark")
     return Sink(name, options, partition_by, mode, section.where)
 
 
@@ -131,7 +133,7 @@ def _views(node: Node | None) -> tuple[View, ...]:
         return (_view("result", node),)
     if not isinstance(node, Section) or not node.entries:
         raise UsageError(
-            "`transform` is not SQL", where=node.where, hint="`transform: select ...`, or `name: SQL` lines"
+            "`transform` is not SQL", where=node.where, hint="write `transform: select ...`, or `name: SQL` lines"
         )
     return tuple(_view(name, value) for name, value in node.entries.items())
 
@@ -152,16 +154,20 @@ def _on_error(node: Node | None, source: Source, sink: object) -> tuple[str, Sin
         return "fail", None
     if isinstance(node, Text):
         if node.value not in ("fail", "skip"):
-            raise UsageError(f"onError is '{node.value}'", where=node.where, hint="fail, skip, or `dlq:` with a sink")
+            raise UsageError(
+                f"onError is '{node.value}'", where=node.where, hint="give fail, skip, or `dlq:` with a sink"
+            )
         return node.value, None
     if not isinstance(node, Section):
-        raise UsageError("onError is a list", where=node.where, hint="fail, skip, or `dlq:` with a sink")
+        raise UsageError("onError is a list", where=node.where, hint="give fail, skip, or `dlq:` with a sink")
     check_keys(node, "onError")
     target = _optional_section(node, "dlq")
     if target is None:
-        raise UsageError("onError says nothing", where=node.where, hint="dlq: {topic: NAME}")
+        raise UsageError("onError says nothing", where=node.where, hint="write dlq: {topic: NAME}")
     if source.body == "raw":
-        raise UsageError("raw bodies are never bad", where=node.where, hint="`body: json` or `text`, or no onError")
+        raise UsageError(
+            "raw bodies are never bad", where=node.where, hint="set `body: json` or `text`, or remove onError"
+        )
     return "dlq", sink(target)  # type: ignore[operator]
 
 
@@ -189,7 +195,9 @@ def _optional_section(parent: Section, key: str) -> Section | None:
     node = parent.entries.get(key)
     if node is None or isinstance(node, Section):
         return node
-    raise UsageError(f"`{key}` is not a mapping", where=parent.key_places[key], hint=f"{key}: then keys, indented")
+    raise UsageError(
+        f"`{key}` is not a mapping", where=parent.key_places[key], hint=f"write {key}: and indented keys below it"
+    )
 
 
 def _text(section: Section, key: str, default: str) -> str:
@@ -197,7 +205,7 @@ def _text(section: Section, key: str, default: str) -> str:
     if node is None:
         return default
     if not isinstance(node, Text):
-        raise UsageError(f"`{key}` is not a text", where=section.key_places[key], hint=f"{key}: one value")
+        raise UsageError(f"`{key}` is not a text", where=section.key_places[key], hint=f"give {key} one value")
     return node.value.strip()
 
 

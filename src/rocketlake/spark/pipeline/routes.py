@@ -1,4 +1,4 @@
-"""Routes: which rows go where, as SQL conditions.
+"""Routes: the rows of each sink, as SQL conditions.
 
 Owns        conditions from `match`, `where` and `otherwise`; names of routes.
 Must not know   Spark.
@@ -45,11 +45,11 @@ def _route(
     node: Node, common: Section | None, read_sink: Callable[[Section], Sink], views: tuple[View, ...]
 ) -> tuple[Route, bool]:
     if not isinstance(node, Section):
-        raise UsageError("a route is a mapping", where=node.where, hint="match, where or otherwise, and a sink")
+        raise UsageError("a route is a mapping", where=node.where, hint="give it match, where or otherwise, and a sink")
     check_keys(node, "route")
     own = node.entries.get("sink")
     if own is not None and not isinstance(own, Section):
-        raise UsageError("`sink` is not a mapping", where=node.key_places["sink"], hint="sink: {topic: NAME}")
+        raise UsageError("`sink` is not a mapping", where=node.key_places["sink"], hint="write sink: {topic: NAME}")
     merged = _merged(common, own, node.where)
     sink = read_sink(merged)
     view = _word(node, "from")
@@ -72,7 +72,7 @@ def _route(
 def _merged(common: Section | None, own: Section | None, where: str) -> Section:
     sections = [section for section in (common, own) if section is not None]
     if not sections:
-        raise UsageError("a route has no `sink`", where=where, hint="sink: {topic: NAME}")
+        raise UsageError("a route has no `sink`", where=where, hint="add sink: {topic: NAME}")
     entries = {key: value for section in sections for key, value in section.entries.items()}
     places = {key: value for section in sections for key, value in section.key_places.items()}
     return Section(entries, places, sections[-1].where)
@@ -83,12 +83,12 @@ def _word(section: Section, key: str) -> str:
     if node is None:
         return ""
     if not isinstance(node, Text):
-        raise UsageError(f"`{key}` is not a text", where=section.key_places[key], hint=f"{key}: one value")
+        raise UsageError(f"`{key}` is not a text", where=section.key_places[key], hint=f"give {key} one value")
     return node.value.strip()
 
 
 def _name_of(sink: Sink) -> str:
-    """From where it writes: routes may change places in the file without taking another's checkpoint."""
+    """The name of a route, by its sink: so routes may change places in the file and keep their checkpoints."""
     target = sink.options.text(*DESTINATIONS)
     short = re.sub(r"[^A-Za-z0-9_.-]+", "-", target.rstrip("/").rpartition("/")[2]).strip("-.")
     return short if len(short) <= 80 and short else f"{short[:60]}{sink.format}-{crc32(target.encode()):08x}"
@@ -99,10 +99,14 @@ def _condition(node: Section) -> str:
     match = node.entries.get("match")
     if match is not None:
         if not isinstance(match, Section) or not match.entries:
-            raise UsageError("`match` is not a mapping", where=node.key_places["match"], hint="match: {tags: 'A|B'}")
+            raise UsageError(
+                "`match` is not a mapping", where=node.key_places["match"], hint="write match: {tags: 'A|B'}"
+            )
         for column, pattern in match.entries.items():
             if not isinstance(pattern, Text):
-                raise UsageError(f"the pattern of {column} is not a text", where=pattern.where, hint="tags: 'A|B'")
+                raise UsageError(
+                    f"the pattern of {column} is not a text", where=pattern.where, hint="write it like tags: 'A|B'"
+                )
             refuse_reference(pattern.value, "a pattern", pattern.where)
             parts.append(match_condition(column, pattern.value))
     where = _word(node, "where")

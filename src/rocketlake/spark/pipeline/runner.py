@@ -1,6 +1,6 @@
-"""A pipeline at work: all its queries, until they end, fail or are told to stop.
+"""A running pipeline: all its queries, until they end, fail or are stopped.
 
-Owns        starting and stopping the queries together, who is told what when one fails.
+Owns        starting and stopping the queries together, the error when one fails.
 Must not know   the terminal.
 """
 
@@ -59,7 +59,7 @@ class PipelineRun:
         is_told_to_stop: Callable[[], bool] = lambda: False,
         every_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """Until all queries have ended, or it is told to stop; calls `look` now and then.
+        """Wait until all queries have ended, or `stop` is called; calls `look` now and then.
 
         PipelineFailed stops the others first.
         """
@@ -81,11 +81,11 @@ class PipelineRun:
                 add(json.loads(progress.json))
 
     def is_active(self) -> bool:
-        """Does any query still run?"""
+        """True while a query runs."""
         return any(query.isActive for query in self.queries.values())
 
     def stop(self, *, grace_seconds: float = _GRACE_SECONDS) -> None:
-        """Let each query end the batch it is at, then stop it; what it did not finish is done by the next run."""
+        """Let each query end its batch, then stop it; the next run does the rest."""
         until = time.monotonic() + grace_seconds
         at_work = {name: _batches_done(query) for name, query in self.queries.items()}
         for name, query in self.queries.items():
@@ -112,6 +112,6 @@ def _batches_done(query: StreamingQuery) -> int:
 
 
 def loss_tables(pipeline: Pipeline, environment: Environment) -> dict[str, str]:
-    """Query name -> folder in which its source notes what was lost, if it has one; for LagListener."""
+    """Query name -> folder in which its source notes losses, if there is one; for LagListener."""
     table = environment.fill(pipeline.source.options.text("lossTable"), pipeline.source.where)
     return {f"{pipeline.name}.{name}": table for name in pipeline.sinks} if table else {}

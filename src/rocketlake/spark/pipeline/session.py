@@ -1,6 +1,6 @@
 """A Spark session on this machine for a pipeline, with its log in files.
 
-Owns        settings of a local session, where Spark's log goes.
+Owns        settings of a local session, the files of Spark's log.
 Must not know   pipelines.
 """
 
@@ -40,8 +40,8 @@ def local_session(
 ) -> SparkSession:
     """Spark with its log, scratch files and warehouse under `folder`.
 
-    Nothing is printed to the terminal, but a line to stderr if Java is the package's. Raises UsageError without a Java
-    that can run Spark.
+    Spark prints nothing to the terminal; one line goes to stderr if Java is the package's. Raises UsageError without a
+    Java that can run Spark.
     """
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def local_session(
     logging = folder / "log4j2.properties"
     logging.write_text(_LOG4J.format(level="warn", file=folder / "spark.log"))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run where this package is installed
-    # A job of minutes gains more from code that is compiled early than from code that is compiled best.
+    # In a job of minutes early compilation gains more than the best compilation.
     java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()}"
     values = {
         "spark.ui.enabled": "false",
@@ -80,16 +80,16 @@ def local_session(
 
 
 def silence_error_logs() -> None:
-    """PySpark prints an error with Java's whole stack, as JSON, before it raises it; we say it when we catch it."""
+    """Silence PySpark, which prints an error with Java's whole stack before raising it; our callers report it."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C goes to every process of a terminal: Java and Spark's Python workers inherit that they do not hear it.
+    """Ctrl-C goes to every process of a terminal: have Java and Spark's Python workers ignore it.
 
-    So the queries are still there to be stopped in good order by us.
+    So the queries still run when this process stops them in good order.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -103,14 +103,14 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _words_to(file: Path) -> Iterator[None]:
-    """Java and the Python processes it starts write what they have to say about being stopped to this file."""
+    """Have Java and the Python processes that it starts write their complaints about the stop to this file."""
     terminal = os.dup(2)
     with file.open("wb") as log:
         os.dup2(log.fileno(), 2)
     try:
         yield
     except BaseException:
-        os.write(terminal, file.read_bytes()[-4000:])  # no Java, too little memory: this file says which
+        os.write(terminal, file.read_bytes()[-4000:])  # no Java, too little memory: this file names the reason
         raise
     finally:
         os.dup2(terminal, 2)

@@ -1,7 +1,7 @@
-"""What Spark raises, in words for a reader of the pipeline file.
+"""Errors of Spark, in words for a reader of the pipeline file.
 
 Owns        finding the cause in a long Spark error: our own error's text, or Spark's error class and first line.
-Must not know   what was tried.
+Must not know   the step that failed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CURES = {
 
 @contextmanager
 def explained(environment: Environment | None, where: str) -> Iterator[None]:
-    """Turn what Spark raises inside into a UsageError that names the place in the file."""
+    """Turn errors of Spark inside the block into a UsageError that names the place in the file."""
     try:
         yield
     except RocketLakeError:

@@ -1,4 +1,4 @@
-"""What `check` asks of a cluster: do the topics exist, and where do their newest messages lie?
+"""The questions of `check` to a cluster: do the topics exist, and at which offsets are their newest messages?
 
 Owns        these questions, and the offsets of a sample as options of the source.
 Must not know   Spark.
@@ -24,19 +24,22 @@ _TIMEOUT_MS = 3000
 
 @dataclass(frozen=True)
 class TopicSample:
-    """A topic's queues as (oldest offset, where a sample begins, next offset); None: nobody knows the topic."""
+    """A topic's queues as (oldest offset, where a sample begins, next offset); None: no broker knows the topic."""
 
     topic: str
     queues: dict[MessageQueue, tuple[int, int, int]] | None
 
     @property
     def messages(self) -> int:
-        """Messages it holds."""
+        """Number of messages in the topic."""
         return sum(end - low for low, _, end in (self.queues or {}).values())
 
 
 def sample_topics(namesrv: str, topics: Sequence[str], rows: int) -> list[TopicSample]:
-    """Each topic with offsets of its newest messages, `rows` shared by its queues. LinkError if nobody answers."""
+    """Each topic with offsets of its newest messages, `rows` shared by its queues.
+
+    Raises LinkError without an answer.
+    """
     return asyncio.run(_sample(namesrv, topics, rows))
 
 

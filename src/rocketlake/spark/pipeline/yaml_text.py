@@ -3,7 +3,7 @@
 Owns        limits of a YAML file, one error form that names file and line.
 Must not know   which keys a pipeline has (read.py).
 
-Scalars stay the text that was written: `100_000`, `true` and `0x10` are options of somebody else, who reads them.
+Scalars stay the text that was written: `100_000`, `true` and `0x10` are read by the format that gets the option.
 """
 
 from __future__ import annotations

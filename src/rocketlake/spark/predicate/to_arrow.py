@@ -4,7 +4,7 @@ Owns        the translation of a condition into Arrow kernels.
 Must not know   Spark.
 
 A condition becomes two arrays: its value (null: unknown), and which rows failed, or None where none can. The value of a
-failed row is not used. What a failure ends, and what is never reached: filter/sql_tree.py.
+failed row is not used. The rules of a failure, and of parts that are never reached: filter/sql_tree.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUES = {tree.TRUE: True, tree.FALSE: False, tree.UNKNOWN: None, tree.FAILED: 
 _COMPARE = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 _MATCH = {"CONTAINS": pc.match_substring, "STARTSWITH": pc.starts_with, "ENDSWITH": pc.ends_with}
 
-# What Arrow's casts read exactly as Java does; all else is read one by one.
+# Texts that Arrow's casts read exactly as Java does; other texts are read one by one.
 _PLAIN_INTEGER = "^-?[0-9]{1,18}$"
 _PLAIN_DOUBLE = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 
@@ -122,7 +122,7 @@ class _Batch:
         second, second_failed = self._number(right, tree.NumberKind.DOUBLE)
         value = _COMPARE[op](_in_javas_order(first), _in_javas_order(second))
         failed = _either(first_failed, second_failed)
-        if failed is not None:  # where one is absent the other is not read
+        if failed is not None:  # where one side is absent the other is not read
             both = pc.and_(pc.is_valid(self._text(left)), pc.is_valid(self._text(right)))
             failed = pc.and_(failed, both)
         return _Outcome(value, failed)

@@ -3,9 +3,9 @@
 Owns        the translation of a condition into a Column.
 Must not know   Arrow, where rows come from.
 
-A condition becomes two columns, as in to_arrow.py: its value (null: unknown), and whether it failed, or None where it
-cannot. No column is used twice below another, so the plan grows with the expression and not with 2 to the power of its
-depth. Works in classic Spark and in Spark Connect; no cast here throws, in ANSI mode neither.
+A condition becomes two columns, as in to_arrow.py: its value (null: unknown), and whether it failed, or None where the
+condition cannot fail. No column is used twice below another, so the plan grows with the expression and not with 2 to
+the power of its depth. Works in classic Spark and in Spark Connect; no cast here throws, in ANSI mode neither.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EQUAL_TABLE = {
 
 
 def spark_column(expression: tree.Expression, properties: str | Column = "properties") -> Column:
-    """A boolean column: does the row match? Null for unknown and for properties that are no number where one is needed.
+    """A boolean column: true where the row matches, null for unknown and for a property that had to be a number.
 
     `properties`: a map<string,string> column, or its name. `frame.filter(column)` keeps what a broker would send.
     """

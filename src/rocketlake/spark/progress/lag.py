@@ -1,7 +1,7 @@
 """One progress report of Spark -> numbers: how many messages behind, how many rows, how many bad.
 
 Owns        reading progress JSON (offsets of any depth whose leaves are numbers: ours and Kafka's).
-Must not know   Spark classes, what was before (totals.py).
+Must not know   Spark classes, earlier reports (totals.py).
 
 The names min/max/avg/total OffsetsBehindLatest are those of Spark's Kafka source.
 """
@@ -25,7 +25,7 @@ Offsets = dict[tuple[str, ...], int]
 
 @dataclass(frozen=True)
 class Report:
-    """What one micro-batch says. Times in ms since 1970; -1: not known."""
+    """The report of one micro-batch. Times in ms since 1970; -1: not known."""
 
     query: str
     name: str
@@ -45,7 +45,7 @@ class Report:
 
 
 def read_report(progress: Mapping[str, Any]) -> Report:
-    """Spark's progress, as parsed from its JSON. What is missing counts as nothing."""
+    """Read Spark's progress, parsed from its JSON. A missing number counts as 0."""
     end: Offsets = {}
     latest: Offsets = {}
     for number, source in enumerate(progress.get("sources") or ()):

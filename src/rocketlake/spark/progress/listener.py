@@ -1,7 +1,7 @@
-"""LagListener: hears of every micro-batch of a Spark session and keeps each query's lag.
+"""LagListener: gets the report of every micro-batch of a Spark session and keeps each query's lag.
 
-Owns        the listener, the lags of all queries heard of.
-Must not know   how numbers are made of reports (totals.py) and how they are shown.
+Owns        the listener, the lags of all queries that reported.
+Must not know   how reports become numbers (totals.py), how numbers are shown.
 
     listener = LagListener(metrics_port=9105)
     spark.streams.addListener(listener)
@@ -54,7 +54,7 @@ class LagListener(StreamingQueryListener):
         return self._metrics.address if self._metrics is not None else ""
 
     def lags(self) -> dict[str, Lag]:
-        """Query name -> how it is doing now."""
+        """Query name -> its lag now."""
         with self._lock:
             lags = {each.lag.name: each.lag for each in self._totals.values()}
         for name in self._loss_tables.keys() & lags.keys():
@@ -78,7 +78,7 @@ class LagListener(StreamingQueryListener):
     # Spark calls these, on a thread of its own; an exception here would be lost.
 
     def onQueryStarted(self, event: Any) -> None:
-        """A query, new or restarted: its totals go on."""
+        """A query starts, or starts again: then its totals go on."""
         with self._lock:
             totals = self._of(str(event.id), event.name or str(event.id))
             totals.lag = replace(totals.lag, is_active=True, error="")
@@ -94,10 +94,10 @@ class LagListener(StreamingQueryListener):
             self._of(report.query, report.name).add(report)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing new: nothing to count."""
+        """No new messages: nothing to count."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """It ended; the first line of why, if it failed."""
+        """A query ended; note the first line of the error, if it failed."""
         with self._lock:
             if str(event.id) in self._totals:
                 totals = self._totals[str(event.id)]

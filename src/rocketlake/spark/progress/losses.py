@@ -1,7 +1,7 @@
 """Messages that were gone before they were read, from the folder of the source's option `lossTable`.
 
 Owns        the sum over its files.
-Must not know   how a loss is noticed and written.
+Must not know   how a loss is found and written.
 """
 
 from __future__ import annotations

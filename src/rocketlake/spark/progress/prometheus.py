@@ -1,7 +1,7 @@
 """Lags as Prometheus metrics, on this machine only.
 
 Owns        metric names, the little HTTP server.
-Must not know   where lags come from.
+Must not know   how lags are computed.
 """
 
 from __future__ import annotations

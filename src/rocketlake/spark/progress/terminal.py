@@ -1,7 +1,7 @@
 """Progress of queries in a terminal: a table that is drawn anew, or lines where output is no terminal.
 
 Owns        the look of progress.
-Must not know   where lags come from.
+Must not know   how lags are computed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProgressView:
             self._live.stop()
 
     def show(self, lags: Mapping[str, Lag]) -> None:
-        """The newest numbers; without a terminal only what changed, one line per query."""
+        """Show the newest numbers; without a terminal, one line for each query whose numbers changed."""
         if self._live is not None:
             self._live.update(_table(lags), refresh=True)
             return

@@ -1,11 +1,11 @@
-"""Reports of one query, one after the other -> its totals, rates, time behind and what is left.
+"""Reports of one query, one after the other -> its totals, rates, time behind and time left.
 
-Owns        what is remembered between micro-batches: totals, when which offset was the newest, speed.
+Owns        the state between micro-batches: totals, the times at which offsets were the newest, speed.
 Must not know   Spark, how numbers are shown.
 
-Time behind is exact when the query observes store times (pipelines do). For other queries it is read off the history of
-the newest offsets: we are as late as the moment when the offset we reached was the newest one. What was the newest
-before this history began is not known; then it is at least as old as the history.
+Time behind is exact when the query observes store times (pipelines do). For other queries it comes from the history of
+the newest offsets: the query is behind by the time since the offset that it reached was the newest one. If that was
+before the history began, the query is at least as far behind as the history is long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMOOTHING = 0.3
 
 @dataclass(frozen=True)
 class Lag:
-    """How one query is doing. `losses`: messages that were gone before they were read."""
+    """The numbers of one query. `losses`: messages that were gone before they were read."""
 
     query: str
     name: str
@@ -122,7 +122,7 @@ class QueryTotals:
         return later[0]
 
     def _seconds_left(self, total: int) -> float | None:
-        """Until nothing is behind at the speed of now; None when more comes than is read."""
+        """Time until no message is behind, at the present speed; None when more messages come than are read."""
         if not total:
             return 0.0
         gain = self._speed - self._arrivals

@@ -1,7 +1,7 @@
 """Queues, bounds, times and pulls of a topic, beside all consumer groups.
 
-Owns        the questions a replay asks, tried again when a line breaks.
-Must not know   what is replayed where.
+Owns        the requests of a replay, repeated when a link breaks.
+Must not know   the plan of a replay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClusterReader:
         )
 
     async def near(self, queue: MessageQueue, time_ms: int) -> int:
-        """An offset whose message was stored about then; brokers differ by one."""
+        """An offset whose message was stored about that time; brokers differ by one."""
         return await self._ask(
             queue, lambda address: offset_calls.offset_by_time(self._client.net, address, queue, time_ms)
         )

@@ -1,7 +1,7 @@
-"""What of a replay lies in its target topic.
+"""The copies of a replay in its target topic.
 
-Owns        the two properties by which a copy is known, looking through a queue of the target for them.
-Must not know   what is left to be copied, where records are kept.
+Owns        the two properties that mark a copy, the search through a queue of the target.
+Must not know   the plan of a replay, the place of records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Copies:
     """Copies found in one queue of the target."""
 
     end: int
-    """The queue was looked through up to here."""
+    """The search went up to this offset of the queue."""
     last: dict[MessageQueue, int] = field(default_factory=dict)
     """Source queue -> offset of the newest original that has a copy here."""
 

@@ -1,12 +1,12 @@
 """Copying a range of one topic into another, each message once over any number of runs and crashes.
 
-Owns        the rule by which a message is known to be replayed, the order of sending and noting.
-Must not know   where records are kept, how ranges are chosen (plan.py), the command line.
+Owns        the rule that tells copied messages, the order of sends and notes.
+Must not know   the place of records, how ranges are chosen (plan.py), the command line.
 
 Rule: each source queue goes into one target queue, in order, one batch at a time, and each copy carries the replay's
-name and its source position. So what is in the target is a prefix of what is to be copied: a new process (after a
-crash, a failed send, a lost record) looks for the last copy there and goes on behind it. The record keeps the target
-queue, and it shortens the look: every copy noted in it lies before `seen`, every other one at `seen` or later.
+name and its source position. So the copies in the target are a prefix of the plan: a run (after a crash, a
+failed send, a lost record) looks for the last copy there and goes on behind it. The record keeps the target queue and
+shortens the search: every copy noted in the record lies before `seen`, every other copy at `seen` or later.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = ["CopyProgress", "MessagesGone", "TopicCopy", "failed_with"]
 
 log = get_logger(__name__)
 _KEPT = frozenset((names.TAGS, names.KEYS, names.UNIQUE_KEY))
-"""Properties of RocketMQ's own that a copy keeps; others say how the original travelled."""
+"""Properties of RocketMQ itself that a copy keeps; the others belong to the transport of the original."""
 _SEND_TRIES = 20
 _SETTLE_SECONDS = 3.5
 """After a send without an answer: a broker refuses a request that waited this long, so it is stored by now or never."""
 _SAVE_SECONDS = 1.0
 _EMPTY_TRIES = 10
 _EMPTY_PAUSE_SECONDS = 0.5
-"""A broker that just came back may not see the end of its queues yet."""
+"""A broker that has just come back may not see the end of its queues yet."""
 
 
 @dataclass
 class CopyProgress:
-    """Numbers of one run; `left` counts source messages still to be looked at.
+    """Numbers of one run; `left` counts source messages still to be read.
 
     `damaged` were copied with their bodies as they are stored, `lost` are those that cannot be copied.
     """
@@ -78,11 +78,14 @@ class TopicCopy:
         self._subscription = request.subscription()
         self._saved_at = 0.0
         self._told: set[tuple[MessageQueue, int]] = set()
-        """Source messages whose damage was told; some are met again."""
+        """Source messages whose damage was logged; a run may meet them again."""
         self.progress = CopyProgress()
 
     async def run(self) -> CopyProgress:
-        """Copy what can be reached. A replay that is done copies nothing. QueuesAway if it cannot be done now."""
+        """Copy the messages in reach.
+
+        A finished replay copies none. Raises QueuesAway while queues are out of reach.
+        """
         plan = ReplayPlan(self._request, self._record, self._reader, KeptTargets(self._client, self._request))
         await plan.make(self._client.clock.now_ms())
         self.progress.left = sum(each.left for each in self._record.queues.values())
@@ -100,7 +103,7 @@ class TopicCopy:
             return
         await self._look_for_copies(source)
         if not plan.is_sendable(record.target):
-            # What is there was found just now, so the rest may go elsewhere.
+            # The copies in the old queue were found just now, so the rest may go to another queue.
             record.target, record.seen = await plan.move(source), 0
             self._record.save()
             await self._look_for_copies(source)
@@ -141,7 +144,7 @@ class TopicCopy:
         limit = self._producer.config.message_bytes_max
         refused = {offset: why for offset, copy in copies.items() if (why := why_unsendable(copy, limit))}
         sent = [copy for offset, copy in copies.items() if offset not in refused]
-        # Before the send: of one whose answer is lost only the copies are found again.
+        # Logged before the send: if its answer is lost, the next run finds the copies and logs nothing.
         self._tell(source, {at: why for at, why in found.damaged.items() if at in copies}, found.lost | refused)
         if sent:
             results = await self._producer.send_batch(sent, queue=record.target)
@@ -167,7 +170,7 @@ class TopicCopy:
             log.error("the message at offset %d of %s %s: %s", offset, source, fate, reason)
 
     async def _pull(self, source: MessageQueue, record: QueueRecord) -> PullAnswer:
-        """An answer that leads on. MessagesGone if the queue does not hold what was planned."""
+        """An answer with a later next offset. Raises MessagesGone if planned messages are no longer in the queue."""
         for _ in range(_EMPTY_TRIES):
             answer = await self._reader.pull(source, record.next, self._subscription)
             if answer.min_offset > record.next:

@@ -1,10 +1,10 @@
-"""What a replay can copy: sound messages, and damaged ones as they are stored.
+"""The messages that a replay can copy: sound ones, and damaged ones with their bodies as stored.
 
-Owns        which messages of an answer are copied, which cannot be read, which no client may send.
-Must not know   where copies go, how answers are pulled.
+Owns        the choice of messages to copy, of those that cannot be read, and of those that no client may send.
+Must not know   the target of copies, how answers are pulled.
 
 Rule: a message whose body is damaged is copied with its body as it is stored, not marked as compressed, and with the
-reason as property DAMAGE, as a consumer's dead letter has it. One whose lengths are broken cannot be copied.
+reason as property DAMAGE, as a consumer's dead letter has it. A message whose lengths are broken cannot be copied.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Copyable:
 
 
 def copyable(answer: PullAnswer, begin: int, end: int, *, is_filtered: bool) -> Copyable:
-    """What the answer to a pull at `begin` holds before `end`. With a filter nobody knows which offsets are missing."""
+    """The messages before `end` in the answer to a pull at `begin`. With a filter, missing offsets are not known."""
     found = Copyable([message for message in answer.messages if message.queue_offset < end])
     for each in answer.damaged:
         if each.offset >= end:
@@ -65,6 +65,6 @@ def why_unsendable(copy: Message, bytes_max: int) -> str:
 
 def _as_stored(message: StoredMessage, offset: int, reason: str) -> StoredMessage:
     message.queue_offset = offset
-    # Line ends and the separators of properties cannot stand in a property.
+    # A property cannot hold line ends or the separators of properties.
     message.properties[DAMAGE] = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARS_MAX]
     return message

@@ -1,10 +1,10 @@
-"""Which queues of the target a replay has used, kept by the name servers: what is left when its record is lost.
+"""The queues of the target that a replay has used, kept by the name servers in case its record is lost.
 
 Owns        the KV setting of a replay, its form.
-Must not know   what is copied, what follows from a queue that is not there now (plan.py).
+Must not know   messages, how a plan treats a queue that is away (plan.py).
 
-A copy in a queue that cannot be read now is found by nobody. So each queue is named here before the first copy goes
-into it. Name servers that keep nothing cost this safety alone, with a warning: the record on disk does without.
+A run cannot find a copy in a queue that is out of reach. So a replay names each queue here before the first copy goes
+into it. If the name servers do not keep the names, a warning says so, and only the record on disk protects the replay.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class KeptTargets:
         self.queues: set[MessageQueue] = set()
 
     async def load(self) -> None:
-        """What any name server knows."""
+        """Read the queues from all name servers."""
         for address in self._client.name_servers.addresses:
             command = Command.request(RequestCode.GET_KV_CONFIG, GetKvHeader(kv_namespace=_NAMESPACE, key=self._key))
             try:
@@ -57,7 +57,7 @@ class KeptTargets:
         return {MessageQueue(self._topic, broker, int(number)) for broker, numbers in brokers for number in numbers}
 
     async def add(self, queues: Collection[MessageQueue]) -> None:
-        """Have all name servers keep these, too."""
+        """Add these queues at all name servers."""
         if self.queues.issuperset(queues):
             return
         self.queues |= set(queues)

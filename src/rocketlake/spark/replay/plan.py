@@ -1,11 +1,11 @@
-"""Which queues a replay copies, how far, and where to: fixed once for each queue.
+"""The plan of a replay: for each source queue its range and its target queue, fixed once.
 
-Owns        the range of a source queue, its queue in the target, which queues cannot be reached now.
+Owns        the range of a source queue, its queue in the target, the list of queues that are away.
 Must not know   how messages are copied.
 
-Rule: what was planned once stays. A queue that is not in the route when the replay is planned (its broker is away, the
-topic gets more queues) is planned by a later run, up to the time of the first one. The route names no queue of a broker
-that is away; such a queue is known by the record, or by copies in the target.
+Rule: the plan of a queue never changes. A queue that is not in the route when the replay is planned (its broker is
+away, the topic gets more queues) is planned by a later run, up to the time of the first one. The route names no queue
+of a broker that is away; such a queue is known by the record, or by copies in the target.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ReplayPlan:
         until_ms = self._request.until_ms
         await self._kept.load()
         if not record.queues:
-            # A first run, or one whose record is lost: then copies may lie where nobody can look for them now.
+            # A first run, or a run whose record is lost: then copies may lie in queues that are out of reach.
             if hidden := sorted(self._kept.queues.difference(readable)):
                 raise QueuesAway(hidden, f"topic {self._request.target}")
             record.begun_ms = now_ms
@@ -84,7 +84,7 @@ class ReplayPlan:
                 self.reachable.append(source)
 
     async def _add(self, new: Sequence[MessageQueue], readable: Sequence[MessageQueue], until_ms: int) -> None:
-        # All of the target: if a record was lost, copies lie wherever the queues of that time were.
+        # Search the whole target: if a record was lost, copies lie in the queues of that time.
         identity, topic = self._request.identity, self._request.topic
         looked = {each: await copies_in(self._reader, each, 0, identity, topic) for each in readable}
         for source in new:
@@ -98,7 +98,7 @@ class ReplayPlan:
     def _begin(
         self, source: MessageQueue, first: int, end: int, until_ms: int, looked: dict[MessageQueue, Copies]
     ) -> QueueRecord:
-        """Behind the last copy, in the queue that has it."""
+        """Begin behind the last copy, in the target queue that holds it."""
         last, target = max(
             ((copies.last[source], target) for target, copies in looked.items() if source in copies.last),
             default=(-1, self.target_of(source)),
@@ -117,13 +117,13 @@ class ReplayPlan:
         return min(first, high), max(end, first)
 
     async def move(self, source: MessageQueue) -> MessageQueue:
-        """Another queue of the target for a source queue whose own takes no messages now."""
+        """Choose another target queue for a source queue whose target takes no messages now."""
         target = self.target_of(source)
         await self._kept.add([target])
         return target
 
     def is_sendable(self, target: MessageQueue) -> bool:
-        """Does the target take messages in this queue?"""
+        """True if the target takes messages in this queue."""
         return target in self._sendable
 
     def target_of(self, source: MessageQueue) -> MessageQueue:

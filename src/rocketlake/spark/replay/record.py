@@ -1,9 +1,9 @@
-"""How far a replay came: a small file that makes running it again quick.
+"""The record of a replay: a small file that makes the next run quick.
 
 Owns        the file's form, one process per replay.
-Must not know   how it is found out whether a message was replayed: the target topic itself says so (copy_topic.py).
+Must not know   how a run tells copied messages: by the target topic (copy_topic.py).
 
-If the file is lost, nothing is replayed twice; the target topic is looked through from its beginning instead.
+If the file is lost, no message is copied twice: the run searches the target topic from its start.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ RANGE_UNKNOWN = -1
 
 @dataclass
 class QueueRecord:
-    """One source queue: of [next, end) is left what was stored before `until_ms` (-1: all).
+    """One source queue: messages of [next, end) stored before `until_ms` are left (-1: all of them).
 
-    What of it was copied by a run that could not note it lies in queue `target`, at `seen` or later.
+    Copies that a run made and could not note lie in queue `target`, at `seen` or later.
     """
 
     next: int
@@ -44,12 +44,12 @@ class QueueRecord:
 
     @property
     def is_done(self) -> bool:
-        """Is nothing left?"""
+        """True when no message is left."""
         return self.end != RANGE_UNKNOWN and self.next >= self.end
 
     @property
     def left(self) -> int:
-        """Messages still to be looked at."""
+        """Number of messages still to be read."""
         return max(0, self.end - self.next)
 
 
@@ -65,12 +65,12 @@ class ReplayRecord:
 
     @property
     def is_done(self) -> bool:
-        """Is each queue at its end?"""
+        """True when each queue is at its end."""
         return bool(self.queues) and all(each.is_done for each in self.queues.values())
 
     @classmethod
     def load(cls, path: Path) -> ReplayRecord:
-        """What was saved; an empty record if nothing was."""
+        """The saved record; an empty one if none was saved."""
         text = load_text(PosixFiles(), path)
         record = cls(path)
         if text is None:
@@ -90,7 +90,7 @@ class ReplayRecord:
         return record
 
     def save(self) -> None:
-        """Durable on return."""
+        """Save the record; durable on return."""
         queues: list[list[Any]] = [
             [_places(queue), [each.next, each.end, each.until_ms, each.seen], _places(each.target)]
             for queue, each in sorted(self.queues.items(), key=lambda item: item[0])
@@ -111,14 +111,14 @@ def _queue(topic: str, broker: str, number: int) -> MessageQueue:
 
 
 def default_folder() -> Path:
-    """Where records lie unless said otherwise."""
+    """The folder of records unless the user names another."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "rocketlake" / "replay"
 
 
 @contextmanager
 def only_process(path: Path) -> Iterator[None]:
-    """Two processes that run one replay at once would both find that a message is not there yet."""
+    """Refuse a second process: both would find that a message has no copy yet, and copy it twice."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         try:

@@ -1,4 +1,4 @@
-"""What a replay was asked for, and its name.
+"""The request of a replay, and its identity.
 
 Owns        the request, its identity: equal requests are one replay, however often they are run.
 Must not know   how messages travel.
@@ -30,7 +30,7 @@ class ReplayRequest:
     sql92: str = ""
 
     def check(self) -> None:
-        """UsageError for a request that makes no sense."""
+        """Raises UsageError for a request that makes no sense."""
         for topic in (self.topic, self.target):
             check_topic(topic)
         if self.topic == self.target:
@@ -38,7 +38,7 @@ class ReplayRequest:
         if not is_sendable_topic(self.target):
             raise UsageError(f"topic {self.target} belongs to the broker", hint="name a topic of your own")
         if -1 < self.until_ms <= self.from_ms:
-            raise UsageError("the replay ends before it begins", hint="--until is later than --from")
+            raise UsageError("the replay ends before it begins", hint="give --until a later time than --from")
         if self.tags and self.sql92:
             raise UsageError("a broker filters by tags or by SQL92", hint="put the tag into it: TAGS = 'A' AND ...")
 
@@ -49,12 +49,12 @@ class ReplayRequest:
 
     @property
     def is_filtered(self) -> bool:
-        """Does the broker leave messages out?"""
+        """True if the broker filters messages."""
         return bool(self.sql92) or bool(self.subscription().tags)
 
     @property
     def identity(self) -> str:
-        """Sixteen letters made of all that was asked for."""
+        """Sixteen letters made of the whole request."""
         return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
 

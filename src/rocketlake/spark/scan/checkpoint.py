@@ -1,7 +1,7 @@
 """The checkpoint of a store, read without opening it as a broker does.
 
 Owns        its five numbers as values.
-Must not know   who writes them.
+Must not know   how a broker writes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StoreCheckpoint(NamedTuple):
 
 
 def read_checkpoint(path: Path) -> StoreCheckpoint | None:
-    """The numbers, None if there is no such file."""
+    """The numbers, None without the file."""
     try:
         with path.open("rb") as file:
             data = file.read(_LAYOUT.size)

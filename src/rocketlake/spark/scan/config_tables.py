@@ -1,4 +1,4 @@
-"""Tables `offsets`, `topics` and `checkpoint`: what a broker keeps beside its log.
+"""Tables `offsets`, `topics` and `checkpoint`: the files that a broker keeps beside its log.
 
 Owns        their columns and rows.
 Must not know   messages.

@@ -1,7 +1,7 @@
-"""format("rocketmq_store"): the door through which Spark comes in.
+"""format("rocketmq_store"): the class that Spark calls first.
 
-Owns        the names Spark calls (they are part of its contract).
-Must not know   anything else; each question goes to the file named after it.
+Owns        the names that Spark calls (part of Spark's contract).
+Must not know   options, parts, rows: each has its own file.
 """
 
 from __future__ import annotations

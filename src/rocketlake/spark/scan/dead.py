@@ -1,7 +1,7 @@
-"""Records of topics that were deleted since: the broker does not give them out, so a scan does not either.
+"""Records of deleted topics: a broker does not serve them, so a scan leaves them out.
 
-Owns        asking the store's notes of deletions about many records at once.
-Must not know   what a note is made of (store/deletions.py), how records were found.
+Owns        the check of many records against the store's notes of deletions.
+Must not know   the form of a note (store/deletions.py), how records were found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def notes_of(paths: StorePaths, *, fail_on_corrupt: bool) -> Deletions | None:
 
 
 def dead_rows(records: Records, deletions: Deletions | None) -> Bools | None:
-    """Which of the records are dead; None for none."""
+    """The dead ones among the records; None if there are none."""
     if deletions is None:
         return None
     places = records.physical_offsets

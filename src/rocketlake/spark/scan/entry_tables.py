@@ -1,4 +1,4 @@
-"""Tables `consumequeue` and `index`: the entries of the files derived from the log, as they stand.
+"""Tables `consumequeue` and `index`: the entries of the files derived from the log, unchanged.
 
 Owns        their columns and rows.
 Must not know   records.

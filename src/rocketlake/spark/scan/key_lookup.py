@@ -1,9 +1,10 @@
-"""Places of messages by key, from the key index files of a store that somebody else may be writing.
+"""Places of messages by key, from the key index files of a store that a broker may be writing.
 
-Owns        finding entries by hash, knowing which stretches of the log the index says nothing about.
-Must not know   records: other keys may have the same hash, the caller compares the texts.
+Owns        the search by hash, the stretches of the log that the index does not cover.
+Must not know   records: other keys may have the same hash, so callers compare the texts.
 
-Apache drops index files after a crash, and a live broker's newest file is behind its log: `gaps` names what is left.
+Apache drops index files after a crash, and a live broker's newest file is behind its log: `gaps` names the stretches
+not covered.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class IndexFile:
             limit, number = number, int(entry["previous"])  # links lead to lower numbers, so a chain ends
 
     def all_places(self, hashes: Iterable[int]) -> Iterator[int]:
-        """The same without the slots, which a running broker writes late: every entry is looked at."""
+        """The same by all entries, without the slots, which a running broker writes late."""
         wanted = np.array(sorted(hashes), dtype=np.int32)
         for first in range(1, self.entries + 1, _CHUNK_ENTRIES):
             found = self.read(first, _CHUNK_ENTRIES)
@@ -78,7 +79,7 @@ def index_files(folder: Path, slots: int) -> list[IndexFile]:
     with ExitStack() as opened:
         names = (name for name in PosixFiles().list_dir(folder) if name.isascii() and name.isdigit())
         files = [opened.enter_context(closing(IndexFile(folder / name, slots))) for name in names]
-        opened.pop_all()  # all of them can be read: they stay open
+        opened.pop_all()  # all files can be read: they stay open
     return files
 
 
@@ -102,11 +103,11 @@ class KeyLookup:
 
     @property
     def is_usable(self) -> bool:
-        """Is there an index that can be read?"""
+        """True if there is an index that can be read."""
         return bool(self._files)
 
     def places(self, keys: Iterable[str]) -> frozenset[int]:
-        """Where messages with these keys ("topic#key") may lie."""
+        """Places where messages with these keys ("topic#key") may lie."""
         hashes = {layout.key_hash(key) for key in keys}
         found: set[int] = set()
         for file in self._files:
@@ -120,7 +121,7 @@ class KeyLookup:
     def gaps(self, start: int, end: int) -> Iterator[tuple[int | None, int, int]]:
         """Stretches of the log whose keys the index may not have, as (record before it, from, to).
 
-        Between two files that is what follows the record before, whose keys they have; at the end that record, too.
+        Between two files a gap begins behind the record before, whose keys the index has; at the end with that record.
         """
         known: int | None = None
         for file in self._files:

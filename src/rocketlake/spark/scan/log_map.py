@@ -1,10 +1,10 @@
-"""Where records start in a commit log, without reading it: consume queues know.
+"""The starts of records in a commit log, by the consume queues, without reading the log.
 
-Owns        known record starts near a position or a time; where the log's used part ends.
-Must not know   what is read there, Spark.
+Owns        known record starts near a position or a time; the end of the used part of the log.
+Must not know   records, Spark.
 
 Every queue's entries rise with the log, so a few binary searches find a record near any place of a log of any size.
-Without queues the log is walked, or known starts are the files' own.
+Without queues the log is walked, or the starts of files are used.
 
 Store times are taken as rising, give or take three seconds, as RocketMQ's own search by time takes them.
 """
@@ -37,7 +37,7 @@ _ENTRY = struct.Struct(">qi")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the first bytes of a record say."""
+    """The head of a record."""
 
     size: int
     queue_id: int
@@ -55,7 +55,7 @@ class QueueEntries:
         self._files: OffsetFiles = files
         self.low, self.end = reader.written_range(topic, queue_id)
         self.last_end = sum(self.place(self.end - 1)) if self.end > self.low else 0
-        """End of the last record it names."""
+        """End of the last record that the queue names."""
         files.close()  # there may be ten thousand queues
 
     def place(self, offset: int) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class LogMap:
     # -- what is there -------------------------------------------------------------------------------------------------
 
     def used_end(self) -> int:
-        """End of the last file that has anything in it: files are made ahead, full of zeros."""
+        """End of the last file that is not all zeros: brokers make files ahead."""
         for start in reversed(self.log.starts):
             if any(self.log.read(start, layout.BLANK_BYTES)):
                 return self.log.file_end(start)
@@ -133,7 +133,7 @@ class LogMap:
         return self._last(lambda queue: lambda offset: queue.place(offset)[0] > position, self.log.file_start(position))
 
     def before_time(self, ms: int) -> int:
-        """A record start before which nothing was stored at `ms` or later."""
+        """A record start; no record before it was stored at `ms` or later."""
         floor = self.log.start
         for start in self.log.starts:
             head = self.head(start)
@@ -142,7 +142,7 @@ class LogMap:
         return self._last(lambda queue: lambda offset: self._store_ms(queue, offset) >= ms - TIME_MARGIN_MS, floor)
 
     def after_time(self, ms: int) -> int | None:
-        """A record start from which on nothing was stored at `ms` or earlier; None if there is none."""
+        """A record start; no record from there on was stored at `ms` or earlier. None if there is no such start."""
         found: list[int] = []
         for start in self.log.starts:
             head = self.head(start)

@@ -1,10 +1,10 @@
-"""Read a stretch of the commit log: its records, and what lies between them where something is wrong.
+"""Read a stretch of the commit log: its records, and the damaged bytes between them.
 
-Owns        walking a range chunk by chunk, finding the way again behind damage, telling damage from the end of the log.
+Owns        the walk through a range, chunk by chunk; the next record behind damage; telling damage from the log's end.
 Must not know   rows and columns, which records are wanted, how ranges are made.
 
-Bytes are read, never mapped: a broker may cut a file while we look at it. Whatever they are, nothing is raised, unless
-the read is to fail on damage.
+Bytes are read, never mapped: a broker may cut a file meanwhile. Damaged bytes raise no error, unless the read is to
+fail on damage.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Found:
 
     records: Records
     is_searched: bool
-    """Behind damage, found by searching."""
+    """True behind damage: the records were found by a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Stretch:
 
 
 def read_log(log: OffsetFiles, part: LogRange, *, fail_on_corrupt: bool = False) -> Iterator[Found | Stretch]:
-    """What lies in the range. StoreError at damage with `fail_on_corrupt`; a torn end counts as damage then.
+    """The records and stretches of the range. StoreError at damage with `fail_on_corrupt`, also for a torn end.
 
     Behind `part.safe_end` the log ends at the first body that has not its checksum, as a broker's recovery ends it.
     """
@@ -69,7 +69,7 @@ def read_log(log: OffsetFiles, part: LogRange, *, fail_on_corrupt: bool = False)
                 f"{found.size} bytes of the commit log are no sound record ({found.status})",
                 path=str(log.path(found.position)),
                 offset=found.position,
-                hint="'failOnCorrupt' = false reads the rest",
+                hint="set 'failOnCorrupt' = false to read the rest",
             )
         yield found
 
@@ -120,12 +120,12 @@ class _Walker:
         return first + int(bad[0]) if len(bad) else None
 
     def _is_cut(self, data: bytes, position: int) -> bool:
-        """Does the record at `position` only go on behind the bytes that were read?"""
+        """True if the record at `position` goes on behind the bytes that were read."""
         size = int.from_bytes(data[:4], "big", signed=True)
         return len(data) >= 8 and len(data) < size <= self._log.file_end(position) - position
 
     def _fills_its_file(self, size: bytes) -> bool:
-        """Does a blank of this size, at the position, end where its file ends? Others are damaged records."""
+        """True if a blank of this size at the position ends with its file; other blanks are damaged records."""
         return (
             self._position + int.from_bytes(size, "big") == self._log.file_start(self._position) + self._log.file_size
         )
@@ -136,7 +136,7 @@ class _Walker:
         return Stretch(start, self._position - start, "blank")
 
     def _pass_hole(self) -> Iterator[Stretch]:
-        """Nothing can be read here: the file is missing, or shorter than it should be."""
+        """Pass bytes that cannot be read: their file is missing, or shorter than it should be."""
         start, self._is_searched = self._position, False
         if start >= self._log.end:
             self._position = self._part.end
@@ -180,7 +180,7 @@ class _Walker:
             yield Stretch(start, min(last_used, limit) - start, "torn")
 
     def _has_appeared(self, position: int) -> bool:
-        """Has a broker that runs written a record here since we looked? What is queued was written before that."""
+        """True if a running broker has written a record here meanwhile; never for queued records, which are older."""
         if position < self._part.safe_end:
             return False
         data = self._log.read(position, _RECORD_BYTES_MAX)

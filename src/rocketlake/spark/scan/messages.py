@@ -1,6 +1,6 @@
-"""Table `messages`: what was found in the log, as rows.
+"""Table `messages`: records and damaged stretches of the log, as rows.
 
-Owns        the columns that say how sound a row is; reading one part of the plan to its end, without deleted topics.
+Owns        the columns about damage; the read of one part of the plan to its end, without deleted topics.
 Must not know   how parts were chosen.
 """
 
@@ -54,7 +54,7 @@ def store_paths(options: ScanOptions) -> StorePaths:
 
 @dataclass
 class PartRead:
-    """The reading of one part. `scanned` counts the records that were looked at."""
+    """The reading of one part. `scanned` counts the records that were checked."""
 
     options: ScanOptions
     wanted: Wanted
@@ -89,7 +89,7 @@ class PartRead:
             self._log.close()
 
     def _tag_codes(self, topic: str) -> frozenset[int] | None:
-        """What queue entries of wanted messages have; None where entries say something else than the tag's hash."""
+        """Tag codes in the queue entries of wanted messages; None where entries hold other numbers."""
         tags = self.wanted.values("tags")
         if tags is None or topic == SCHEDULE_TOPIC or (self._paths.root / "consumequeue_ext").exists():
             return None
@@ -139,7 +139,7 @@ class PartRead:
                 "the body of a message does not match its checksum",
                 path=str(self._log.path(place)),
                 offset=place,
-                hint="'failOnCorrupt' = false shows it with crcOk = false",
+                hint="set 'failOnCorrupt' = false to see it with crcOk = false",
             )
 
     # -- behind damage -------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class PartRead:
         return OffsetFiles(self._paths.consume_queue / topic / str(queue_id), PosixFiles())
 
     def _confirmed(self, records: Records) -> Bools:
-        """Does its consume queue name each record? Only asked behind damage, so one by one."""
+        """For each record: does its consume queue name it? Checked one by one, for it is only needed behind damage."""
         rows = zip(
             records.topics.to_pylist(), records.queue_ids.tolist(), records.queue_offsets.tolist(),
             records.physical_offsets.tolist(), records.sizes.tolist(), records.sys_flags.tolist(), strict=True,
@@ -159,7 +159,7 @@ class PartRead:
         if sys_flag.transaction_type(flags) in (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK):
             return False
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
-            return False  # such a name never was a folder's, and this one must not lead out of the store
+            return False  # no topic of such a name has a folder, and the name must not lead out of the store
         with closing(self._queue(topic, queue_id)) as queue:
             data = queue.read(offset * ENTRY_SIZE, ENTRY_SIZE)
         if len(data) < ENTRY_SIZE:
@@ -170,7 +170,7 @@ class PartRead:
     # -- stretches -----------------------------------------------------------------------------------------------------
 
     def _wants_stretch(self, stretch: Stretch) -> bool:
-        """Its row is null but for the place: other conditions do not hold for it."""
+        """True if a row for the stretch is wanted: all its columns but the place are null."""
         if self.wanted.sql92 or any(each.column != "commitLogOffset" for each in self.wanted.comparisons):
             return False
         low, high = self.wanted.bounds("commitLogOffset")
@@ -189,7 +189,7 @@ class PartRead:
 
 
 def _without(records: Records, queues: tuple[tuple[str, int, int], ...]) -> Records:
-    """Without the records that other parts read from their queues."""
+    """Leave out the records that other parts read from their queues."""
     topics = records.topics.to_pylist()
     ends = {(topic, queue_id): end for topic, queue_id, end in queues}
     numbers = zip(topics, records.queue_ids.tolist(), records.queue_offsets.tolist(), strict=True)

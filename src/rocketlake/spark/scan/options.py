@@ -80,7 +80,7 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
     path = given.text("path")
     if not path:
         raise UsageError(
-            "option 'path' is missing", hint='.load("/data/rocketmq/store"), the broker\'s storePathRootDir'
+            "option 'path' is missing", hint='give the broker\'s storePathRootDir: .load("/data/rocketmq/store")'
         )
     table = given.choice("table", TABLES)
     if table != "messages":
@@ -119,6 +119,6 @@ def _time(given: Given, name: str) -> int | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"option '{name}' is '{text}'", hint="epoch ms, or ISO-8601 like 2026-11-21T23:00:00Z"
+            f"option '{name}' is '{text}'", hint="give epoch ms, or ISO-8601 like 2026-11-21T23:00:00Z"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

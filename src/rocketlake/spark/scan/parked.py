@@ -1,10 +1,10 @@
 """Tables `half` and `schedule`: messages that wait in a topic of the broker's own, and whether they still wait.
 
-Owns        their columns; which half messages were ended, which delayed ones were delivered.
+Owns        their columns, the state of half messages (ended or not) and of delayed ones (delivered or not).
 Must not know   how records are found and read (messages.py).
 
-Half messages: a message of RMQ_SYS_TRANS_OP_HALF_TOPIC with tag `d` names queue offsets that were ended; what lies
-before the progress of CID_RMQ_SYS_TRANS was ended too, or stored again behind. Delayed messages: a queue of
+Half messages: a message of RMQ_SYS_TRANS_OP_HALF_TOPIC with tag `d` names queue offsets that were ended; messages
+before the progress of CID_RMQ_SYS_TRANS were ended, too, or stored again behind it. Delayed messages: a queue of
 SCHEDULE_TOPIC_XXXX for each level, delivered up to the offset in delayOffset.json.
 """
 
@@ -124,7 +124,7 @@ def _delivered(options: ScanOptions, queue_id: int) -> int:
 
 
 class _HalfState:
-    """Which half messages of one queue were ended."""
+    """The half messages of one queue that were ended."""
 
     def __init__(self, options: ScanOptions, queue_id: int) -> None:
         paths = store_paths(options)
@@ -144,5 +144,5 @@ class _HalfState:
                         }
 
     def is_ended(self, offset: int) -> bool:
-        """Was this half message ended?"""
+        """True if this half message was ended."""
         return offset < self._passed or offset in self._ended

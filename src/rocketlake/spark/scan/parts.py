@@ -1,7 +1,7 @@
-"""What one Spark task of a scan reads; small values that travel to it.
+"""The part of a scan that one Spark task reads; small values that are pickled.
 
 Owns        the kinds of parts.
-Must not know   who makes them (plan.py), who reads them (log_read.py, place_read.py).
+Must not know   how parts are made (plan.py) and read (log_read.py, place_read.py).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class LogRange(ScanPart):
     start: int
     end: int
     safe_end: int = 0
-    """Before it the log does not end, whatever lies there: queues name records up to here."""
+    """The log does not end before this place: queues name records up to here."""
     is_tail: bool = False
-    """Is `end` the end of the last used file, so that the log ends somewhere before?"""
+    """True if `end` is that of the last used file: the log ends somewhere before it."""
     without: tuple[tuple[str, int, int], ...] = ()
-    """(topic, queue id, offset): what lies before this offset is read from the queue, by another part."""
+    """(topic, queue id, offset): another part reads the records before this offset from the queue."""
 
 
 @dataclass(frozen=True)

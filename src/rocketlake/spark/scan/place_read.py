@@ -1,7 +1,7 @@
-"""Read records whose places are known: neighbours by one read, far ones by one each.
+"""Read records whose places are known: neighbours by one read, distant ones by one read each.
 
-Owns        which places share a read, what becomes of a place where no record starts.
-Must not know   who knew the places, rows and columns.
+Owns        the places that share a read, the handling of places where no record starts.
+Must not know   how places were found, rows and columns.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_slice(
 
 
 def read_places(log: OffsetFiles, part: Places, *, fail_on_corrupt: bool) -> Iterator[Records]:
-    """The records at these places; what is no record is left out, or a StoreError with `fail_on_corrupt`."""
+    """The records at these places; places without a record are left out, or a StoreError with `fail_on_corrupt`."""
     places = np.array(part.positions, dtype=np.int64)
     heads = [log.read(place, 4) for place in part.positions]
     sizes = np.array([int.from_bytes(head, "big", signed=True) for head in heads], dtype=np.int64)
@@ -103,5 +103,5 @@ def _refuse(log: OffsetFiles, place: int) -> None:
         "no sound record lies where a consume queue or the key index says",
         path=str(log.path(place)),
         offset=place,
-        hint="'failOnCorrupt' = false leaves it out",
+        hint="set 'failOnCorrupt' = false to leave it out",
     )

@@ -1,10 +1,10 @@
-"""Which parts of a store must be read for the messages that are wanted: the shortest way that misses none.
+"""The parts of a store to be read for the wanted messages: the shortest way that misses none.
 
 Owns        choosing between single places, key index, consume queues and the log itself; cutting the work into parts.
 Must not know   how parts are read, how rows are made.
 
-Queues and index are built from the log, and may be behind it: what they cannot know yet is read from the log. Whatever
-is found by whichever way is judged again by `Wanted`, so a way may find too much, never too little.
+Queues and index are built from the log and may be behind it: the part of the log that they do not cover is read from
+the log. `Wanted` judges each record again, so a way may find too many records, never too few.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Plan:
         return parts
 
     def _gaps(self, lookup: KeyLookup, *, is_stopped: bool) -> list[tuple[int, int]] | None:
-        """Stretches of the log that the index says nothing about; None if it cannot be trusted at all."""
+        """Stretches of the log that the index does not cover; None if the index cannot be trusted."""
         gaps: list[tuple[int, int]] = []
         for before, start, end in lookup.gaps(self._start, self._end):
             head = self._map.head(start) if start != self._start else None
@@ -172,7 +172,7 @@ class _Plan:
         return not PosixFiles().exists(self._reader.paths.abort)
 
     def _dispatched_end(self) -> int | None:
-        """Everything before this place of the log is in its queue; None if that is not known."""
+        """All records before this place of the log are in their queues; None if the place is not known."""
         checkpoint = read_checkpoint(self._reader.paths.checkpoint)
         if checkpoint is None:
             return None

@@ -1,6 +1,6 @@
-"""The readers Spark plans with and sends to its workers.
+"""The readers with which Spark plans, and which it sends to its workers.
 
-Owns        parts and rows of one read; which filters Spark need not apply again.
+Owns        parts and rows of one read, the choice of filters that Spark need not apply again.
 Must not know   how parts are chosen and read (tables.py).
 """
 
@@ -45,7 +45,7 @@ class FilteredStoreReader(StoreBatchReader):
     """The same where Spark offers filters (spark.sql.python.filterPushdown.enabled)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take what is judged here exactly; the rest is Spark's."""
+        """Take the filters that the scan judges exactly; leave the others to Spark."""
         if self._options.table != "messages":
             return filters
         left: list[Filter] = []
@@ -56,6 +56,6 @@ class FilteredStoreReader(StoreBatchReader):
                 left.append(filter)
             else:
                 self._wanted = self._wanted.also([taken])
-        # Spark says "is not null" beside each comparison; where the comparison is judged here, null does not pass.
+        # Spark adds "is not null" to each comparison; a comparison that is judged here lets no null pass.
         judged = {comparison.column for comparison in self._wanted.comparisons}
         return [each for each in left if not (isinstance(each, IsNotNull) and set(each.attribute) <= judged)]

@@ -1,6 +1,6 @@
 """The tables of format("rocketmq_store"): columns of each, its parts and its rows.
 
-Owns        which table is read by what.
+Owns        the modules that read each table.
 Must not know   options beyond the table's name, Spark's reader classes.
 """
 
@@ -47,7 +47,7 @@ _ROWS_A_BATCH = 8192
 
 
 def parts_of(options: ScanOptions, wanted: Wanted) -> list[ScanPart]:
-    """What the tasks of a read do. StoreError if there is no store; OSError."""
+    """The parts of the tasks of a read. StoreError without a store; OSError."""
     if options.table in _SMALL:
         return [WholeTable()]
     if options.table in _PARTS:

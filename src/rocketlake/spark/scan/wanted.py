@@ -1,9 +1,10 @@
-"""Which messages a read wants: comparisons pushed by Spark and options, as one condition that is judged exactly.
+"""The messages that a read wants: comparisons pushed by Spark, and options, as one condition judged exactly.
 
-Owns        which comparisons can be judged here, and judging them on many records at once.
+Owns        the comparisons that can be judged here, judging them on many records at once.
 Must not know   files, how the records were found.
 
-Whatever way a record was found, it is a row only if it is wanted by this: consume queues and key index only save work.
+A record is a row only if this condition holds for it, however the record was found: queues and key index only save
+work.
 """
 
 from __future__ import annotations
@@ -60,16 +61,16 @@ class Wanted:
     sql92: str = ""
 
     def also(self, comparisons: Iterable[Comparison]) -> Wanted:
-        """With more of them."""
+        """This condition and more comparisons."""
         return Wanted((*self.comparisons, *comparisons), self.sql92)
 
     @property
     def is_all(self) -> bool:
-        """Is every message wanted?"""
+        """True if every message is wanted."""
         return not self.comparisons and not self.sql92
 
     def values(self, column: str) -> frozenset[Any] | None:
-        """The only values this column may have; None if that is not said."""
+        """The only values that this column may have; None without such a bound."""
         found: frozenset[Any] | None = None
         for each in self.comparisons:
             if each.column == column and each.sign in ("=", "in"):
@@ -114,7 +115,7 @@ def _judge(each: Comparison, records: Records) -> Bools:
 
 
 def wanted_of(options: ScanOptions) -> Wanted:
-    """What the options say."""
+    """The condition of the options."""
     found: list[Comparison] = []
     if options.topics:
         found.append(Comparison("topic", "in", options.topics))

@@ -1,5 +1,5 @@
 """The sink of format("rocketmq"): rows become messages.
 
-Owns        everything between Spark's Arrow batches and the brokers' answers.
+Owns        the way from Spark's Arrow batches to the brokers' answers.
 Must not know   how topics are read.   Start reading at task.py.
 """

@@ -1,7 +1,7 @@
-"""One Arrow batch as the sink sees it: its columns taken apart for the encoder, its faults found.
+"""One Arrow batch in the sink: its columns taken apart for the encoder, its faulty rows marked.
 
-Owns        which column is what, casts of odd Arrow types, the choice between the kernel and its Python form.
-Must not know   queues, sending, what becomes of a faulty row.
+Owns        the meaning of columns, casts of odd Arrow types, the choice between the kernel and its Python form.
+Must not know   queues, sending, the fate of a faulty row.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["ArrowRows", "Encoding"]
 
 PROPERTIES_BYTES_MAX = 32_000
-"""The broker adds some of its own to them, and takes 32,767 bytes in all."""
+"""Limit of a row's properties: brokers take 32,767 bytes, with properties of their own."""
 MESSAGES_MAX = 2000
-"""In one request: a broker serves it in one piece."""
+"""Messages of one request, which a broker serves in one piece."""
 _DELAY_LEVEL_MAX = 18
 _HAS_KERNEL = has_kernel("rocketlake.codec.column_batch")
 _LEAVE_OUT, _WRITE, _NO_NAME = 0, 1, 2
 
 
 class Encoding:
-    """How rows of one task are written: limits, and what begins their keys."""
+    """The encoding of one task's rows: limits, and the start of their keys."""
 
     def __init__(self, options: SinkOptions, unique_prefix: bytes, key_prefix: bytes) -> None:
-        """`unique_prefix`: 24 hex digits; `key_prefix`: b"" or what the key of each row begins with."""
+        """`unique_prefix`: 24 hex digits; `key_prefix`: the start of each row's key, or b""."""
         self.options = options
         self.unique_prefix = unique_prefix
         self.key_prefix = key_prefix
@@ -85,7 +85,7 @@ class ArrowRows:
         return value.encode() if isinstance(value, str) else value or b""
 
     def column(self, name: str) -> pa.Array | None:
-        """A column; None if it is not there, or has no value."""
+        """A column; None if it is missing or all null."""
         if name not in self._columns:
             return None
         column = self._batch.column(self._columns.places[name])
@@ -108,7 +108,7 @@ class ArrowRows:
     # -- faults --------------------------------------------------------------------------------------------------------
 
     def fault(self, where: NDArray[np.bool_], fault: Fault) -> None:
-        """Rows of this mask have a fault; the first one found stays."""
+        """Mark the rows of this mask with a fault; an earlier mark stays."""
         self.faults[where & (self.faults == Fault.NONE)] = fault
 
     def _find_other_faults(self) -> None:
@@ -161,7 +161,7 @@ class ArrowRows:
 
     @cached_property
     def _plain(self) -> PlainRows:
-        """The rows in Python's form: for those sent one by one, and where there is no kernel."""
+        """The Python form of the rows: for rows sent one by one, and without a kernel."""
         texts = [self._listed(name) for name in ("tags", "keys", "shardingKey", "properties")]
         bodies = [value.encode() if isinstance(value, str) else value for value in self._listed("body")]
         rows = [

@@ -1,6 +1,6 @@
 """The SinkCluster seam over the network.
 
-Owns        the request as the brokers want it, choosing the master.
+Owns        the send request, the choice of the master.
 Must not know   rows, tries, how clients are kept (spark/cluster.py).
 """
 
@@ -43,7 +43,7 @@ class ClusterSends:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def queues(self, topic: str, *, must_exist: bool) -> tuple[MessageQueue, ...]:
-        """Queues to write to, in order; for a topic yet to be made those it will get."""
+        """Queues to write to, in order; for a topic that is not made yet, those that it will get."""
         client = self._client
         queues = await client.queues_to_publish(
             topic, template=self._sender.template_topic, new_queues=self._sender.new_topic_queues
@@ -60,7 +60,7 @@ class ClusterSends:
         return await client.net.invoke(address, command, timeout_ms)
 
     def route_is_old(self) -> None:
-        """A line broke: ask for the routes anew."""
+        """A link broke: ask for the routes again."""
         self._client.routes_soon()
 
     async def sleep(self, seconds: float) -> None:

@@ -1,10 +1,11 @@
-"""What a write did, counted: by task, then by batch.
+"""The counts of a write: by task, then by batch.
 
 Owns        the numbers, the message a task gives to the commit, the line of the progress file.
 Must not know   Spark's calls, how rows are sent.
 
 Spark's progress takes no numbers from a Python sink. So the commit logs them, and with option progressPath adds them to
-a file as one line of JSON; of several lines of one (queryId, batchId), a commit that was repeated, the last one counts.
+a file as one line of JSON; after a repeated commit there are several lines of one (queryId, batchId), of which the last
+one counts.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Counts:
     """Numbers of a task; those of a batch are their sums."""
 
     rows: int = 0
-    """Rows that came."""
+    """Rows of the input."""
     messages: int = 0
-    """Messages the brokers have, `replayed` ones among them."""
+    """Messages that the brokers have, `replayed` ones among them."""
     replayed: int = 0
-    """Messages the brokers had before."""
+    """Messages that the brokers had before."""
     bytes: int = 0
-    """Of the requests' bodies."""
+    """Bytes of the requests' bodies."""
     requests: int = 0
     retries: int = 0
     unsure: int = 0
@@ -48,7 +49,7 @@ class Counts:
     """Invalid rows by reason."""
 
     def add(self, other: Counts) -> None:
-        """Sum up."""
+        """Add these counts."""
         for number in fields(self):
             if number.name != "faults":
                 setattr(self, number.name, getattr(self, number.name) + getattr(other, number.name))
@@ -58,14 +59,14 @@ class Counts:
 
 @dataclass
 class TaskDone(WriterCommitMessage):
-    """What a task that wrote all of its rows tells the commit."""
+    """The message of a task to the commit: all of its rows are written."""
 
     identity: TaskIdentity
     counts: Counts
 
 
 def summary(messages: Sequence[WriterCommitMessage | None]) -> dict[str, Any]:
-    """The numbers of a whole write, as the progress file has them."""
+    """The numbers of a whole write, in the form of the progress file."""
     done = [message for message in messages if isinstance(message, TaskDone)]
     total = Counts()
     for message in done:

@@ -1,10 +1,10 @@
-"""Where invalid rows go with onInvalidRow = dlq: a topic, or a folder of Parquet files.
+"""Dead letters of invalid rows (onInvalidRow = dlq): in a topic, or in a folder of Parquet files.
 
-Owns        what a dead letter holds.
+Owns        the content of a dead letter.
 Must not know   why a row is invalid, how messages are sent.
 
-A dead letter has the original body as far as it fits, and says why (RL_REASON), where it stood (RL_POSITION:
-queryId/batchId/partitionId/row), where it should have gone (RL_TOPIC), and how long its body was (RL_BODY_BYTES).
+A dead letter has the row's body as far as it fits. Properties give the reason (RL_REASON), the place of the row
+(RL_POSITION: queryId/batchId/partitionId/row), its topic (RL_TOPIC) and the length of its body (RL_BODY_BYTES).
 RocketMQ has no empty messages: a row without a body gives a dead letter with the body `-`.
 """
 
@@ -61,7 +61,7 @@ def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, body_
 
 
 def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, files: Files | None = None) -> None:
-    """The dead letters of a task as one file, whose name a repeated task uses again. UsageError if that fails.
+    """The dead letters of a task as one file, whose name a repeated task uses again. UsageError if the write fails.
 
     The file and its name are on the disk on return: Spark never writes the batch again once it has noted its end.
     """
@@ -75,7 +75,7 @@ def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, f
     ]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, SCHEMA.types, strict=True)]
     path = Path(folder) / f"dlq-{identity.key_prefix.replace('/', '-').rstrip('-')}.parquet"
-    # A name that readers pass over until it is whole; each attempt has its own.
+    # Readers pass over this name until the file is whole; each attempt has a name of its own.
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     whole = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), whole)

@@ -1,7 +1,7 @@
-"""Why a row makes no message.
+"""The reasons why a row makes no message.
 
 Owns        the reasons and their words.
-Must not know   what becomes of such a row (task.py).
+Must not know   the fate of such a row (task.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fault(IntEnum):
 
     @property
     def text(self) -> str:
-        """What is wrong, and what to do."""
+        """The fault, and its cure."""
         return _TEXTS[self]
 
 

@@ -1,10 +1,10 @@
 """The queues of a topic, with patience: a name server or a broker may be away while a task begins.
 
-Owns        how long a task asks again, the error it ends with.
+Owns        the time for which a task asks again, the error after it.
 Must not know   rows, how routes are looked up.
 
-A line that is broken is tried for `deliveryTimeoutMs`, as requests are. A topic without a route may have lost it while
-its broker restarts, or may not exist: that is waited for, too, but not for minutes, since a name may be misspelt.
+A broken link is tried for `deliveryTimeoutMs`, as requests are. A topic without a route may have a broker that
+restarts, or may not exist: the task waits for a route, too, but not for minutes, since the name may be misspelt.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Who writes: the ids that a repeated task has again.
+"""The identity of a write: ids that are the same when a task is repeated.
 
-Owns        query id, batch id and partition id of a task, what is made of them.
+Owns        query id, batch id and partition id of a task, the keys made of them.
 Must not know   queues, requests.
 
 A stream is known by Spark's query id and batch id (local properties of its tasks, reference spark.md 1.2 fact 18), a
-batch write by options producerId and batchId, or by a number of its own that no other write has. The ids of a stream
-are not used for a batch write inside its foreachBatch: two such writes would be taken for one.
+batch write by options producerId and batchId, or by a number of its own that no other write has. A batch write
+inside foreachBatch does not use the ids of the stream: brokers would take two such writes for one.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class TaskIdentity:
 
     @property
     def key_prefix(self) -> str:
-        """What the key of each row begins with; its number in the task follows."""
+        """The start of each row's key; the row's number in the task follows."""
         return f"{self.query}/{self.batch}/{self.partition}/"
 
     def mark(self, sequence: int, layout: str, messages: int, before: int, after: int) -> str:
         """The value of __RL_SEQ for a request that begins with this sequence number (decision 0014).
 
-        `before`, `after`: digest of all that this task sends to the queue before the request, and with it.
+        `before`, `after`: digests of the messages that this task sends to the queue before the request, and with it.
         """
         return f"{self.key_prefix}{sequence}/{layout}/{messages}/{before:08x}/{after:08x}"
 

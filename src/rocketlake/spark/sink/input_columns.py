@@ -44,7 +44,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "deliverTimestamp": ("any", "must be null: delivery at a time is not built"),
     "priority": ("any", "must be null: priorities are not built"),
 }
-"""Name -> type, and what it is for (docs/how-to/spark_sink.md lists the same)."""
+"""Name -> type and use (docs/how-to/spark_sink.md lists the same)."""
 
 LEFT_OUT = frozenset(
     [
@@ -67,12 +67,15 @@ LEFT_OUT = frozenset(
         "recordSize",
     ]
 )
-"""Columns of our sources that a broker or client sets: rows of a source can be written as they are."""
+"""Columns of our sources that the sink ignores: brokers or clients set them.
+
+So rows of a source can be written as they are.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class InputColumns:
-    """Where the columns of a sink stand in its input."""
+    """The places of a sink's columns in its input."""
 
     places: dict[str, int]
 

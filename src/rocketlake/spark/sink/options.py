@@ -89,7 +89,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions
     if guarantee == "exactly_once":
         raise UsageError(
             "option 'deliveryGuarantee' is 'exactly_once', which needs a sink with transactions; it is not built yet",
-            hint="'effectively_once': replays are dropped when a repeated task has the same rows again",
+            hint="use 'effectively_once': brokers drop replays when a repeated task has the same rows again",
         )
     given.choice("deliveryGuarantee", ("at_least_once", "effectively_once"))
     on_invalid_row = given.choice("onInvalidRow", ("fail", "skip", "dlq"))

@@ -1,6 +1,6 @@
-"""Rows become entries of a batch body, one by one: what codec/column_batch.pyx does, in Python.
+"""Rows become entries of a batch body, one by one: the Python form of codec/column_batch.pyx.
 
-Owns        the rule of which rows make a message, their property text, cutting a body at its size.
+Owns        the rule which rows make a message, their property text, the cut of a body at its size.
 Must not know   Arrow's buffers, topics, queues.
 """
 
@@ -29,7 +29,7 @@ _NUMBER_BYTES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a message is made of; None: missing."""
+    """The values of one row; None: missing."""
 
     body: bytes | None
     tags: str | None = None
@@ -39,7 +39,7 @@ class Row:
 
 
 def is_left_out(name: str) -> bool:
-    """Is this a property the sink does not take from the map: RocketMQ's own, or without a name?"""
+    """True for a property that the sink does not take from the map: one of RocketMQ's own, or without a name."""
     return not name or name in names.RESERVED or name == names.SHARDING_KEY or name.startswith("INNER_")
 
 
@@ -65,7 +65,7 @@ class PlainRows:
         return Fault.PROPERTIES_TOO_LONG if too_long else Fault.NONE
 
     def _properties_bytes(self, number: int) -> int:
-        """Most bytes of the property text."""
+        """Upper bound of the property text's bytes."""
         size = _UNIQUE_BYTES + sum(len(name.encode()) + len(value.encode()) + 2 for name, value in self._texts[number])
         if self._row_key_bytes:
             size += self._row_key_bytes + (1 if self._rows[number].keys else 7)

@@ -1,10 +1,10 @@
-"""Which row goes to which queue.
+"""The queue of each row.
 
 Owns        the rule: brokerName and queueId, else shardingKey, else blocks of rows by turns; the layout of a topic.
 Must not know   how requests are sent.
 
-The queue of a row depends on nothing but the row, its number in the task, the task and the topic's queues: an attempt
-that is repeated sends each row to the same queue, whatever pieces Spark hands over.
+The queue of a row depends only on the row, its number in the task, the task and the topic's queues: a repeated attempt
+sends each row to the same queue, however Spark cuts the rows into pieces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_ROWS", "QueuedRows", "Router", "TopicQueues"]
 
 BLOCK_ROWS = 1024
-"""Rows in a row that go to one queue when nothing else chooses it."""
+"""So many rows one after the other go to one queue when no column chooses the queue."""
 _NO_QUEUE, _ANY_QUEUE = -1, -2
 
 
@@ -43,14 +43,14 @@ class TopicQueues:
 
     @property
     def layout(self) -> str:
-        """A digest of all that decides which row goes where."""
+        """A digest of all inputs of the rule: equal layouts give each row the same queue."""
         names = ",".join(f"{queue.broker_name}:{queue.queue_id}" for queue in self.queues)
         return blake2b(f"{self.topic} {BLOCK_ROWS} {names}".encode(), digest_size=4).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedRows:
-    """Rows of a batch that go to one queue, by their numbers, in their order. `is_free`: any queue would do."""
+    """Rows of a batch that go to one queue, by their numbers, in their order. `is_free`: no column chose the queue."""
 
     target: TopicQueues
     queue: MessageQueue
@@ -76,7 +76,7 @@ class Router:
         return found
 
     def find_faults(self, rows: ArrowRows) -> None:
-        """Mark the rows that have nowhere to go."""
+        """Mark the rows that have no topic or no queue."""
         topics, numbers = self._topics(rows)
         if self._topic == "":
             good = np.array([_is_topic(topic) for topic in topics] + [False])
@@ -99,18 +99,18 @@ class Router:
                 yield QueuedRows(target, target.queues[place], where[wanted == place].astype(np.int32), is_free=is_free)
 
     def by_turns(self, topic: str, number: int) -> tuple[TopicQueues, MessageQueue]:
-        """The queue of the row with this number in the task when nothing else chooses it."""
+        """The queue of the row with this number in the task, if no column chooses it."""
         target = self.queues(topic)
         return target, target.queues[(self._first_turn + number // BLOCK_ROWS) % len(target.queues)]
 
     def _topics(self, rows: ArrowRows) -> tuple[Sequence[str], NDArray[np.int64]]:
-        """The topics there are, and the number of each row's among them; -1: it has none."""
+        """The topics of the rows, and for each row the number of its topic among them; -1: none."""
         if self._topic:
             return [self._topic], np.zeros(rows.count, np.int64)
         return _numbered(rows.column("topic"), rows.count)
 
     def _places(self, rows: ArrowRows, target: TopicQueues) -> tuple[NDArray[np.int64], bool]:
-        """Of each row the number of its queue, as if all went to this topic; whether nothing but turns chose it."""
+        """For each row the number of its queue in this topic, and whether the turn alone chose it."""
         count = len(target.queues)
         numbers = np.arange(rows.first_number, rows.first_number + rows.count)
         places = (self._first_turn + numbers // BLOCK_ROWS) % count
@@ -126,7 +126,7 @@ class Router:
 
     @staticmethod
     def _chosen(rows: ArrowRows, target: TopicQueues) -> NDArray[np.int64] | None:
-        """Of each row the number of the queue it names, or one of the two above; None if no row names one."""
+        """For each row the number of the queue it names, or one of the constants above; None if no row names one."""
         brokers, ids = rows.column("brokerName"), rows.whole_numbers("queueId", -1)
         if brokers is None and ids is None:
             return None
@@ -146,7 +146,7 @@ class Router:
 
 
 def _numbered(column: pa.Array | None, count: int) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct values of a column of texts, and of each row the number of its own; -1 for null."""
+    """The distinct values of a column of texts, and for each row the number of its value; -1 for null."""
     if column is None:
         return [], np.full(count, -1)
     encoded = column.cast(pa.string()).dictionary_encode()

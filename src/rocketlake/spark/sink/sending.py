@@ -1,12 +1,12 @@
 """Requests on their way: several at once, one for a queue, each tried again until its time is over.
 
-Owns        what is under way and what waits, which answer is tried again and when, the error that ends a task.
-Must not know   rows, how a request is made, which queue is right.
+Owns        the requests under way and waiting, the time of the next try, the error that ends a task.
+Must not know   rows, how a request is made, how queues are chosen.
 
-One request for a queue at a time: a try that is repeated cannot overtake its successors, so rows keep their order in
-their queue, and sequence numbers have no gaps.
+One request for a queue is under way at a time: no request overtakes one that is tried again, so rows keep their order
+in their queue, and sequence numbers have no gaps.
 
-Two threads: the task's hands requests in and waits for room, the event loop's does the rest.
+Two threads: the task's thread hands requests in and waits for room, that of the event loop does the rest.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WriteFailed(RocketLakeError):
 
 @dataclass(slots=True)
 class SendRequest:
-    """One request. `others`: queues that would do as well, after a failure."""
+    """One request. `others`: queues that may take the request after a failure."""
 
     queue: MessageQueue
     outgoing: Outgoing
@@ -65,19 +65,19 @@ class SendRequest:
 
 
 class SinkCluster(Protocol):
-    """The cluster as the sink sees it; all but `run_soon` on the loop's thread."""
+    """The cluster as the sink sees it; all methods but `run_soon` are called on the loop's thread."""
 
     def run_soon(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Start this on the loop's thread."""
 
     async def queues(self, topic: str, *, must_exist: bool) -> tuple[MessageQueue, ...]:
-        """Queues to write to; NoRoute for a topic nobody serves, with `must_exist` also for one yet to be made."""
+        """Queues to write to. NoRoute for a topic without a broker; with `must_exist` also for one not made yet."""
 
     async def send(self, queue: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> Command:
-        """One try; LinkError without an answer."""
+        """One try. Raises LinkError without an answer."""
 
     def route_is_old(self) -> None:
-        """A line broke: ask for the routes anew."""
+        """A link broke: ask for the routes again."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait on this cluster's clock."""
@@ -115,7 +115,7 @@ class Sending:
     # -- on the task's thread ------------------------------------------------------------------------------------------
 
     def put(self, request: SendRequest) -> None:
-        """Hand in a request; waits while too many are on their way. Raises what made an earlier one fail."""
+        """Hand in a request; waits while too many are on their way. Raises the error of an earlier one."""
         self._room.acquire()
         self._raise_error()
         with self._all_done:
@@ -130,13 +130,13 @@ class Sending:
             work.add_done_callback(self._works.discard)
 
     def finish(self) -> None:
-        """Wait until all requests are answered. Raises what made one fail."""
+        """Wait until all requests are answered. Raises the error of one that failed."""
         with self._all_done:
             self._all_done.wait_for(lambda: self._unfinished == 0 or self._error is not None)
         self._raise_error()
 
     def cancel(self) -> None:
-        """Give up what is on its way."""
+        """Give up the requests on their way."""
         for work in list(self._works):
             work.cancel()
 
@@ -147,7 +147,7 @@ class Sending:
     # -- on the loop's thread ------------------------------------------------------------------------------------------
 
     async def _drain(self, lane: _Lane) -> None:
-        """Send what waits in a lane, one after the other."""
+        """Send the requests of a lane, one after the other."""
         while True:
             with self._all_done:
                 if not lane.waiting or self._error is not None:
@@ -171,7 +171,7 @@ class Sending:
             if self._error is None:
                 self._error = error
             self._all_done.notify_all()
-        self._room.release()  # who waits for room must see it
+        self._room.release()  # a task that waits for room must see the error
 
     async def _send(self, request: SendRequest) -> None:
         """Try until it is stored. Raises WriteFailed."""
@@ -204,7 +204,8 @@ class Sending:
     def _is_stored(self, answer: Command, request: SendRequest) -> bool:
         """Count a request whose messages the broker has."""
         if answer.code in STORED_UNSURELY and not self._options.effectively_once:
-            # Sending it again would store it again; the broker's settings decide how much this matters.
+            # A second try would store the messages twice; how much the delay of a sync or copy matters is set at the
+            # broker.
             self._counts.unsure += 1
         elif answer.code != ResponseCode.SUCCESS:
             return False
@@ -231,7 +232,7 @@ class Sending:
 
 def _refusal(answer: Command, queue: MessageQueue) -> RocketLakeError:
     error = refusal(answer, int(RequestCode.SEND_BATCH_MESSAGE), queue.broker_name)
-    what, has_cure, cure = error.what.partition(". Cure: ")  # RocketLake's broker says what to do
+    what, has_cure, cure = error.what.partition(". Cure: ")  # the remark of RocketLake's broker ends with a cure
     if has_cure:
         error.what, error.hint = what, cure
     else:
@@ -240,7 +241,7 @@ def _refusal(answer: Command, queue: MessageQueue) -> RocketLakeError:
 
 
 def _other(request: SendRequest, queue: MessageQueue) -> MessageQueue:
-    """Where to try next: on another broker if any queue would do."""
+    """The queue of the next try: at another broker if the request may change its queue."""
     elsewhere = [other for other in request.others if other.broker_name != queue.broker_name]
     return random.choice(elsewhere) if elsewhere else queue
 

@@ -1,6 +1,6 @@
-"""One task of a write: Arrow batches in, requests out, and an error if one row was not handed in.
+"""One task of a write: Arrow batches in, requests out, an error unless every row is stored.
 
-Owns        the order of things: faults, dead letters, queues, requests, sequence numbers, counts.
+Owns        the order of steps: faults, dead letters, queues, requests, sequence numbers, counts.
 Must not know   Spark's classes, bytes of messages, how a request is sent.
 """
 
@@ -58,7 +58,7 @@ class SinkTask:
         self._dead: list[DeadLetter] = []
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Counts:
-        """Hand in all rows. Raises what kept one of them from being stored; then the task must be repeated."""
+        """Hand in all rows. Raises the error that kept one of them from being stored; Spark then repeats the task."""
         try:
             for batch in batches:
                 rows = ArrowRows(batch, self._columns, self._encoding, self.counts.rows)
@@ -69,7 +69,7 @@ class SinkTask:
             self._sending.finish()
             self._check_stored()
         except RocketLakeError as error:
-            # The reader of Spark's log must see which task it was.
+            # A reader of Spark's log must see which task failed.
             identity = self._identity
             error.what += f" [task {identity.partition} of batch {identity.batch}, query {identity.query}]"
             raise
@@ -79,10 +79,10 @@ class SinkTask:
         return self.counts
 
     def _check_stored(self) -> None:
-        """A batch that was written before is complete now: it holds nothing that this attempt has not sent.
+        """Check that a batch written before holds only messages that this attempt has sent, too.
 
-        Each broker compares contents up to where it stood before, so one that stood further has rows of another plan,
-        and rows of this one were taken for replays of them.
+        Each broker compares contents up to its own count. A broker with a higher count has rows of another plan, and
+        took rows of this attempt for replays of those.
         """
         for queue, (messages, _digest) in self._sent.items():
             stored = self._sending.stored.get(queue, 0)
@@ -94,11 +94,13 @@ class SinkTask:
                 )
 
     def _check_sum(self) -> None:
-        """Each row became a message or was counted as none."""
+        """Check that each row became a message or was counted as invalid."""
         counts = self.counts
         expected = counts.rows - counts.skipped - len(self._dead)
         if counts.messages != expected:
-            raise InternalError(f"{counts.messages} messages were stored of {expected} rows", hint="please report this")
+            raise InternalError(
+                f"{counts.messages} messages were stored of {expected} rows", hint="report this as a bug"
+            )
 
     def _write_batch(self, rows: ArrowRows) -> None:
         self._router.find_faults(rows)

@@ -1,9 +1,9 @@
-"""What Spark calls: batch and stream writers.
+"""The batch and stream writers that Spark calls.
 
-Owns        the names of Spark's contract, who a task is, what a commit does.
+Owns        the names of Spark's contract, the identity of a task, the commit.
 Must not know   rows, requests.
 
-Spark makes a new stream writer for each commit (reference spark.md 1.1): the messages of the tasks are all it knows.
+Spark makes a new stream writer for each commit (reference spark.md 1.1): a commit knows only the messages of the tasks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         _finish(self._options, messages)
 
     def abort(self, messages: _Messages) -> None:
-        """A task failed: what the others stored stays there."""
+        """A task failed: messages that other tasks stored stay in the topic."""
         _warn_of_rest(messages)
 
 

@@ -48,7 +48,7 @@ class RocketMQBatchReader(DataSourceReader):
         """Tasks of the whole read; UsageError when the offsets asked for do not fit."""
         brokers = self._connect(self._options)
         ranges = [each for each in self._ranges(brokers) if each.size]
-        # Spark turns "no partition" into one partition of None; an empty range of our own is read as nothing.
+        # Spark turns "no partition" into one partition of None; an empty range of ours gives no rows.
         return split_to_tasks(ranges, self._options, RecordSizes(brokers, self._options)) or [_NOTHING]
 
     def _ranges(self, brokers: Brokers) -> list[QueueRange]:
@@ -62,14 +62,14 @@ class RocketMQBatchReader(DataSourceReader):
             if each.size < 0:
                 raise UsageError(
                     f"the read of {describe(each.queue)} would start at {each.start} and end before {each.end}",
-                    hint=f"'{options.starting.option}' must not lie behind '{options.ending.option}'",
+                    hint=f"set '{options.starting.option}' before '{options.ending.option}'",
                 )
         return self._narrowed(brokers, ranges, bounds)
 
     def _narrowed(
         self, brokers: Brokers, ranges: list[QueueRange], bounds: Mapping[MessageQueue, Bounds]
     ) -> list[QueueRange]:
-        """What filters that Spark pushed down leave of the ranges; all of them here."""
+        """The ranges that pushed filters leave; here there are no filters."""
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -88,7 +88,7 @@ class PushingBatchReader(RocketMQBatchReader):
         self._narrowing = Narrowing()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Give back those that Spark must look at."""
+        """Take the filters; give back those that Spark must still apply."""
         left = [each for each in filters if not self._take(each)]
         if self._narrowing.tags:
             self._options = replace(self._options, tags=" || ".join(sorted(self._narrowing.tags)))

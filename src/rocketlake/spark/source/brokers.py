@@ -1,4 +1,4 @@
-"""What the Spark source asks of a RocketMQ cluster: topics, queues, their ends, pulls, offsets kept for a group.
+"""The questions of the Spark source to a cluster: topics, queues, their ends, pulls, offsets kept for a group.
 
 Owns        the seam between the source's rules and the network, retries of a failed question.
 Must not know   how questions travel (cluster_brokers.py), Spark.
@@ -52,7 +52,7 @@ class Bounds:
 
 
 class PullOutcome(Enum):
-    """What a broker answered to a pull."""
+    """The outcome of a pull."""
 
     FOUND = "messages"
     NOTHING_YET = "no message at this offset yet"
@@ -72,7 +72,7 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True)
 class TopicNames:
-    """All topics, and the names among them that clusters and brokers have taken for themselves."""
+    """All topics, and among them the names of clusters and brokers."""
 
     topics: Collection[str]
     reserved: Collection[str]
@@ -82,10 +82,10 @@ class Brokers(Protocol):
     """A cluster as the source sees it. Coroutines run on a loop of their own, entered through run and submit."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end and give back its result; called from Spark's (synchronous) code."""
+        """Run the coroutine and return its result; for Spark's synchronous calls."""
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start it and give back its future result."""
+        """Start the coroutine; returns its future."""
 
     async def topics(self) -> TopicNames:
         """All topics the name server knows."""
@@ -97,14 +97,14 @@ class Brokers(Protocol):
         """First and next offset of all queues that a topic has at one broker, in one question."""
 
     async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
-        """The first offset stored at or after a time, as the broker sees it (seek.py looks whether it is right)."""
+        """The first offset stored at or after a time, as the broker says (seek.py checks the answer)."""
 
     async def pull(self, queue: MessageQueue, offset: int, count: int, *, filtered: bool = True) -> Pulled:
         """At most `count` messages from `offset` on, through the filter of the options; never waits for new ones."""
 
     async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
-        """Offsets of messages that one broker's index has for a key (`unique`: a message id), and perhaps of some
-        others; None if there are more than it tells, or one is damaged."""
+        """Offsets of messages that one broker's index has for a key (`unique`: a message id), and perhaps of others;
+        None if the index holds more than the broker tells, or one message is damaged."""
 
     async def kept_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The offset the broker keeps for a group."""
@@ -120,10 +120,10 @@ class Brokers(Protocol):
 
 
 async def with_retries(brokers: Brokers, options: SourceOptions, what: str, ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask until there is an answer. LinkError when there is none.
+    """Ask until an answer comes. Raises LinkError when none comes.
 
-    A broken line is tried again for `brokerWait`, with growing pauses: brokers restart. A refusal, and a line that
-    breaks beyond that time, is tried again `fetchOffset.numRetries` times.
+    After a broken link the question is repeated for `brokerWait`, with growing pauses: brokers restart. After a
+    refusal, or a link that breaks beyond that time, it is repeated `fetchOffset.numRetries` times.
     """
     began, pause, tries = brokers.monotonic(), options.retry_interval_ms / 1000, 0
     while True:
@@ -153,7 +153,7 @@ def _given_up(what: str, tries: int, waited: float, error: Exception, options: S
 
 
 def _said(error: Exception) -> str:
-    """What happened, without the place and the cure, which stand in the error made of it."""
+    """The text of the error, without place and cure: the error made of it names these itself."""
     return error.what if isinstance(error, RocketLakeError) else str(error)
 
 
@@ -165,7 +165,10 @@ def places_of(queues: Iterable[MessageQueue]) -> list[tuple[str, str]]:
 async def bounds_of(
     brokers: Brokers, options: SourceOptions, queues: Collection[MessageQueue]
 ) -> dict[MessageQueue, Bounds]:
-    """First and next offset of each queue, all places asked at once. A queue the broker does not name is left out."""
+    """First and next offset of each queue, all places asked at once.
+
+    A queue that the broker does not name is left out.
+    """
     found = await of_each(
         brokers,
         options,

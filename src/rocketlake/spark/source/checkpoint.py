@@ -1,4 +1,4 @@
-"""The offsets in a Spark checkpoint, looked at and set by hand: the repair after messages were lost.
+"""The offsets in a Spark checkpoint, shown and set by hand: the repair after a loss of messages.
 
 Owns        reading and replacing the source's line in the offset log of a stopped query.
 Must not know   brokers, Spark itself (the files are text).
@@ -85,10 +85,10 @@ class Checkpoint:
         if self._planned is not None:
             planned = self._entry(self._planned, queue.topic)
             end = planned.offsets.get(queue, offset)
-            # A planned batch is read again: it must not end before it begins, nor reach into what was there before.
+            # A planned batch is read again: it must not end before it begins, nor read offsets of before the change.
             new_end = offset if offset < before else max(end, offset)
             self._write(planned, planned.offsets | {queue: new_end}, planned.marks_without(queue))
-        # Without its mark the queue is taken as it is now: it may be another one since.
+        # Without a mark the queue is accepted as it is now; it may have been made anew.
         self._write(entry, offsets | {queue: offset}, entry.marks_without(queue))
         return before
 

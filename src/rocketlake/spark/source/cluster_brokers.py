@@ -38,7 +38,7 @@ PULL_GROUP = "ROCKETLAKE_SPARK"
 _PULL_BYTES = 4 << 20
 _HITS_MAX = 64
 _UNIQUE_HITS_MAX = 32
-"""Brokers give no more, whatever is asked for (maxMsgsNumBatch, defaultQueryMaxNum)."""
+"""Brokers never give more (maxMsgsNumBatch, defaultQueryMaxNum)."""
 
 _OUTCOMES = {
     PullStatus.FOUND: PullOutcome.FOUND,
@@ -83,7 +83,7 @@ class ClusterBrokers:
         return self._client.routes.to_read(topic) or ()
 
     async def ends(self, topic: str, broker_name: str) -> Mapping[MessageQueue, Bounds]:
-        """From the master, for a replica may be behind; nothing for a topic the broker no longer has."""
+        """From the master, for a replica may be behind; empty for a topic that the broker no longer has."""
         timeout = self._options.pull_timeout_ms
         try:
             found = await self._at_master(
@@ -96,7 +96,7 @@ class ClusterBrokers:
         return {queue: Bounds(max(0, low), high) for queue, (low, high) in found.items()}
 
     async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
-        """As the master sees it."""
+        """The master's answer."""
         timeout = self._options.pull_timeout_ms
         return await self._ask_master(
             queue,
@@ -111,7 +111,8 @@ class ClusterBrokers:
         async def pull(address: str) -> PullAnswer:
             answer = await pulls.pull(address, queue, offset, count, timeout)
             if answer.status is PullStatus.OFFSET_ILLEGAL and answer.min_offset <= offset < answer.max_offset:
-                # An operator reset the offsets of 'consumerGroup'. That is said once; this reader has its own offsets.
+                # An operator reset the offsets of 'consumerGroup'. The broker says so once; this reader has its own
+                # offsets.
                 answer = await pulls.pull(address, queue, offset, count, timeout)
             return answer
 
@@ -140,7 +141,7 @@ class ClusterBrokers:
         return parse_subscription(topic, self._options.tags)
 
     async def find(self, topic: str, broker_name: str, key: str, *, unique: bool) -> Found | None:
-        """From the master's key index, which goes by a hash."""
+        """The answer of the master's key index, which works by a hash."""
         timeout = self._options.pull_timeout_ms
         try:
             found = await self._at_master(
@@ -198,7 +199,7 @@ class ClusterBrokers:
         return await self._at_master(queue.broker_name, queue.topic, ask)
 
     async def _at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Ask the master; after a broken line look the route up anew, for the caller's next try."""
+        """Ask the master; after a broken link refresh the route for the caller's next try."""
         address = await self._client.master(broker_name, topic)
         try:
             return await ask(address)

@@ -1,10 +1,10 @@
 """Chunks with damaged records: the sound ones are read, the others are named.
 
-Owns        what makes a record of an answer readable, finding those that are not, asking for them once more.
-Must not know   what becomes of a damaged record (losses.py), Arrow schemas.
+Owns        the test whether a record can be read, the search for damaged ones, the second pull of these.
+Must not know   the fate of a damaged record (losses.py), Arrow schemas.
 
-Rule: a damaged record costs itself only. An answer in which something is wrong is asked for again one message at a
-time: so the lengths of a broken record hide no other, and what was damaged on its way only is read after all.
+Rule: a damaged record costs itself only. An answer with a damaged record is pulled again, one message at a time: so the
+lengths of a broken record hide no other one, and records that were damaged on their way only are read after all.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _records(data: bytes, start: int, end: int, *, with_bodies: bool) -> Records
 def sound_parts(
     brokers: Brokers, wanted: QueueRange, chunk: Chunk, options: SourceOptions, *, with_bodies: bool
 ) -> tuple[Records, list[Damaged]]:
-    """The sound records of a chunk, and the others; what the broker has lost meanwhile is added to `chunk.gone`.
+    """The sound and the damaged records of a chunk. Offsets that the broker lost meanwhile are added to `chunk.gone`.
 
     UsageError when the queue is one of a batch topic.
     """

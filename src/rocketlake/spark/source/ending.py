@@ -4,7 +4,7 @@ Owns        the last offset of each queue by endingOffsets, endingTimestamp and 
 Must not know   micro-batches, Spark.
 
 A time is looked up again while new messages come, until a message stored at or after it is seen: from then on the
-queue's end is fixed. So an end in the future is kept exactly as well.
+queue's end is fixed. So an end in the future is exact, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StreamEnding:
     def _positions(self, bounds: Mapping[MessageQueue, Bounds]) -> Mapping[MessageQueue, Position]:
         if not self._known:
             return self._options.ending.of(bounds.keys())
-        # A queue made after the ends were written down is no part of what they bound.
+        # Ends that were written down do not bound a queue made later.
         listed = self._options.ending
         return {
             queue: listed.of_all or listed.by_topic.get(queue.topic) or Position(Kind.OFFSET, bounds[queue].low)

@@ -1,7 +1,7 @@
 """Folders that options name, on a file system this machine sees.
 
 Owns        reading such a path, also written as file:/...
-Must not know   what is kept there.
+Must not know   the files in these folders.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Does a queue still hold what was read of it? Was its topic made anew, or did its broker lose the end of its log?
+"""Tells whether a queue still holds the messages read of it: its topic may be made anew, its broker may lose log.
 
-Owns        marks for each queue in the stream's offsets: where some messages lie, and when each was stored.
-Must not know   what follows from a queue that changed (progress.py).
+Owns        the marks of each queue in the stream's offsets: the place of some messages, and their store times.
+Must not know   how a stream goes on in a queue that changed (progress.py).
 
 The newest mark is the last message that was read; the others lie before it, two of them where the queue began and in
 its middle when they were made. A topic made anew holds other messages at all marks. A broker that lost the end of its
 log (power cut, ASYNC_FLUSH) and went on holds other messages only from the place where it lost them: there the stream
-goes on, so that nothing is read twice and nothing that came since is left out.
+goes on, so that no message is read twice and no newer one is left out.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Mark:
 
 
 Marks = tuple[Mark, ...]
-"""Those of one queue, by offset."""
+"""The marks of one queue, by offset."""
 _Place = tuple[MessageQueue, int]
 
 
 def marks_in(nested: Mapping[str, Any]) -> dict[MessageQueue, Marks]:
-    """The marks of a stream's offsets; older ones have none, or one for each queue that is no list of marks."""
+    """The marks of a stream's offsets; offsets of older releases have none, or a single mark for each queue."""
     return {
         MessageQueue(topic, broker, int(queue_id)): tuple(
             Mark(*values) for values in ([marks] if isinstance(marks[0], int) else marks)
@@ -76,7 +76,7 @@ class Incarnations:
         self.cut: Offsets = {}
         """Queues that hold other messages from here on, before the end of what was read."""
         self.same: set[MessageQueue] = set()
-        """Queues that hold what was read as far as they go, when they were compared last."""
+        """Queues that at the last comparison held the messages read, but had become shorter."""
 
     @property
     def changed(self) -> set[MessageQueue]:
@@ -84,26 +84,26 @@ class Incarnations:
         return self.remade | self.cut.keys()
 
     def know(self, marks: Mapping[MessageQueue, Marks]) -> None:
-        """Marks of a checkpoint. Those that this process did not make are still to be checked."""
+        """Take the marks of a checkpoint; those that this process did not make must still be checked."""
         new = marks.keys() - self.marks.keys() - self.remade
         self.marks |= {queue: marks[queue] for queue in new}
         self._unchecked |= new
 
     def unchecked(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
-        """Those whose marks were not compared yet."""
+        """Queues whose marks were not compared yet."""
         return self._unchecked & set(queues)
 
     def replaced(self, queues: Collection[MessageQueue], bounds: Mapping[MessageQueue, Bounds]) -> set[MessageQueue]:
-        """Those where another message lies now at the newest mark.
+        """Queues with another message at the newest mark now.
 
-        A queue may have lost its end and be longer than before when its end is looked at next.
+        A queue that lost its end may already be longer than before at the next look.
         """
         newest = {queue: self.marks[queue][-1] for queue in queues if self.marks.get(queue)}
         asked = {(queue, mark.offset) for queue, mark in newest.items() if mark.offset >= bounds[queue].low}
         return {place[0] for place, mark in self._look(asked).items() if mark not in (None, newest[place[0]])}
 
     def check(self, bounds: Mapping[MessageQueue, Bounds], suspects: Iterable[MessageQueue] = ()) -> None:
-        """Compare the marks of these queues with what they hold: of those not checked yet, and of the suspects."""
+        """Compare marks with the queues' messages: for queues not checked yet, and for the suspects."""
         due = (self.unchecked(bounds.keys()) | set(suspects)) & self.marks.keys()
         if not due:
             return
@@ -119,7 +119,7 @@ class Incarnations:
         self._unchecked -= due
 
     def _judge(self, queue: MessageQueue, bounds: Bounds, found: Mapping[_Place, Mark | None]) -> None:
-        # One that cannot be read now tells nothing.
+        # A message that cannot be read now proves nothing.
         there = [mark for mark in self.marks[queue] if found.get((queue, mark.offset)) is not None]
         same = [mark for mark in there if found[queue, mark.offset] == mark]
         behind = same[-1].offset if same else -1
@@ -133,18 +133,18 @@ class Incarnations:
         (self.same.add if same and not other else self.same.discard)(queue)
 
     def _first_after(self, queue: MessageQueue, between: Bounds, lost: Mark) -> int:
-        """The first message that was stored later than one that is gone: what is left of the same time was read."""
+        """The first message stored later than the lost one; messages of the same time were read."""
         times = {queue: lost.store_ms + 1}
         return self._brokers.run(offsets_of_times(self._brokers, self._options, times, {queue: between}))[queue]
 
     def begin_anew(self, queue: MessageQueue) -> None:
-        """What was read of this queue is forgotten."""
+        """Forget the marks of this queue: it begins anew."""
         self.remade.discard(queue)
         self.same.discard(queue)
         self.marks.pop(queue, None)
 
     def go_on(self, queue: MessageQueue) -> int:
-        """The offset behind what is left of what was read; only marks before it stay."""
+        """The offset behind the messages that were read and are still there; only marks before it stay."""
         offset = self.cut.pop(queue)
         self.marks[queue] = tuple(mark for mark in self.marks[queue] if mark.offset < offset)
         return offset
@@ -186,7 +186,7 @@ class Incarnations:
         try:
             records = Records(pulled.data, record_starts(pulled.data))
         except READ_FAULTS:
-            return None  # who reads the queue says what is wrong with it
+            return None  # the reader of the queue tells about damaged messages
         if not len(records) or int(records.queue_offsets[0]) != offset:
             return None
         return Mark(offset, int(records.physical_offsets[0]), int(records.store_ms[0]))

@@ -1,7 +1,7 @@
-"""Where messages with some keys or ids are, by the brokers' key index.
+"""The offsets of messages with some keys or ids, by the brokers' key index.
 
-Owns        which lookups are made, when their answer may be used.
-Must not know   Spark; whether the index may be trusted is the user's word (option keyIndex).
+Owns        the choice of lookups, the test whether an answer may be used.
+Must not know   Spark; the user says whether the index may be trusted (option keyIndex).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def _of_column(
 
 
 def _is_place(value: str) -> bool:
-    """Such an id has a message that its producer gave none, and it is in no index."""
+    """True for the id of a message whose producer gave it none; no index has such an id."""
     try:
         parse_offset_message_id(value)
     except UsageError:

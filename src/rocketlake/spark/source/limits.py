@@ -40,8 +40,8 @@ def share_bytes(
 ) -> Offsets:
     """End offsets that read about `limit` bytes, shared by backlog; sizes are measured where the batch would lie.
 
-    A waiting queue gets at least one message, whatever its size. Where sizes change along a queue, the ends are drawn
-    in until the samples of what is left fit.
+    A waiting queue gets at least one message, whatever its size. Where sizes change along a queue, the ends are
+    drawn in until samples of the shorter ranges fit.
     """
     ends = dict(end)
     for _ in range(_ROUNDS):
@@ -66,7 +66,7 @@ class MinimumWait:
         self._last: float | None = None
 
     def holds_back(self, start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], now: float) -> bool:
-        """Should this micro-batch wait for more?"""
+        """True if this micro-batch must wait for more messages."""
         waiting = sum(max(0, offset - start.get(queue, offset)) for queue, offset in end.items())
         if waiting == 0:
             return False

@@ -1,9 +1,9 @@
-"""Messages that are gone though they were wanted: the error, and the count of those passed over.
+"""Messages that were planned and cannot be read: the error, and the count of those passed over.
 
 Owns        the text of the error, the rows of the loss table.
-Must not know   how a loss is noticed.
+Must not know   how a loss is found.
 
-A loss row has a name made of what it says, so that a batch that is read again does not count it again.
+The file of a loss row is named by its content, so that a batch that is read again does not count the loss again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DataLoss(RemoteError):
 
 
 class MessagesGone(DataLoss):
-    """They are not at the broker any more. `go_on_at`: the first offset to be read after them."""
+    """The messages are not at the broker any more. `go_on_at`: the first offset to be read after them."""
 
     def __init__(self, wanted: QueueRange, lost_from: int, bounds: Bounds, why: str, go_on_at: int) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class MessagesGone(DataLoss):
 
 
 class DamagedMessage(DataLoss):
-    """It is there, and its bytes are no message."""
+    """The message is at the broker, but its bytes cannot be read."""
 
     def __init__(self, wanted: QueueRange, offset: int, reason: str) -> None:
         super().__init__(
@@ -71,7 +71,7 @@ def lose(
 ) -> None:
     """Messages [lost_from, lost_to) of a range are gone: DataLoss, or log and count them if the options say so.
 
-    `lost_to` None: nobody knows how many.
+    `lost_to` None: their number is not known.
     """
     loss = MessagesGone(wanted, lost_from, bounds, why, bounds.low if go_on_at is None else go_on_at)
     if options.fail_on_data_loss:

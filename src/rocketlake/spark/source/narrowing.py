@@ -1,11 +1,11 @@
-"""What the filters of a batch query leave to be read: queues, offsets, times and tags.
+"""The filters of a batch query, as queues, offsets, times and tags that must be read.
 
-Owns        which filters are taken whole and which only narrow the read, the ranges that remain.
+Owns        the choice of filters that are taken whole and of those that only narrow the read, the ranges that remain.
 Must not know   Spark's filter classes (pushdown.py takes them apart), the network.
 
 Taken whole: topic, brokerName, queueId, queueOffset, and tags, which the broker filters and the reader compares again.
-storeTimestamp narrows the ranges, and Spark looks at the rows again. So do keys and msgId, but only with keyIndex: a
-broker's index goes by a hash and may have been switched off for a while, which nobody can tell from outside.
+storeTimestamp narrows the ranges, and Spark filters the rows again. So do keys and msgId, but only with keyIndex: a
+broker's index works by a hash and may have been switched off for a while, which a reader cannot see.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Narrowing:
     _millis: _Span = field(default_factory=_Span)
 
     def take(self, wanted: Comparison, *, may_filter_tags: bool) -> bool:
-        """Use a filter; True if Spark need not look at it again."""
+        """Use a filter; True if Spark need not apply it again."""
         values = wanted.values
         if wanted.column in ("topic", "brokerName", "tags"):
             if wanted.sign not in ("=", "in") or not all(type(value) is str for value in values):
@@ -89,7 +89,7 @@ class Narrowing:
 
     def _take_indexed(self, wanted: Comparison) -> None:
         values = wanted.values
-        # A row's keys may be several, with blanks between them; the index knows them one by one.
+        # A row may have several keys, with blanks between them; the index has an entry for each.
         plain = all(type(value) is str and value.split() == [value] for value in values)
         if wanted.sign in ("=", "in") and plain and len(values) <= _KEYS_MAX and wanted.column not in self.indexed:
             self.indexed[wanted.column] = frozenset(values)
@@ -111,7 +111,7 @@ class Narrowing:
         return (None if span.low == _LOW else max(0, span.low), None if span.high == _HIGH else max(0, span.high))
 
     def is_wanted(self, queue: MessageQueue) -> bool:
-        """May this queue hold wanted rows?"""
+        """True if this queue may hold wanted rows."""
         names = {"topic": queue.topic, "brokerName": queue.broker_name}
         return all(names[column] in values for column, values in self._names.items()) and (
             queue.queue_id in self._queue_ids and self.tags != frozenset()
@@ -124,7 +124,7 @@ class Narrowing:
         ends: Offsets,
         found: Mapping[MessageQueue, set[int]] | None = None,
     ) -> list[QueueRange]:
-        """What is left of a range; `starts` and `ends` are what the times come to, `found` what an index gave."""
+        """The parts of a range to be read. `starts`, `ends`: the offsets of the times; `found`: those of an index."""
         queue = whole.queue
         low = max(whole.start, self._offsets.low, starts.get(queue, 0))
         high = min(whole.end, self._offsets.high, ends.get(queue, whole.end))
@@ -138,7 +138,7 @@ class Narrowing:
 
 
 def _is_plain_tag(tag: Any) -> bool:
-    """Does it mean itself in a tag expression?"""
+    """True if the tag stands for itself in a tag expression."""
     return type(tag) is str and bool(tag) and tag == tag.strip() and "|" not in tag and tag != "*"
 
 

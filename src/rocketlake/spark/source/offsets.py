@@ -1,7 +1,7 @@
 """Offsets of the Spark source: one number per queue, as Spark's checkpoint keeps them.
 
 Owns        the JSON form {"topic": {"broker": {"queue id": n}}}, naming queues to people.
-Must not know   Spark classes, the network, what options say (positions.py).
+Must not know   Spark classes, the network, options (positions.py).
 
 Spark compares offsets as JSON text (reference spark.md 1.2 fact 10), so the order of keys is part of the value:
 topics and brokers by name, queue ids by number.
@@ -35,7 +35,7 @@ def to_nested(offsets: Mapping[MessageQueue, int]) -> Nested:
 
 
 def from_nested(nested: Mapping[str, Any]) -> Offsets:
-    """Read what to_nested made. UsageError if the text in the checkpoint is something else."""
+    """Read what to_nested made. UsageError for any other text in a checkpoint."""
     offsets: Offsets = {}
     try:
         for topic, brokers in nested.items():

@@ -1,9 +1,9 @@
-"""Every option of reading format("rocketmq"), and what to say about those of other connectors.
+"""Every option of a read of format("rocketmq"), and the answers to options of other connectors.
 
 Owns        names and their one-line descriptions (docs/how-to/spark_source.md lists the same).
 Must not know   how a value is read (options.py).
 
-Names follow Spark's Kafka source where it has the same thing, so that its users find their way.
+Names are those of Spark's Kafka source where it has the same option, so that its users find their way.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NO_SECRETS = (
     "access keys are not built yet, and a secret must never stand in an option: Spark shows options in plans and logs"
 )
 
-# Names people bring from Kafka or from other RocketMQ connectors -> what to do here.
+# Names of Kafka's and of other RocketMQ connectors -> the cure here.
 _ELSEWHERE: dict[str, str] = {
     "kafka.bootstrap.servers": "name the RocketMQ name servers in 'namesrvAddr'",
     "nameserveraddress": "use 'namesrvAddr'",

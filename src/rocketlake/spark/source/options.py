@@ -1,6 +1,7 @@
 """Options of a read, checked before anything runs.
 
-Owns        the frozen value of all options, which of them belong to batch or stream, which exclude each other.
+Owns        the frozen value of all options; the rules which ones belong to batch or stream, and which exclude each
+            other.
 Must not know   Spark classes, the network; names and hints are in option_table.py.
 """
 
@@ -59,7 +60,7 @@ class SourceOptions:
 
     @property
     def is_filtered(self) -> bool:
-        """Does the broker leave messages out?"""
+        """True if the broker filters messages."""
         return self.tags != "*" or bool(self.sql92)
 
 
@@ -119,7 +120,7 @@ def _check_together(parsed: SourceOptions, given: Given, *, streaming: bool) -> 
     if "maxTriggerDelay" in given and parsed.min_offsets_per_trigger is None:
         raise UsageError("option 'maxTriggerDelay' bounds the wait for 'minOffsetsPerTrigger'", hint="set both")
     if parsed.key_index and not parsed.push_down:
-        raise UsageError("option 'keyIndex' is about conditions that Spark pushes down", hint="pushDown = true")
+        raise UsageError("option 'keyIndex' is about conditions that Spark pushes down", hint="set pushDown = true")
     limits = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
     if limits[0] is not None and limits[1] is not None and limits[0] > limits[1]:
         raise UsageError(
@@ -155,10 +156,12 @@ def _check_positions(parsed: SourceOptions, *, streaming: bool) -> None:
             )
     if not streaming:
         if starting.uses(Kind.LATEST):
-            raise UsageError("option 'startingOffsets' says latest, and a batch read would be empty", hint="earliest")
+            raise UsageError(
+                "option 'startingOffsets' says latest, and a batch read would be empty", hint="set it to earliest"
+            )
         return
     if parsed.ending.uses(Kind.GROUP):
-        raise UsageError("a stream cannot end at a group's offset", hint="'endingTimestamp', or offsets as JSON")
+        raise UsageError("a stream cannot end at a group's offset", hint="give 'endingTimestamp', or offsets as JSON")
     if (starting.uses(Kind.LATEST) or starting.uses(Kind.GROUP)) and not (parsed.consumer_group or parsed.offset_store):
         word = "latest" if starting.uses(Kind.LATEST) else "group"
         raise UsageError(

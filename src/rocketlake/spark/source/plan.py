@@ -1,6 +1,6 @@
-"""From two sets of offsets to Spark partitions.
+"""Two sets of offsets become Spark's partitions.
 
-Owns        ranges [start, end) per queue, splitting them into tasks, nothing else.
+Owns        ranges [start, end) per queue, splitting ranges into tasks.
 Must not know   Spark's reader classes, the network.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["QueueRange", "RangesPartition", "put_together", "ranges_between", "split", "split_to_tasks"]
 
 _TOGETHER_MAX = 1000
-"""Messages of several queues that one task reads at most: a task costs Spark 20 ms and more, they cost 5."""
+"""At most so many messages of several queues go into one task: a task costs Spark more than their read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class QueueRange:
 
     @property
     def size(self) -> int:
-        """How many messages the range holds; queue offsets are dense."""
+        """The number of messages in the range; queue offsets are dense."""
         return self.end - self.start
 
 
@@ -70,9 +70,9 @@ def ranges_between(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue,
 
 
 def split_to_tasks(ranges: Sequence[QueueRange], options: SourceOptions, sizes: RecordSizes) -> list[RangesPartition]:
-    """Spark's tasks: ranges cut by minPartitions, maxRecordsPerPartition and maxBytesPerPartition, small ones together.
+    """Spark's tasks: ranges cut by minPartitions, maxRecordsPerPartition, maxBytesPerPartition; small ones together.
 
-    Nothing is put together where minPartitions (above 1) or maxBytesPerPartition is given.
+    With minPartitions (above 1) or maxBytesPerPartition no ranges are put together.
     """
     longest = {each.queue: options.max_records_per_partition or each.size for each in ranges}
     if options.max_bytes_per_partition is not None:

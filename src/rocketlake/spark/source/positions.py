@@ -1,8 +1,8 @@
-"""Where a read starts or ends, as options say it: a word, an offset, a time or a group's progress.
+"""The start or the end of a read in options: a word, an offset, a time or a group's progress.
 
-Owns        the forms of startingOffsets, startingTimestamp, startingOffsetsByTimestamp and their ending twins, which of
-            them goes first, which queues they must name.
-Must not know   the network; what a position comes to is asked for in seek.py.
+Owns        the forms of startingOffsets, startingTimestamp, startingOffsetsByTimestamp and their ending twins, their
+            order, the queues that they must name.
+Must not know   the network; seek.py finds the offset of a position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Kind", "Position", "Positions", "Side", "parse_positions"]
 
 
 class Kind(Enum):
-    """What a position is."""
+    """The kinds of positions."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -41,7 +41,7 @@ class Position:
 
 
 class Side(Enum):
-    """Which end of a read; the value begins the names of its options."""
+    """The start or the end of a read; the value begins the names of its options."""
 
     STARTING = "starting"
     ENDING = "ending"
@@ -63,7 +63,7 @@ class Positions:
     strict: bool = False
     """A time after the last message is an error (strategy `error`), not the queue's end."""
     group: str = ""
-    """Whose progress the word `group` means."""
+    """The group whose progress the word `group` means."""
 
     def __iter__(self) -> Iterator[Position]:
         if self.of_all is not None:
@@ -77,7 +77,7 @@ class Positions:
         return {*self.by_topic, *(queue.topic for queue in self.by_queue)}
 
     def uses(self, kind: Kind) -> bool:
-        """Is any queue placed in this way?"""
+        """True if a queue has a position of this kind."""
         return any(position.kind is kind for position in self)
 
     def of(self, queues: Collection[MessageQueue]) -> dict[MessageQueue, Position]:

@@ -1,10 +1,10 @@
-"""What the driver of a stream knows: where it began, where the next micro-batch ends, what Spark has done.
+"""The progress of a stream on the driver: its first offsets, the end of the next micro-batch, the batches done.
 
-Owns        the first offsets, the end of each micro-batch, availableNow, what is told to the group's lag tools.
+Owns        the first offsets, the end of each micro-batch, availableNow, the offsets published for lag tools.
 Must not know   Spark's classes, how rows are read.
 
-Spark keeps the offsets of each micro-batch in its checkpoint and reads [start, end) again after a failure. So all that
-is decided here must be decided once and then stand in those offsets, or in start_store.py for the very first ones.
+Spark keeps the offsets of each micro-batch in its checkpoint and reads [start, end) again after a failure. So each
+decision here is made once and then stands in those offsets, or in start_store.py for the very first ones.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What bounds the next micro-batch; None: nothing does."""
+    """The bounds of the next micro-batch; None: no bound."""
 
     rows: int | None = None
     size: int | None = None
     waits: bool = False
-    """minOffsetsPerTrigger is looked at."""
+    """True if minOffsetsPerTrigger holds for this micro-batch."""
 
 
 class Progress:
@@ -71,7 +71,7 @@ class Progress:
     # -- the first offsets
 
     def first_offsets(self) -> Offsets:
-        """Chosen once; kept in the start store before Spark hears of them."""
+        """The first offsets: chosen once, and kept in the start store before Spark gets them."""
         if self._first is None:
             queues = self._finder.require_all()
             kept = self._starts.load(queues)
@@ -95,7 +95,7 @@ class Progress:
         return kept | self._first_available(self._finder.queues - kept.keys())
 
     def _checkpoint_knows(self, offsets: Offsets) -> None:
-        """Spark goes on from a checkpoint without asking for first offsets: they were kept long enough."""
+        """Spark goes on from a checkpoint without asking for first offsets: the start store may forget them."""
         if self._first is None:
             self._forget_first(offsets)
 
@@ -106,13 +106,13 @@ class Progress:
         try:
             self._starts.forget(queues)
         except (RocketLakeError, OSError) as error:
-            # Harmless, and done again at the next start: Spark's checkpoint has the say from here on.
+            # Harmless, and repeated at the next start: from here on Spark's checkpoint decides.
             log.warning("first offsets stay in %s: %s", self._starts.name, error)
 
     # -- the end of a micro-batch
 
     def next_end(self, start: Offsets, limit: Limit) -> Offsets:
-        """Where the next micro-batch ends; new queues join with their first offset and no rows."""
+        """The end of the next micro-batch; new queues join with their first offset and no rows."""
         self._checkpoint_knows(start)
         self._publish(start)
         bounds = self._target if self._target is not None else self._watch.look(start)
@@ -135,7 +135,7 @@ class Progress:
         return ends | self._join(new) if new else ends
 
     def _end_of(self, queue: MessageQueue, start: int, bounds: Bounds | None) -> int:
-        """Where the queue ends now; before `start` if it begins anew."""
+        """The end of the queue now; before `start` if the queue begins anew."""
         if bounds is None:
             return start
         ended_at = self._watch.shrunk.pop(queue, start)
@@ -144,14 +144,14 @@ class Progress:
         if queue in self.incarnations.cut:
             return self.incarnations.go_on(queue)
         if bounds.high < start and queue in self.incarnations.same:
-            return bounds.high  # the last message that was read was damaged, so it has no mark
+            return bounds.high  # the last message read was damaged, so there is no mark for it
         if queue in self.incarnations.remade or bounds.high < start:
             self.incarnations.begin_anew(queue)
             return bounds.low
         return max(start, min(bounds.high, self._watch.caps.get(queue, bounds.high)))
 
     def _note_cut(self, queue: MessageQueue, start: int, ended_at: int, bounds: Bounds) -> None:
-        """What was there behind `start` is gone. How much is known only where the queue's end was seen before."""
+        """Note the loss behind `start`. Its size is known only if the queue's end was seen before."""
         lost_from, go_on_at = start, None
         if queue in self.incarnations.remade:
             why = "the topic was made anew: the messages that were read are not those that lie there now"
@@ -172,7 +172,7 @@ class Progress:
         return self._first_available(new) | {queue: kept[queue] for queue in new & kept.keys()}
 
     def _first_available(self, queues: Set[MessageQueue]) -> Offsets:
-        """Where new queues begin: at the time that the stream begins at, or at their first message."""
+        """The first offsets of new queues: by the stream's starting time, or their first message."""
         bounds = self._brokers.run(bounds_of(self._brokers, self._options, queues))
         starting = self._options.starting
         placed = {queue: starting.of_all or starting.by_topic.get(queue.topic) for queue in bounds}
@@ -202,13 +202,13 @@ class Progress:
                 for each in ranges:
                     if each.queue in self.incarnations.changed:
                         self._note_cut(each.queue, each.start, each.end, bounds[each.queue])
-        # Of a queue that changed only what is left is read; the next micro-batch goes on with what came since.
+        # Of a queue that changed only messages still there are read; the next micro-batch goes on with newer ones.
         cut = self.incarnations.cut
         left = [replace(each, end=min(each.end, cut.get(each.queue, each.end))) for each in ranges]
         return [each for each in left if each.size > 0 and each.queue not in self.incarnations.remade]
 
     def _check_first_batch(self, start: Offsets, end: Offsets) -> None:
-        """Batch 0, planned again while a broker is away: where it starts there cannot be known, so it must wait."""
+        """Refuse batch 0, planned again while a broker is away: its start in that broker's queues is not known."""
         lost = sorted(end.keys() - start.keys() - self._joined)
         if self._first is not None and lost:
             raise LinkError(
@@ -226,13 +226,13 @@ class Progress:
             self._forget_first(end)
 
     def _publish(self, start: Offsets) -> None:
-        """Tell the brokers how far the query is, for lag tools; Spark's own checkpoint decides where it goes on."""
+        """Commit the query's offsets at the brokers, for lag tools. The query itself goes on by Spark's checkpoint."""
         group = self._options.consumer_group
         moved = {queue: offset for queue, offset in start.items() if self._published.get(queue) != offset}
         if not group or not moved:
             return
         try:
-            # Not worth waiting for: they are told again with the next micro-batch.
+            # Not worth a wait: the next micro-batch publishes newer offsets.
             hasty = replace(self._options, broker_wait_ms=0)
             self._brokers.run(keep_offsets(self._brokers, hasty, group, moved))
         except RocketLakeError as error:

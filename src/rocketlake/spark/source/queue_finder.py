@@ -1,6 +1,6 @@
-"""Which queues there are: by the routes of the topics that were chosen, looked at again while a stream runs.
+"""The queues of the chosen topics, by their routes; refreshed while a stream runs.
 
-Owns        how often routes are asked for, what a route that is missing means.
+Owns        how often routes are asked for, the meaning of a missing route.
 Must not know   offsets.
 """
 
@@ -81,8 +81,8 @@ class QueueFinder:
         return await with_retries(self._brokers, self._options, "asking for all topics", self._brokers.topics)
 
     async def _queues_of(self, topic: str, now: float) -> Collection[MessageQueue]:
-        """Empty for a known topic whose route is missing for a short time: a name server that restarted is told all
-        routes by the brokers within 30 s. A topic of a pattern may go as it came."""
+        """Empty for a known topic whose route is missing for a short time: after a restart of a name server brokers
+        register their routes within 30 s. A topic of a pattern may vanish."""
         try:
             found = await self._brokers.queues(topic)
         except UsageError:

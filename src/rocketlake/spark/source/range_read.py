@@ -1,7 +1,7 @@
-"""Read exact ranges of queues as Arrow batches: the same rows each time, or an error that says what is gone.
+"""Read exact ranges of queues as Arrow batches: the same rows each time, or an error that names the loss.
 
-Owns        the check that nothing is missing, dropping what a broker's filter let through by mistake.
-Must not know   how ranges are pulled (range_walk.py), where they come from, Spark's reader classes.
+Owns        the check that no message is missing, the second filter behind the broker's.
+Must not know   how ranges are pulled (range_walk.py), how they are planned, Spark's reader classes.
 
 Invariant: without a filter each row's queue offset is the one before plus one, from start to end - 1 of a range.
 """
@@ -29,7 +29,7 @@ from rocketlake.spark.source.range_walk import Chunk, RangeWalk
 __all__ = ["read_ranges"]
 
 _BEGUN_MAX = 16
-"""Ranges of one task that are read at the same time; they are small."""
+"""How many ranges of one task are read at the same time; such ranges are small."""
 
 _GONE = "they expired, the topic was cut or made anew, or the broker passes over what it cannot read"
 
@@ -42,8 +42,8 @@ def read_ranges(
     """Arrow batches of the ranges, one after the other, each in queue order.
 
     The first chunk of the next few ranges is asked for in advance, as is the next one of a range while Spark takes the
-    one before. DataLoss when messages of a range are gone and failOnDataLoss is set; LinkError when the brokers cannot
-    be asked.
+    one before. Raises DataLoss when messages of a range are gone and failOnDataLoss is set, LinkError when the
+    brokers are out of reach.
     """
     walks = (RangeWalk(brokers, wanted, options) for wanted in ranges)
     begun = ((walk, brokers.submit(walk.next_chunk())) for walk in walks)
@@ -65,7 +65,7 @@ def _batches(
 
 
 class _ChunkRead:
-    """The rows of one chunk, and what is missing of it."""
+    """The rows of one chunk, and its missing offsets."""
 
     def __init__(
         self, brokers: Brokers, walk: RangeWalk, chunk: Chunk, options: SourceOptions, schema: pa.Schema
@@ -107,7 +107,7 @@ class _ChunkRead:
             self._given_to = int(records.queue_offsets[rows - 1]) + 1
 
     def tell_losses(self) -> None:
-        """What is missing is lost: DataLoss, or counted."""
+        """Raise DataLoss for missing offsets, or count them."""
         if self._options.is_filtered:
             lost = sorted([*self._chunk.gone, *((offset, offset + 1) for offset in self._damaged)])
         else:
@@ -131,7 +131,7 @@ def _missing(offsets: Ints, chunk: Chunk) -> list[tuple[int, int]]:
 
 
 def _cut(low: int, high: int, damaged: Collection[int]) -> Iterator[tuple[int, int]]:
-    """The range in pieces: each damaged record is one of its own."""
+    """The range in pieces; each damaged record is a piece of its own."""
     for offset in sorted(each for each in damaged if low <= each < high):
         if low < offset:
             yield low, offset

@@ -1,7 +1,7 @@
-"""Pulling one range of a queue: many pulls in flight where offsets tell what each will give.
+"""Pulls one range of a queue, with many pulls in flight where there is no filter.
 
 Owns        the position in the range, how many messages a pull asks for, how many pulls run at once.
-Must not know   Arrow, what a lost message means.
+Must not know   Arrow, the consequences of a loss.
 
 Queue offsets are dense, so without a filter the offsets of the next hundred pulls are known before the first is
 answered: a chunk is cut into pieces that are pulled all at once. With a filter each answer says where the next begins.
@@ -25,7 +25,7 @@ __all__ = ["Answer", "Chunk", "RangeWalk"]
 _CHUNK_RECORDS = 8192
 _CHUNK_BYTES = 2 << 20
 _BYTES_MAX = 2 * _CHUNK_BYTES
-"""A chunk ends early here: messages that suddenly grow must not fill the memory."""
+"""A chunk ends early at this size: messages that suddenly grow must not fill the memory."""
 _PULLS_AT_ONCE = 16
 _PULLS_PER_CHUNK = 128
 _FIRST_STRIDE = 32
@@ -34,7 +34,7 @@ _CHUNKS_BETWEEN_TRIALS = 16
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The records of one pull: those of offsets [start, end), and perhaps some up to `next_offset`, where it led."""
+    """The records of one pull: offsets [start, end), and perhaps more up to the answer's `next_offset`."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Piece:
-    """Offsets [start, end) of a chunk; `position` is how far it is done."""
+    """Offsets [start, end) of a chunk; offsets before `position` are done."""
 
     position: int
     end: int
@@ -53,7 +53,7 @@ class _Piece:
 
 @dataclass(slots=True)
 class Chunk:
-    """Answers that cover offsets [start, end), in queue order; `gone` are parts the broker says it does not hold."""
+    """Answers that cover offsets [start, end), in queue order; `gone`: parts that the broker says it does not hold."""
 
     start: int
     end: int
@@ -99,7 +99,7 @@ class RangeWalk:
         pieces = [_Piece(low, high) for low, high in pairwise(edges)]
         waiting = iter(pieces)
         pulls = (self._pull_pieces(waiting) for _ in range(min(_PULLS_AT_ONCE, len(pieces))))
-        # Not the first error in time but the first in the queue is told: so it is the same each time.
+        # Raise the first error in the queue, not the first in time: so it is the same at each try.
         for problem in await asyncio.gather(*pulls, return_exceptions=True):
             if problem is not None:
                 raise problem
@@ -142,7 +142,7 @@ class RangeWalk:
         return self._bytes > (_BYTES_MAX if self._record_bytes else 0)
 
     async def _pull_piece(self, piece: _Piece) -> None:
-        """Pull a piece to its end; what the broker does not have is left out, and counts as done."""
+        """Pull a piece to its end; offsets that the broker does not hold are left out and count as done."""
         fruitless = 0
         while piece.position < piece.end and not (self._is_full and piece.answers):
             before = piece.position

@@ -1,9 +1,9 @@
-"""How large the messages of a range are, by a few samples.
+"""The mean size of the messages of a range, by a few samples.
 
-Owns        where samples are taken, the mean they give.
+Owns        the places of samples, the mean that they give.
 Must not know   limits, Spark.
 
-RocketMQ has no question that tells the bytes between two offsets. A sample is a pull of some messages; three of them a
+RocketMQ has no request for the bytes between two offsets. A sample is a pull of some messages; three of them a
 range (its start, middle and end) notice messages that grow. Bodies count decompressed, as they fill memory.
 """
 
@@ -34,11 +34,11 @@ class RecordSizes:
         self._last: dict[MessageQueue, float] = {}
 
     def last(self, queue: MessageQueue) -> float | None:
-        """What was measured last in this queue."""
+        """The mean that was measured last in this queue."""
         return self._last.get(queue)
 
     def measure(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, float]:
-        """Mean bytes of a record in each range [start, end); what was measured before where nothing can be read."""
+        """Mean bytes of a record in each range [start, end); the last mean where no sample can be read."""
         places = {
             (queue, offset)
             for queue, (start, end) in ranges.items()
@@ -61,7 +61,7 @@ class RecordSizes:
         return {queue: self._last.get(queue, 1.0) for queue in ranges}
 
     async def _sample(self, queue: MessageQueue, offset: int) -> tuple[int, int]:
-        """How many messages a pull gave, and their bytes."""
+        """The number of messages that a pull gave, and their bytes."""
         pulled = await self._brokers.pull(queue, offset, _SAMPLE_RECORDS, filtered=False)
         if pulled.outcome is not PullOutcome.FOUND:
             return 0, 0
@@ -69,5 +69,5 @@ class RecordSizes:
             records = Records(pulled.data, record_starts(pulled.data))
             return len(records), max(len(pulled.data), record_batch(records, "", _BODY).nbytes)
         except READ_FAULTS:
-            # Who reads the queue says what is wrong with it; an estimate will do here.
+            # The reader of the queue tells about damage; an estimate is enough here.
             return max(1, pulled.next_offset - offset), len(pulled.data)

@@ -1,7 +1,7 @@
-"""Positions -> offsets: what a word, a time or a group's progress comes to in each queue now.
+"""Positions -> offsets: the offset of a word, a time or a group's progress in each queue now.
 
-Owns        asking for it, checking a broker's answer to a time.
-Must not know   Spark, when positions are looked at.
+Owns        the questions to brokers, the check of a broker's answer to a time.
+Must not know   Spark, when positions are resolved.
 
 Brokers of 4.9 answer the message nearest to a time, which may be one too early or too late, so each answer is checked
 against the messages on both sides of it.
@@ -91,7 +91,7 @@ def _refuse_past_end(
         when = datetime.fromtimestamp(times[late[0]] / 1000, UTC).isoformat()
         raise UsageError(
             f"option '{positions.option}': no message was stored at or after {when} in {describe_all(late)}",
-            hint="startingOffsetsByTimestampStrategy = latest (the default) starts at the end of such a queue",
+            hint="set startingOffsetsByTimestampStrategy = latest (the default) to start at the end of such a queue",
         )
 
 
@@ -138,9 +138,9 @@ async def _nothing(value: int) -> int:
 
 
 async def _store_ms(brokers: Brokers, options: SourceOptions, queue: MessageQueue, offset: int, high: int) -> int:
-    """Store time of the message at an offset; one that is gone is older than all that are there.
+    """Store time of the message at an offset; a message that is gone counts as older than all others.
 
-    For a damaged one that of the next that can be read: it is at least as old as that.
+    For a damaged message the time of the next one that can be read: the damaged one is at least as old.
     """
     for at in range(offset, high):
         pulled = await with_retries(
@@ -150,7 +150,7 @@ async def _store_ms(brokers: Brokers, options: SourceOptions, queue: MessageQueu
             lambda at=at: brokers.pull(queue, at, 1, filtered=False),  # type: ignore[misc]
         )
         if pulled.outcome is PullOutcome.NOTHING_MATCHED:
-            continue  # the broker passes over what it cannot read
+            continue  # the broker passes over messages that it cannot read
         if pulled.outcome is not PullOutcome.FOUND:
             return _BEFORE_ALL
         try:

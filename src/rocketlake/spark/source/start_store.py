@@ -1,10 +1,10 @@
-"""Where a stream remembers its first offsets, because Spark does not (reference spark.md 1.2 fact 9).
+"""The store of a stream's first offsets, which Spark does not keep (reference spark.md 1.2 fact 9).
 
 Owns        the file form (option offsetStore) and the broker form (option consumerGroup) of first offsets.
 Must not know   how first offsets are chosen, when they are needed (stream_reader.py).
 
-They are needed until the first batch stands in Spark's checkpoint: a query stopped before that asks again, and must get
-the same answer. Afterwards they are forgotten, so that a new checkpoint really starts anew.
+First offsets are needed until the first batch stands in Spark's checkpoint: a query stopped before that asks again, and
+must get the same answer. Afterwards the store forgets them, so that a new checkpoint really starts anew.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class StartStore(Protocol):
     name: str
 
     def load(self, queues: Collection[MessageQueue]) -> Offsets:
-        """What is kept, at least for these queues; empty if nothing."""
+        """The offsets kept, at least for these queues; empty if there are none."""
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Keep them; on return they are safe."""
+        """Keep the offsets; they are safe on return."""
 
     def forget(self, queues: Collection[MessageQueue]) -> None:
-        """They are not needed any more."""
+        """Forget the offsets: they are not needed any more."""
 
 
 def start_store(options: SourceOptions, brokers: Brokers) -> StartStore:
@@ -52,7 +52,7 @@ def start_store(options: SourceOptions, brokers: Brokers) -> StartStore:
 
 
 class NoStarts:
-    """A stream that starts at earliest or at given offsets finds the same start again by itself."""
+    """A stream that starts at earliest or at given offsets finds the same start again without a store."""
 
     name = "nowhere"
 
@@ -78,7 +78,7 @@ class FileStarts:
         self.name = f"file {self._path}"
 
     def load(self, queues: Collection[MessageQueue]) -> Offsets:
-        """The file's offsets; StoreError if it cannot be read as such."""
+        """The file's offsets. Raises StoreError if the file cannot be read."""
         text = load_text(self._files, self._path)
         if not text:
             return {}
@@ -104,7 +104,7 @@ class FileStarts:
 
 
 class BrokerStarts:
-    """Consumer offsets of a group of their own, `<consumerGroup>_spark_start`.
+    """Kept as consumer offsets of the group `<consumerGroup>_spark_start`.
 
     The broker keeps offset + 1, and 0 stands for "none": brokers before 5.0 answer 0 for a group they do not know.
     """
@@ -116,12 +116,12 @@ class BrokerStarts:
         self.name = f"consumer group {self._group}"
 
     def load(self, queues: Collection[MessageQueue]) -> Offsets:
-        """What the brokers keep."""
+        """The offsets that the brokers keep."""
         kept = self._brokers.run(kept_offsets(self._brokers, self._options, self._group, queues))
         return {queue: number - 1 for queue, number in kept.items() if number}
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store, then read back: RocketMQ brokers take offsets without saying whether they kept them."""
+        """Store, then read back: RocketMQ brokers do not say whether they kept an offset."""
         self._keep({queue: offset + 1 for queue, offset in offsets.items()})
         kept = self.load(offsets)
         if kept != dict(offsets):

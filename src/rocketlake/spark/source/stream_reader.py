@@ -1,4 +1,4 @@
-"""spark.readStream.format("rocketmq"): Spark's calls, and what each is worth.
+"""spark.readStream.format("rocketmq"): the calls that Spark makes.
 
 Owns        Spark's names of a stream's calls, limits as Spark hands them over, cutting a micro-batch into tasks.
 Must not know   what offsets mean (progress.py), how rows are made (range_read.py).
@@ -46,7 +46,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._made: Progress | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # What the driver knows stays on the driver: connections cannot travel.
+        # The state of the driver stays on the driver: connections cannot be pickled.
         return self.__dict__ | {"_made": None}
 
     @property
@@ -75,12 +75,12 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets, marks = from_nested(start), marks_in(start)
         self._progress.incarnations.know(marks)
         end = self._progress.next_end(offsets, self._limit(limit))
-        # Spark compares texts: without news not even a mark may differ.
+        # Spark compares texts: without new messages not even a mark may differ.
         return with_marks(to_nested(end), marks if end == offsets else self._progress.incarnations.marks)
 
     def _limit(self, limit: ReadLimit) -> Limit:
         if isinstance(limit, ReadAllAvailable):
-            # What Trigger.Once asks for, whatever the options say.
+            # Trigger.Once asks for all messages, whatever the options say.
             return Limit()
         options = self._options
         return Limit(
@@ -90,11 +90,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def reportLatestOffset(self) -> Nested | None:
-        """The newest offsets known, for the query's progress; asks nobody."""
+        """The newest offsets known, for the query's progress; sends no request."""
         return to_nested(self._progress.newest) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on nothing newer than what is there now is read."""
+        """Fix the end: messages that come later are not read."""
         self._progress.stop_at_present()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

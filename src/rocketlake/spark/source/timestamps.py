@@ -1,7 +1,7 @@
 """Points in time as people write them in options: epoch milliseconds or ISO-8601.
 
 Owns        reading one such text.
-Must not know   which option it came from means what, brokers.
+Must not know   the options, brokers.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def _milliseconds(value: Any) -> int | None:
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    # Rounded up: "at or after this moment" must not take in what came a part of a millisecond before.
+    # Rounded up: "at or after this moment" must not include messages of a part of a millisecond before.
     return -(-((moment - _EPOCH) // timedelta(microseconds=1)) // 1000)

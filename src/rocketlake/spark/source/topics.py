@@ -1,6 +1,6 @@
-"""Which topics and queues a read is about: option subscribe, subscribePattern or assign.
+"""The topics and queues of a read: option subscribe, subscribePattern or assign.
 
-Owns        reading the three, telling users' topics from those RocketMQ makes for itself.
+Owns        reading these options, telling users' topics from those of RocketMQ itself.
 Must not know   routes, offsets.
 """
 
@@ -74,7 +74,7 @@ def parse_choice(given: Given) -> TopicChoice:
     if not ways:
         raise UsageError(
             "option 'subscribe' is missing",
-            hint='.option("subscribe", "orders") or "orders,payments"; or \'subscribePattern\', or \'assign\'',
+            hint='give .option("subscribe", "orders") or "orders,payments"; or \'subscribePattern\', or \'assign\'',
         )
     if len(ways) > 1:
         raise UsageError("options " + " and ".join(f"'{way}'" for way in ways) + " are given", hint="keep one of them")
@@ -88,7 +88,7 @@ def parse_choice(given: Given) -> TopicChoice:
         return TopicChoice(names=tuple(sorted({queue.topic for queue in assigned})), assigned=assigned)
     names = tuple(sorted({part.strip() for part in given.text("subscribe").split(",") if part.strip()}))
     if not names:
-        raise UsageError(f"option 'subscribe' is '{given.values['subscribe']}'", hint="orders or orders,payments")
+        raise UsageError(f"option 'subscribe' is '{given.values['subscribe']}'", hint="write orders or orders,payments")
     for name in names:
         check_topic(name)
     return TopicChoice(names=names)

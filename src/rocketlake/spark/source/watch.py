@@ -1,10 +1,10 @@
-"""What is new in the queues of a stream, asked for seldom enough.
+"""The newest offsets in the queues of a stream, asked for seldom enough.
 
 Owns        the newest offsets, how often brokers are asked for them, that a queue never gets shorter.
 Must not know   micro-batches, checkpoints.
 
-One question tells the ends of all queues of a topic at one broker. Whatever their number, an idle stream asks less than
-two questions a second in all: with many topics and brokers it looks less often.
+One request gives the ends of all queues of a topic at one broker. An idle stream sends less than two requests a second
+in all: with many topics and brokers it asks less often.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Watch:
         self.bounds: dict[MessageQueue, Bounds] = {}
         self.caps: Offsets = {}
         self.shrunk: dict[MessageQueue, int] = {}
-        """Queues that end before where they once ended, and where that was: not reported yet."""
+        """Queues that became shorter -> their former end; not reported yet."""
 
     @property
     def newest(self) -> Offsets:
-        """The offset that each queue's next message will get, as far as is known."""
+        """The offset that each queue's next message will get, as far as known."""
         return {queue: bounds.high for queue, bounds in self.bounds.items()}
 
     def look(self, start: Mapping[MessageQueue, int]) -> dict[MessageQueue, Bounds]:
-        """The queues' bounds; waits a little and asks nobody when it is too early to ask again."""
+        """The queues' bounds; when it is too early to ask again, waits a little and sends no request."""
         now = self._brokers.monotonic()
         if now < self._next_look:
             if self._has_news(start):
@@ -79,7 +79,7 @@ class Watch:
         return found
 
     def wait(self) -> None:
-        """Spend the time that a caller with nothing to do should leave to others."""
+        """Sleep, so that an idle caller leaves the time to others."""
         self._brokers.run(self._brokers.sleep(_WAIT_SECONDS_MAX))
 
     def _has_news(self, start: Mapping[MessageQueue, int]) -> bool:

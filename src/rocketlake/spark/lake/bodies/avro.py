@@ -91,7 +91,7 @@ class AvroBodies:
                 if stream.tell() != len(body or b""):
                     raise ValueError(f"{len(body or b'') - stream.tell()} bytes are left over")
                 rows.append([_cell(record[name]) for name in self._names])
-            except Exception as error:  # fastavro raises whatever the bytes made it stumble over
+            except Exception as error:  # broken bytes make fastavro raise errors of any kind
                 rows.append(None)
                 bad[number] = f"avro: {type(error).__name__} {short(error)}"
         return build_columns(rows, self.fields, bad)
@@ -109,7 +109,7 @@ def _text(schema: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"option 'avroSchema': {schema} cannot be read: {short(error)}",
-            hint="JSON text, or a file that driver and tasks see",
+            hint="give JSON text, or a file that driver and tasks see",
         ) from error
 
 
@@ -132,7 +132,8 @@ def _spark(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataT
             )
         if schema not in named:
             raise UsageError(
-                f"option 'avroSchema' has type '{schema}', which no column has", hint="see docs/how-to/lake.md"
+                f"option 'avroSchema' has type '{schema}', which no column has",
+                hint="use one of the types in docs/how-to/lake.md",
             )
         return _spark(named[schema], named, inside)
     kind = schema["type"]

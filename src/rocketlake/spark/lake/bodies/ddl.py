@@ -1,7 +1,7 @@
 """Column lists as Spark writes them, `id bigint, items array<struct<sku: string, n: int>>`, read without a JVM.
 
 Owns        the grammar. Spark's own reader lives in the JVM, which neither a Spark task nor the command line has.
-Must not know   what the columns are for.
+Must not know   the use of the columns.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DEPTH_MAX = 50
 
 
 def parse_ddl(text: str) -> StructType:
-    """The columns. UsageError says what is wrong and where."""
+    """The columns. UsageError names the error and its place."""
     return _Reader(text).columns()
 
 
@@ -91,7 +91,7 @@ class _Reader:
         found = self._text[self._start : self._start + 20].strip() or "the end"
         return UsageError(
             f"the column list expects {wanted} at character {self._start + 1}, and there is '{found}'",
-            hint="id bigint, price double, items array<struct<sku: string, n: int>>",
+            hint="write it like id bigint, price double, items array<struct<sku: string, n: int>>",
         )
 
     def _take(self, token: str) -> bool:

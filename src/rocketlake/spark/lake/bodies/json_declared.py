@@ -1,6 +1,6 @@
 """JSON bodies whose columns were declared as DDL.
 
-Owns        Spark types -> what msgspec decodes and checks.
+Owns        Spark types -> types that msgspec decodes and checks.
 Must not know   tables.
 
 Strict: a number in quotes is no number. Members that are not declared are left out; missing ones and null are null.
@@ -114,7 +114,7 @@ def _python(kind: DataType) -> Any:
 
 
 def _convert(kind: DataType) -> Convert | None:
-    """From what msgspec gives to what Arrow takes; None if that is the same."""
+    """The conversion of msgspec's values to Arrow's; None if both are the same."""
     if isinstance(kind, StructType):
         inner = [(field, f"m{place}", _convert(field.dataType)) for place, field in enumerate(kind.fields)]
         return lambda value: {field.name: _cell(getattr(value, attribute), step) for field, attribute, step in inner}

@@ -1,7 +1,7 @@
-"""JSON bodies whose columns are found by looking at them.
+"""JSON bodies whose columns are inferred from the bodies.
 
 Owns        kinds of JSON values -> Spark types, which members become new columns.
-Must not know   how the table agrees on them (the caller's `grow`).
+Must not know   how a table takes new columns (the caller's `grow`).
 
 Whole numbers are bigint, others double, texts string, objects and lists string (as JSON text). The kinds of the first
 batch decide: whole and other numbers mixed give double; else the kind most rows have. A column never changes its type:
@@ -106,7 +106,7 @@ def _decide(kinds: Counter[type[DataType]]) -> DataType:
 
 
 class _Shape:
-    """The columns a row is put into. Rows are alike: each combination of kinds is looked at once."""
+    """The columns a row is put into. Rows are alike: each combination of kinds is checked once."""
 
     def __init__(self, columns: Sequence[tuple[str, StructField]]) -> None:
         self._columns = columns

@@ -1,7 +1,7 @@
 """The parser that the options ask for.
 
-Owns        body format -> parser; saying which package is missing.
-Must not know   what parsers do.
+Owns        body format -> parser, the error for a missing package.
+Must not know   how parsers work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a parser gives back, and how Python values become Arrow columns when some of them do not fit.
+"""The result of a parser; Python values that become Arrow columns although some do not fit.
 
 Owns        the parser's protocol, finding the rows whose values have the wrong type.
 Must not know   a body format.
@@ -25,7 +25,7 @@ Grow = Callable[[StructType], StructType]
 
 @dataclass(slots=True)
 class Parsed:
-    """Columns of the good rows, in order; which rows are not good, and why."""
+    """Columns of the good rows, in order; the bad rows, and the reason for each."""
 
     columns: dict[str, pa.Array]
     bad: dict[int, str] = field(default_factory=dict)

@@ -94,12 +94,12 @@ def _find(file: str, message: str) -> Any:
     except (OSError, DecodeError, TypeError, ValueError) as error:
         raise UsageError(
             f"option 'protobufDescriptor': {file} is no descriptor set: {short(error)}",
-            hint="protoc --include_imports --descriptor_set_out=FILE your.proto; driver and tasks must see it",
+            hint="make it with protoc --include_imports --descriptor_set_out=FILE, where driver and tasks see it",
         ) from error
 
 
 def _column(field: Field, inside: tuple[str, ...]) -> tuple[DataType, Read]:
-    """Type of a field, and how one of its values is read; for maps and lists of the whole."""
+    """Type of a field, and the function that reads one value; for maps and lists, of the whole."""
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         key, key_read = _value(entry.fields_by_name["key"], inside)

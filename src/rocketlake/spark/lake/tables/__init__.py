@@ -1,5 +1,5 @@
 """The three kinds of table behind one protocol.
 
-Owns: how one batch becomes one commit of a table. Must not know: Spark's calls, bodies.
-Start reading at: table.py, then parquet_table.py.
+Owns        the way of one batch into one commit of a table.
+Must not know   Spark's calls, bodies.   Start reading at table.py, then parquet_table.py.
 """

@@ -1,6 +1,6 @@
-"""What a commit says about its batch, in the places that Delta and Iceberg have for that.
+"""The note of a commit about its batch, in the places that Delta and Iceberg have for notes.
 
-Owns        the names of these sayings.
+Owns        the names in these notes.
 Must not know   a format.
 """
 
@@ -32,7 +32,7 @@ def note(part: BatchPart) -> dict[str, str]:
 
 
 def from_note(said: Mapping[str, Any], version: int, ms: int, operation: str) -> Committed:
-    """The commit; one of another program says nothing."""
+    """The commit; commits of other programs have no note."""
     offsets = {
         topic: {
             broker: {queue: (int(first), int(end)) for queue, (first, end) in queues.items()}

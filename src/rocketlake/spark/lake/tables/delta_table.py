@@ -1,9 +1,10 @@
 """A Delta table through deltalake: the Delta log decides, files lie where tasks wrote them.
 
 Owns        batches as app transactions and commit metadata, new columns, retrying against other writers.
-Must not know   what Spark calls when.
+Must not know   the order of Spark's calls.
 
-Delta accepts the same app transaction twice, one after the other, so it is looked up first; two at once it refuses.
+Delta accepts the same app transaction twice, one after the other, so a commit looks it up first. Delta refuses two at
+once.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class DeltaLakeTable:
         return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
 
     def file_path(self, file: str, partition: Partition) -> Path:
-        """In its final place: nobody reads a file that the log does not name."""
+        """The final place: no reader takes a file that the log does not name."""
         path = self.path / _relative(file, partition)
         make_folder(PosixFiles(), path.parent)
         return path
@@ -100,7 +101,7 @@ class DeltaLakeTable:
         raise self._beaten()
 
     def _ready(self, description: TableDescription) -> DeltaTable:
-        """The table, made if it is not there, with all columns."""
+        """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
         while (table := self._load()) is None:
             schema, partition_by = Schema.from_arrow(wanted), list(description.partition_by)
@@ -115,7 +116,7 @@ class DeltaLakeTable:
             try:
                 table.alter.add_columns(missing)
             except DeltaError:
-                table.update_incremental()  # another writer was quicker, or something is really wrong
+                table.update_incremental()  # another writer was quicker, or the table is really broken
                 if not {field.name for field in missing} <= {field.name for field in table.schema().fields}:
                     raise
         return table
@@ -135,17 +136,17 @@ class DeltaLakeTable:
             )
         except CommitFailedError:
             return False
-        # deltalake does not sync its log; Spark forgets the batch once we return.
+        # deltalake does not sync its log, and Spark forgets the batch once this returns.
         log = self.path / "_delta_log"
         newest = sorted(log.glob("*.json"))[-2:]
         sync_written([*newest, *log.glob("_last_checkpoint")])
         return True
 
     def recover(self) -> None:
-        """A commit is all there is."""
+        """Nothing to finish: a commit has no later steps."""
 
     def forget_files(self, part: BatchPart) -> None:
-        """They were never named by the log."""
+        """Delete the files; the log never named them."""
         for file in part.files:
             (self.path / _relative(file.name, file.partition)).unlink(missing_ok=True)
 
@@ -174,7 +175,7 @@ class DeltaLakeTable:
         return self.path / unquote(file.name)
 
     def history(self, limit: int) -> list[Committed]:
-        """Commits with our notes, and those of others."""
+        """Commits, with our notes and without."""
         table = self._load()
         if table is None:
             return []
@@ -232,7 +233,7 @@ def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:
         raise StoreError(
             "a file that a task wrote is not there for the driver",
             path=str(path / relative),
-            hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+            hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
         )
     now = time.time_ns() // 1_000_000
     stats = json.dumps({"numRecords": file.rows})

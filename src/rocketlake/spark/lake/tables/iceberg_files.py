@@ -1,4 +1,4 @@
-"""Files behind an Iceberg table: what its snapshots name, where that lies, syncing it.
+"""Files of an Iceberg table: those that snapshots name, their paths, syncing them.
 
 Owns        URIs and local paths, partition values as text.
 Must not know   commits.
@@ -22,8 +22,8 @@ __all__ = ["data_files_of", "live_file", "local_path", "manifests_of", "moment",
 
 
 def sync_newest(table: Table) -> None:
-    """What the newest commit wrote survives a power cut on return."""
-    # pyiceberg does not sync what it writes; Spark forgets the batch once we return.
+    """Sync the files of the newest commit; they survive a power cut on return."""
+    # pyiceberg does not sync its files, and Spark forgets the batch once this returns.
     snapshot = table.metadata.current_snapshot()
     written = [table.metadata_location]
     if snapshot is not None:
@@ -48,7 +48,7 @@ def manifests_of(table: Table, snapshots: Sequence[Any]) -> set[str]:
 
 
 def moment(ms: int) -> datetime:
-    """Epoch milliseconds as pyiceberg wants them."""
+    """A time in epoch milliseconds, in the form for pyiceberg."""
     return datetime.fromtimestamp(ms / 1000, tz=UTC)
 
 
@@ -70,10 +70,10 @@ def _text(value: Any, kind: Any) -> str | None:
 
 def uri(path: Path) -> str:
     """`file://` and the path."""
-    # Not Path.as_uri: pyiceberg takes what stands there for the name, escapes and all.
+    # Not Path.as_uri: pyiceberg takes the escaped text for the name.
     return f"file://{path}"
 
 
 def local_path(place: str) -> Path:
-    """Back from that."""
+    """The path of such a URI."""
     return Path(place.removeprefix("file://"))

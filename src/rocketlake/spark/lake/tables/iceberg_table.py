@@ -1,10 +1,10 @@
 """An Iceberg table through pyiceberg: a catalog of its own (SQLite, beside the data) decides.
 
 Owns        batches as table properties and snapshot properties, new columns, retrying against other writers.
-Must not know   what Spark calls when.
+Must not know   the order of Spark's calls.
 
-The newest batch of each query is a table property, because snapshots expire. pyiceberg by itself repeats a commit that
-lost against another one; here the batch must be looked up again first, so its retries are switched off.
+The newest batch of each query is a table property, because snapshots expire. pyiceberg itself would repeat a
+commit that lost against another one. Here the batch must be looked up again first, so the retries of pyiceberg are off.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class IcebergLakeTable:
         return next((c for c in self.history(1 << 30) if (c.query, c.batch) == (query, batch)), None)
 
     def file_path(self, file: str, partition: Partition) -> Path:
-        """In its final place: nobody reads a file that no snapshot names."""
+        """The final place: no reader takes a file that no snapshot names."""
         path = self._place(file, partition)
         make_folder(PosixFiles(), path.parent)
         return path
@@ -150,7 +150,7 @@ class IcebergLakeTable:
         raise self._beaten()
 
     def _ready(self, description: TableDescription) -> Table:
-        """The table, made if it is not there, with all columns."""
+        """The table with all columns; made if missing."""
         wanted = arrow(description.schema)
         while (table := self._load()) is None:
             self._create(description)
@@ -160,7 +160,7 @@ class IcebergLakeTable:
                 with table.update_schema() as update:
                     update.union_by_name(wanted)
             except CommitFailedException:
-                pass  # another writer was quicker; what is still missing comes with the next try
+                pass  # another writer was quicker; columns still missing come with the next try
             return self._ready(description)
         return table
 
@@ -181,7 +181,7 @@ class IcebergLakeTable:
             return
 
     def _create_catalog(self) -> None:
-        # pyiceberg makes its tables one by one: two that begin at once would trip, one that is killed leave half.
+        # pyiceberg makes its tables one by one: two writers at once would collide, a killed one would leave a part.
         folder, fresh = self.path / SIDECAR, f".catalog-{uuid4().hex}.db"
         make_folder(PosixFiles(), folder)
         made = catalog(self.path, fresh)
@@ -194,10 +194,10 @@ class IcebergLakeTable:
         PosixFiles().sync_dir(folder)
 
     def recover(self) -> None:
-        """A commit is all there is."""
+        """Nothing to finish: a commit has no later steps."""
 
     def forget_files(self, part: BatchPart) -> None:
-        """No snapshot named them."""
+        """Delete the files; no snapshot ever named them."""
         for file in part.files:
             self._place(file.name, file.partition).unlink(missing_ok=True)
 
@@ -285,5 +285,5 @@ def _missing(error: FileNotFoundError) -> StoreError:
     return StoreError(
         "a file that a task wrote is not there for the driver",
         path=str(error),
-        hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+        hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
     )

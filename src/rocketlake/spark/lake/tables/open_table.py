@@ -1,7 +1,7 @@
 """The table of a folder, by its format.
 
-Owns        format name -> class; saying which package is missing.
-Must not know   what tables do.
+Owns        format name -> class, the error for a missing package.
+Must not know   how tables work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["open_table"]
 
 
 def open_table(path: Path, table_format: str) -> LakeTable:
-    """Cheap; nothing is read yet. UsageError if the format's package is not installed."""
+    """The table, without reading it. UsageError if the format's package is not installed."""
     try:
         if table_format == "delta":
             from rocketlake.spark.lake.tables.delta_table import DeltaLakeTable

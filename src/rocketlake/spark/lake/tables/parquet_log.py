@@ -1,11 +1,11 @@
-"""The log of a Parquet table: numbered entries, each made by the first writer.
+"""The log of a Parquet table: numbered entries, each made by the first of its writers.
 
 Owns        entries as JSON files, finding the newest, snapshots of the live files, forgetting old entries.
-Must not know   data files: what an entry names is moved and deleted elsewhere (parquet_table.py).
+Must not know   data files: parquet_table.py moves and deletes the files that an entry names.
 
     log/00000000000000000042.json             entry 42, made by put-if-absent, never changed
     log/snapshot-00000000000000000042.json    all live files as of entry 42, so that older entries are not needed
-    log/head                                  number of a recent entry: where to look first, no more than that
+    log/head                                  number of a recent entry: a hint where to look first
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParquetLog:
-    """The entries in one folder. StoreError for what cannot be read."""
+    """The entries in one folder. Raises StoreError for an entry that cannot be read."""
 
     def __init__(self, folder: Path, files: Files) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class ParquetLog:
         return max(self._versions(_ENTRY), default=0)
 
     def entry(self, version: int) -> Entry | None:
-        """An entry; None if it is not there (yet, or any more)."""
+        """An entry; None if it is not made yet, or was dropped."""
         path = self._path(version)
         text = read_if_there(self._files, path)
         if text is None:
@@ -110,7 +110,7 @@ class ParquetLog:
         if not put_if_absent(self._files, self._path(entry.version), msgspec.json.encode(entry)):
             return False
         if entry.version > 1 and not self._files.exists(self._path(entry.version - 1)):
-            # A writer that slept while others went on and forgot old entries: its number was free again.
+            # The writer slept while others made entries and dropped old ones: its number was free again.
             remove_if_there(self._files, self._path(entry.version))
             return False
         self._hint = entry.version
@@ -148,7 +148,7 @@ class ParquetLog:
         for number in range(start + 1, version + 1):
             entry = self.entry(number)
             if entry is None:
-                return None  # forgotten meanwhile; there is a newer snapshot then
+                return None  # dropped meanwhile; there is a newer snapshot then
             for path in entry.remove:
                 found.pop(path, None)
             found |= {file.path: file for file in entry.add}
@@ -170,7 +170,7 @@ class ParquetLog:
             self._files.sync_dir(self.folder)
 
     def forget(self, before_ms: int, *, dry_run: bool) -> list[Entry]:
-        """Drop entries older than this, oldest first; the newest one always stays. Returns what was dropped."""
+        """Drop entries older than this, oldest first; the newest one always stays. Returns the dropped entries."""
         head = self.head()
         old = [e for v in sorted(self._versions(_ENTRY)) if (e := self.entry(v)) is not None and e.ms < before_ms]
         old = [entry for entry in old if head is not None and entry.version < head.version]

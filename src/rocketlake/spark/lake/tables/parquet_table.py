@@ -1,11 +1,11 @@
-"""A Parquet table: data files in partition folders for any reader of Parquet, and a log that says which files count.
+"""A Parquet table: data files in partition folders that any program can read, and a log that names the live ones.
 
 Owns        the way of a file from _rocketlake/staging to its place, the order of steps of a commit.
-Must not know   how entries are kept (parquet_log.py), what Spark calls when.
+Must not know   how entries are kept (parquet_log.py), the order of Spark's calls.
 
 A task writes _rocketlake/staging/NAME.pending: Spark, pandas and pyarrow skip the folder, DuckDB's globs the ending.
-The driver makes the log entry, then moves the files to their places. What a crash leaves unmoved is moved by the next
-writer, before it makes the next entry: so only the newest entry can have unmoved files.
+The driver makes the log entry, then moves the files to their places. After a crash the next writer moves the
+rest before it makes the next entry: so only the newest entry can have unmoved files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ParquetTable:
         return known.batch if known else None
 
     def find(self, query: str, batch: int) -> Committed | None:
-        """At once if it is the newest of its query, else by walking back."""
+        """The entry of a batch: at once if it is the newest of its query, else by a walk back."""
         head = self._log.head()
         known = head.queries.get(query) if head else None
         if known is None or batch > known.batch:
@@ -69,7 +69,7 @@ class ParquetTable:
         return self._staging / (file + _PENDING)
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
-        """Entry, then moves."""
+        """Make the entry, then move the files."""
         adds = [_file_entry(file) for file in part.files]
         for _ in range(_TRIES):
             head = self._log.head()
@@ -104,7 +104,7 @@ class ParquetTable:
     def exchange(
         self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
     ) -> bool:
-        """Entry, then old files are deleted and new ones moved: in between a reader sees fewer rows, never more."""
+        """Make the entry, then delete old files and move new ones: in between a reader sees fewer rows, never more."""
         adds, removes = [_file_entry(file) for file in news], [_file_entry(file) for file in olds]
         for _ in range(_TRIES):
             head = self._log.head()
@@ -141,11 +141,11 @@ class ParquetTable:
         return True
 
     def recover(self) -> None:
-        """Move what the newest entry names and a dead writer left in staging."""
+        """Move files of the newest entry that a dead writer left in staging."""
         self._settle(self._log.head())
 
     def _settle(self, entry: Entry | None) -> None:
-        # The folders are synced by each process once, moved or not: a writer killed between move and sync left that.
+        # Each process syncs the folders once, even if it moves no file: a writer may be killed between move and sync.
         if entry is None or entry == self._settled:
             return
         gone = {self.path / path for path in entry.remove}
@@ -169,7 +169,7 @@ class ParquetTable:
             try:
                 self._files.rename(staged, target)
             except FileNotFoundError:
-                continue  # another process settles too, or removed the empty folder
+                continue  # another process moves files too, or has removed the empty folder
 
     def _remove_if_empty(self, folder: Path) -> None:
         try:
@@ -178,7 +178,7 @@ class ParquetTable:
             return  # not empty: the usual case
 
     def forget_files(self, part: BatchPart) -> None:
-        """Only from staging: what lies in its place was committed."""
+        """Delete files in staging only: a file in its place is committed."""
         for file in part.files:
             remove_if_there(self._files, self._staging / (file.name + _PENDING))
 
@@ -187,7 +187,7 @@ class ParquetTable:
         return [_data_file(file) for file in self._log.live_files()[1].values()]
 
     def read_path(self, file: DataFile) -> Path:
-        """Its place, or staging if it is not moved yet."""
+        """The file's place, or staging if it is not moved yet."""
         staged = self._staging / (file.name + _PENDING)
         return staged if self._files.exists(staged) else self.path / _file_entry(file).path
 
@@ -196,11 +196,11 @@ class ParquetTable:
         return [_committed(entry) for entry, _ in zip(self._log.newest_first(), range(limit), strict=False)]
 
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
-        """Old entries; the files they replaced are gone since they were replaced."""
+        """Drop old entries; the files that they replaced were deleted at that time."""
         return len(self._log.forget(before_ms, dry_run=dry_run))
 
     def orphans(self) -> list[Path]:
-        """In staging, and in places nobody committed (a file copied in by hand under one of our names)."""
+        """Files in staging, and files in places that no commit names (copied in by hand under one of our names)."""
         live = {Path(path).name for path in self._log.live_files()[1]}
         staged = [self._staging / name for name in self._files.list_dir(self._staging) if _STAGED.fullmatch(name)]
         found = [path for path in staged if path.name.removesuffix(_PENDING) not in live]
@@ -214,7 +214,7 @@ class ParquetTable:
                 raise StoreError(
                     "a file that a task wrote is not there for the driver",
                     path=str(staged),
-                    hint="tasks and driver must see the same folder; was it cleaned with a grace shorter than a batch?",
+                    hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
                 )
 
     def _staged(self, file: FileEntry) -> Path:

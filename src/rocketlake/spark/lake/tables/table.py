@@ -1,6 +1,6 @@
-"""What a lake table can do, whatever its format.
+"""The protocol of a lake table, for all formats.
 
-Owns        the protocol between the writers and a table; the values that cross it.
+Owns        the methods that writers call on a table, the values that they pass.
 Must not know   a format.
 """
 
@@ -34,7 +34,7 @@ UNNAMED = "batch-"
 """Begins the query id of a batch write without txnAppId, which is never repeated: old ones are forgotten."""
 
 NAME = r"b(?P<batch>\d{12})-(?P<query>[0-9A-Za-z_.-]{1,100})-(?P<attempt>[0-9a-f]{32})-(?P<number>\d{5})\.parquet"
-"""Data files say whose they are, so that orphans can be told apart; a name is never used twice."""
+"""The name of a data file names its batch and attempt, so that orphans can be found; no name is used twice."""
 
 NAME_PATTERN = re.compile(NAME)
 
@@ -49,7 +49,7 @@ class DataFile:
     """One Parquet file of a table."""
 
     name: str
-    """File name; of a live Delta or Iceberg file, which others may have written, where it lies."""
+    """File name. For a live Delta or Iceberg file, which another program may have written, its path."""
     partition: Partition
     rows: int
     bytes: int
@@ -57,18 +57,18 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class BatchPart:
-    """What one micro-batch adds to one table."""
+    """The part of one micro-batch for one table."""
 
     query: str
     batch: int
     attempts: tuple[str, ...]
-    """Task attempts whose files these are, sorted: two drivers with one checkpoint have different ones."""
+    """Task attempts that wrote the files, sorted: two drivers with one checkpoint have different attempts."""
     files: tuple[DataFile, ...]
     offsets: OffsetRanges
-    """Of all rows that were meant for the table, bad ones too."""
+    """The ranges of all rows meant for the table, bad ones too."""
     bad_rows: int = 0
     content: BatchContent = field(default_factory=BatchContent)
-    """Of the same rows."""
+    """The content of the same rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Committed:
     files: int = 0
     bad_rows: int = 0
     content: BatchContent | None = None
-    """None: its release kept none."""
+    """None for a commit of a release that kept no content."""
 
 
 class LakeTable(Protocol):
@@ -98,16 +98,16 @@ class LakeTable(Protocol):
         """The newest batch of this query that the table has."""
 
     def find(self, query: str, batch: int) -> Committed | None:
-        """The commit of this batch, None if there was none or its record has expired."""
+        """The commit of this batch, None if there was no commit or its record has expired."""
 
     def file_path(self, file: str, partition: Partition) -> Path:
-        """Where a task writes a new file."""
+        """The path to which a task writes a new file."""
 
     def append(self, part: BatchPart, description: TableDescription) -> bool:
         """One commit with these files; False if the table has this batch or a later one of the query already."""
 
     def recover(self) -> None:
-        """Finish what a writer that died has left to do after its commit."""
+        """Do the steps that a dead writer left undone after its commit."""
 
     def forget_files(self, part: BatchPart) -> None:
         """Delete the files of a part that was never committed."""
@@ -116,7 +116,7 @@ class LakeTable(Protocol):
         """Live files."""
 
     def read_path(self, file: DataFile) -> Path:
-        """Where a live file can be read now."""
+        """The path at which a live file can be read now."""
 
     def history(self, limit: int) -> list[Committed]:
         """Newest first."""
@@ -124,10 +124,10 @@ class LakeTable(Protocol):
     def exchange(
         self, olds: Sequence[DataFile], news: Sequence[DataFile], description: TableDescription, operation: str
     ) -> bool:
-        """One commit that puts `news` in the place of `olds`; False if one of those is gone meanwhile."""
+        """One commit that replaces `olds` by `news`; False if one of `olds` is gone meanwhile."""
 
     def expire(self, before_ms: int, *, dry_run: bool, progress: Callable[[str], None]) -> int:
-        """Forget history older than this and delete what only it needed; returns the number of files deleted."""
+        """Drop history older than this, delete files that only it needed; returns the number of deleted files."""
 
     def orphans(self) -> list[Path]:
         """Files with our names that neither the table nor its remembered history refers to."""
