@@ -32,7 +32,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """The text of --to. UsageError for anything else."""
+        """Read the text of --to. UsageError for another text."""
         from rocketlake.spark.replay.request import parse_time
 
         if text in ("earliest", "latest"):

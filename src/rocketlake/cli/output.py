@@ -71,7 +71,7 @@ def _error_line(label: str, text: str, style: str = "bold") -> None:
 
 
 def text_line(body: bytes, limit: int = 2000) -> str:
-    """A body on one line: text as it is, anything else as Python writes bytes; cut at `limit` characters."""
+    """A body on one line: text as it is, other bytes as Python writes them; cut at `limit` characters."""
     try:
         text = body.decode()
     except UnicodeDecodeError:

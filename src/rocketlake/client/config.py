@@ -57,7 +57,7 @@ class Ranged:
 
 @dataclass(frozen=True)
 class ClientConfig(Ranged):
-    """What one client instance needs to reach a cluster."""
+    """How a client instance reaches a cluster."""
 
     namesrv: str = setting(
         "", java="namesrvAddr", why="name servers host:port;host:port; empty: NAMESRV_ADDR, else 127.0.0.1:9876"

@@ -1,4 +1,4 @@
-"""What the producers and consumers of one client id share: links, routes, heartbeats, timers.
+"""Shared by the producers and consumers of one client id: links, routes, heartbeats, timers.
 
 Owns        the network client, the route cache and its refreshes, heartbeats, the timer that saves offsets.
 Must not know   how messages are sent or consumed.
@@ -41,7 +41,7 @@ _numbers = itertools.count(1)
 
 
 class ClientInstance(Service):
-    """What all producers and consumers of one client id share; to share it, start it and pass it as `instance=`."""
+    """Shared by all producers and consumers of one client id. To share one, start it and pass it as `instance=`."""
 
     def __init__(
         self, config: ClientConfig | None = None, *, clock: Clock | None = None, network: Network | None = None

@@ -24,7 +24,7 @@ DirectConsume = Callable[[StoredMessage], Awaitable[ConsumeDirectlyResult]]
 
 
 class ConsumerMember(Protocol):
-    """What a client instance calls of a consumer: for heartbeats, timers and requests of brokers."""
+    """The methods of a consumer that its client instance calls: for heartbeats, timers and requests of brokers."""
 
     rebalance_soon: Callable[[], None]
     """The members or the route changed."""
@@ -50,4 +50,4 @@ class ConsumerMember(Protocol):
         """Offsets known in memory (code 221)."""
 
     def running_info(self) -> ConsumerRunningInfo:
-        """What this consumer is doing (code 307)."""
+        """The state of this consumer (code 307)."""

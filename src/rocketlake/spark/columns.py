@@ -29,7 +29,7 @@ from rocketlake.spark.record_form import Bools, Form, Ints, best_form
 __all__ = ["READ_FAULTS", "Records", "record_batch", "record_batches", "record_starts"]
 
 READ_FAULTS = (ProtocolError, RecordError, UsageError)
-"""What reading damaged bytes as records raises. UsageError: a record says that it is one of a batch queue."""
+"""The errors of a read of damaged bytes. UsageError: a record claims to be of a batch queue."""
 BODY_BYTES_MAX = 64 << 20
 """Unpacked bodies of one batch: small compressed ones may become large."""
 _ARROW_BYTES_MAX = 0x7FFFFFFF

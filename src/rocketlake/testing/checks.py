@@ -48,7 +48,7 @@ _OURS = tuple(topic for topics in GROUPS.values() for topic in topics)
 
 
 def queue_ends(broker: Broker) -> dict[Queue, int]:
-    """Where the queues of the workload's topics end, as readers see it."""
+    """The ends of the queues of the workload's topics, as readers see them."""
     name = broker.config.now.broker_name
     ends = {}
     for topic in _OURS:
@@ -59,7 +59,7 @@ def queue_ends(broker: Broker) -> dict[Queue, int]:
 
 
 def ends_at(broker: Broker, ms: int) -> dict[Queue, int]:
-    """Where the queues ended at a time in the past: a broker that starts delivers delayed messages at once."""
+    """The ends of the queues at a time in the past: a broker that starts delivers delayed messages at once."""
     return {
         queue: sum(message.store_ms < ms for message in _read(broker.store, queue[1], queue[2], end))
         for queue, end in queue_ends(broker).items()

@@ -1,4 +1,4 @@
-"""Producers and consumers of a simulated run: every message has a name, and the history notes who got it.
+"""Producers and consumers of a simulated run: every message has a name, by which the history notes its consumers.
 
 Owns        the messages (plain, batches, delayed, keyed, in transactions), how often a listener refuses, the notes in
             the history.

@@ -29,7 +29,7 @@ HINTS = {
 
 
 class Meaning(Enum):
-    """What an answer other than SUCCESS says about the next try."""
+    """The meaning of an answer other than SUCCESS for the next try."""
 
     BUSY = auto()
     """The broker takes the same request a moment later."""

@@ -35,7 +35,7 @@ from rocketlake.protocol.response_code import ResponseCode
 
 
 class PullStatus(Enum):
-    """What a pull found."""
+    """The outcome of a pull."""
 
     FOUND = ResponseCode.SUCCESS
     NO_NEW_MESSAGE = ResponseCode.PULL_NOT_FOUND

@@ -41,7 +41,7 @@ FIXED_PARTS_MAX = 1024
 
 
 class SendResult(msgspec.Struct, frozen=True):
-    """Where a message (or the first of a batch) was stored."""
+    """The place at which a message, or the first of a batch, was stored."""
 
     status: SendStatus
     message_id: str
@@ -176,7 +176,7 @@ async def send(
 
 
 def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
-    """What the broker's answer says. Raises RemoteError when it refused."""
+    """The result in the broker's answer. Raises RemoteError for a refusal."""
     status = STATUSES.get(answer.code)
     if status is None:
         raise refusal(answer, _BATCH_CODE if outgoing.count else _CODE, address)

@@ -1,4 +1,4 @@
-"""What a pull consumer saves at the brokers: first positions, commits of the user, resets by an operator.
+"""The saves of a pull consumer at the brokers: first positions, commits of the user, resets by an operator.
 
 Owns        the list of saves still to be made, and their order at the broker of each queue.
 Must not know   messages, which queues are read.

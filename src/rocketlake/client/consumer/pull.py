@@ -205,7 +205,7 @@ class PullConsumer(GroupConsumer):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error nobody knows whether the last poll's messages are consumed: they come again.
+        # After an error the last poll's messages may not be consumed: they come again.
         if error is None and self.is_running:
             self._mark_consumed()
         await self.stop()

@@ -34,7 +34,7 @@ NOT_READY_SECONDS = 1.0
 
 @dataclass(slots=True)
 class PullPlan:
-    """What every pull of one consumer shares."""
+    """Shared by all pulls of one consumer."""
 
     config: ConsumerConfig
     clock: Clock

@@ -17,7 +17,7 @@ FAILED_SEND_MS = 10_000
 
 
 class FaultLatency:
-    """Which brokers to prefer now; with `enabled` false every broker is always available."""
+    """The brokers to prefer now. With `enabled` false every broker is always available."""
 
     def __init__(self, *, enabled: bool = False) -> None:
         self.enabled = enabled

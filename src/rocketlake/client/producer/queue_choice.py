@@ -1,4 +1,4 @@
-"""Which queue the next message goes to.
+"""The choice of the queue for the next message.
 
 Owns        the round robin per topic, avoiding a broker, the ready-made selectors.
 Must not know   sending, routes beyond a list of queues.

@@ -47,7 +47,7 @@ Decide = Callable[[M], End | Awaitable[End]]
 
 
 class TransactionResult(msgspec.Struct, frozen=True):
-    """Where the half message was stored, and how its transaction ended; `error`: what the local function raised."""
+    """Where the half message was stored, and how its transaction ended. `error`: of the local function."""
 
     sent: SendResult
     end: TransactionEnd

@@ -32,7 +32,7 @@ def put_if_absent(files: Files, path: Path, data: bytes) -> bool:
         if error.errno not in _NO_LINKS:
             raise
         raise StoreError(
-            "this file system has no hard links, which decide who commits first",
+            "this file system has no hard links, which decide the order of commits",
             path=str(path.parent),
             hint="keep the table on a local disk or a file system with hard links (ext4, xfs, btrfs, NFS)",
         ) from error

@@ -80,7 +80,7 @@ def _check(pipeline: Pipeline) -> None:
                 "a declarative sink has no `partitionBy`", where=sink.where, hint=f"use rocketmq_lake, or {cure}"
             )
         if sink.mode != "append" or sink.format in ("console", "memory"):
-            raise UsageError("a declarative sink appends to something that lasts", where=sink.where, hint=cure)
+            raise UsageError("a declarative sink appends to a lasting table or topic", where=sink.where, hint=cure)
 
 
 def _configuration(pipeline: Pipeline) -> str:

@@ -33,7 +33,7 @@ _TABLES = {
     ("sink", "rocketmq_lake"): "rocketlake.spark.lake.options",
     ("source", "rocketmq_store"): "rocketlake.spark.scan.options",
 }
-"""Where the option table (NAMES) of each of our formats is."""
+"""The module with the option table (NAMES) of each of our formats."""
 
 
 def check_format(name: str, kind: str, where: str) -> None:

@@ -32,7 +32,7 @@ _PLAIN_DOUBLE = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
 
 
 def arrow_mask(expression: tree.Expression, properties: pa.MapArray) -> pa.BooleanArray:
-    """Which rows match: true, false, or null for unknown and for properties that are no number where one is needed.
+    """True or false for each row; null for unknown, and for a property that had to be a number.
 
     `properties`: map of string to string, one map a row. `table.filter(mask)` keeps what the broker would send.
     """
@@ -172,7 +172,7 @@ def _equal(left: pa.Array, right: pa.Array) -> pa.BooleanArray:
 
 
 def _read_numbers(texts: pa.StringArray, kind: tree.NumberKind) -> _Outcome:
-    """The numbers, null where there is none; and the rows that hold something else."""
+    """The numbers, null where there is none; and the rows whose text is no number."""
     pattern = _PLAIN_DOUBLE if kind is tree.NumberKind.DOUBLE else _PLAIN_INTEGER
     plain = pc.match_substring_regex(texts, pattern)
     numbers = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(_TYPES[kind])

@@ -31,7 +31,7 @@ class ClusterReader:
         self._client = client
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Readable queues, sorted. NoRoute if nobody knows the topic."""
+        """Readable queues, sorted. NoRoute if no name server knows the topic."""
         if not await self._client.refresh_route(topic):
             raise NoRoute(topic, self._client.name_servers.addresses, purpose="read")
         return sorted(self._client.routes.to_read(topic) or ())

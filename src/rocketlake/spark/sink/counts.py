@@ -77,7 +77,7 @@ def summary(messages: Sequence[WriterCommitMessage | None]) -> dict[str, Any]:
 
 
 def log_summary(numbers: dict[str, Any]) -> None:
-    """Say what was written; loudly if something is odd."""
+    """Log the counts; as a warning for invalid rows, replayed or unsure messages."""
     invalid = numbers["skipped"] + numbers["deadLetters"]
     _log.log(30 if invalid or numbers["unsure"] else 20, "rocketmq sink: %s", json.dumps(numbers))
     if numbers["replayed"]:

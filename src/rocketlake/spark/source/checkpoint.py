@@ -66,7 +66,7 @@ class Checkpoint:
         return sorted(int(each) for each in self._files.list_dir(self._folder / name) if each.isdigit())
 
     def next_offsets(self, topic: str = "") -> Offsets:
-        """Where the next micro-batch begins, in the source that reads this topic."""
+        """The offsets at which the next micro-batch begins, in the source that reads this topic."""
         return self._entry(self.batch, topic).offsets
 
     def set(self, queue: MessageQueue, offset: int) -> int:

@@ -64,7 +64,7 @@ class ParquetTable:
         return next((_committed(entry) for entry in entries if (entry.query, entry.batch) == (query, batch)), None)
 
     def file_path(self, file: str, partition: Partition) -> Path:
-        """Staged, whatever the partition."""
+        """A path in the staging folder, for every partition."""
         make_folder(self._files, self._staging)
         return self._staging / (file + _PENDING)
 
