@@ -42,7 +42,7 @@ def test_a_repeatable_batch_write_has_a_name_and_a_number() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"deliveryGuarantee": "exactly_once"}, "transactions.*Cure: 'effectively_once'"),
+        ({"deliveryGuarantee": "exactly_once"}, "transactions.*Cure: use 'effectively_once'"),
         ({"deliveryGuarantee": "at_most_once"}, "'deliveryGuarantee' is 'at_most_once'.*one of at_least_once"),
         ({"subscribe": "T"}, "option 'subscribe' is not known.*write to in 'topic'"),
         ({"format": "json"}, "to_json"),
