@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import pytest
@@ -101,6 +102,7 @@ def test_a_gate_is_passed_once(codec: Codec, monkeypatch: pytest.MonkeyPatch) ->
     run(work)
 
 
+@pytest.mark.skipif(os.environ.get("ROCKETLAKE_PURE") == "1", reason="runs need the kernels")
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("behind", [True, False])
 def test_a_gate_put_up_while_runs_are_served_sees_the_next_request(codec: Codec, behind: bool) -> None:
