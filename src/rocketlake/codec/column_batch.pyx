@@ -1,10 +1,10 @@
 """Columns become batch bodies: the rows of an Arrow batch, written as entries of SEND_BATCH_MESSAGE, without an object
 per row.
 
-Owns        reading Arrow's buffers, which rows make no message, the bytes of entries and their property text.
-Must not know   Arrow's library, topics, queues, who sends a body.
+Owns        reading Arrow's buffers, telling rows that make no message, the bytes of entries and their property text.
+Must not know   Arrow's library, topics, queues, the sending of a body.
 
-Kernel: Cython without a Python form. spark/sink/plain_rows.py says the same in Python and is the truth;
+Kernel: Cython without a Python form. spark/sink/plain_rows.py does the same in Python and is the truth;
 tests/parity/test_column_batch.py compares them. Entries: docs/internals/record.md ("Batches").
 
 Columns are tuples of buffers as Arrow lays them out: (validity or None, offsets of 32 bits, data or None, first row).
@@ -140,7 +140,7 @@ cdef class ColumnBatch:
     def __init__(self, Py_ssize_t rows, body, tags, keys, sharding, properties, int64_t body_bytes_max,
                  int64_t properties_bytes_max, int64_t row_key_bytes):
         """`properties`: None, or (map column as offsets, value column, numbers of names, names, what to do with each:
-        0 leave out, 1 write, 2 is no name). `row_key_bytes`: room for the key that `encode` adds to each row, 0 if none.
+        0 leave out, 1 write, 2 is no name). `row_key_bytes`: room for the key that `encode` adds to each row, or 0.
         """
         cdef int64_t entries = 0
         self.rows = rows
@@ -218,8 +218,8 @@ cdef class ColumnBatch:
             size += part.size + len(<bytes>self._texts[self._names[entry]]) + 2
         return size
 
-    def encode(self, const int32_t[::1] rows, Py_ssize_t start, int64_t bytes_max, Py_ssize_t count_max, bytes unique_prefix,
-               bytes key_prefix, int64_t first_number):
+    def encode(self, const int32_t[::1] rows, Py_ssize_t start, int64_t bytes_max, Py_ssize_t count_max,
+               bytes unique_prefix, bytes key_prefix, int64_t first_number):
         """(batch body, rows taken) of the rows numbered `rows[start:]`, at least one, as far as they fit.
 
         A row's number in its task is `first_number` + its number here; it ends its unique key, and the key that starts
@@ -311,7 +311,9 @@ cdef class ColumnBatch:
 
 
 cdef inline bint _has_separator(Part part) noexcept nogil:
-    return part.size != 0 and (memchr(part.at, NAME_END, part.size) != NULL or memchr(part.at, VALUE_END, part.size) != NULL)
+    if part.size == 0:
+        return False
+    return memchr(part.at, NAME_END, part.size) != NULL or memchr(part.at, VALUE_END, part.size) != NULL
 
 
 cdef inline uint8_t* _pair(uint8_t* at, const char* name, Py_ssize_t name_size, Part value) noexcept nogil:

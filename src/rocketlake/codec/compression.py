@@ -20,7 +20,7 @@ __all__ = ["DECOMPRESSED_BYTES_MAX", "LEVEL_DEFAULT", "compress", "decompress", 
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 LEVEL_DEFAULT = 5
-"""What Java producers use (compressLevel)."""
+"""The level of Java producers (compressLevel)."""
 _ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _ZSTD_MAGIC = bytes.fromhex("28b52ffd")

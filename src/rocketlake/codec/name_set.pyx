@@ -1,7 +1,7 @@
 """A set of names that a kernel asks for without a Python object per question.
 
 Owns        finding a name among a few dozen by its first byte.
-Must not know   what the names mean.
+Must not know   the meaning of the names.
 
 Kernel: Cython without a Python form. A Python set does the same; tests/parity/test_name_set.py compares.
 """
@@ -18,8 +18,8 @@ cdef enum:
 
 
 cdef class NameSet:
-    """Names of at least one byte, which never change. `_first[b]`: the first name that begins with byte b, or a larger
-    one."""
+    """Names of at least one byte. The set never changes. `_first[b]`: the first name that starts with byte b or a
+    larger one."""
 
     def __init__(self, names):
         cdef Py_ssize_t number, count

@@ -9,13 +9,13 @@ cdef struct Slice:
 
 
 cdef struct PropertyMarks:
-    # What a property text says that the broker or the store must know; a slice without bytes = not there.
+    # The values of a property text that broker and store use; a slice without bytes: the text has no such property.
     Slice unique_key
     Slice keys
     Slice tags
     Slice wait
     Slice sequence
-    bint is_special  # has a property that only the ordinary path knows how to treat
+    bint is_special  # it has a property that does not leave a send plain
 
 
 cdef enum:

@@ -1,7 +1,7 @@
 """The property text of a plain send, read without an object per property.
 
-Owns        what a property text says that the broker or the store must know; which names leave a send plain.
-Must not know   frames, records, what the ordinary path does with the other names.
+Owns        finding the properties that broker and store use; telling which names leave a send plain.
+Must not know   frames, records, the effects of properties that are not plain.
 
 Kernel: Cython without a Python form. property_text.py and model/property_names.py are the truth;
 tests/parity/test_property_scan.py compares.
@@ -18,7 +18,7 @@ __all__ = ["leaves_plain"]
 cdef enum:
     NAMES_MAX = 64
 
-# Names that do not leave a send plain, and how such names begin.
+# SYSTEM without PLAIN, and the prefixes of names that RocketMQ reserves.
 cdef NameSet _plain = NameSet(PLAIN)
 cdef NameSet _special = NameSet(SYSTEM - PLAIN)
 cdef NameSet _families = NameSet(FAMILIES)
@@ -37,9 +37,9 @@ cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept:
 
 
 cdef bint read_marks(const uint8_t* text, Py_ssize_t size, bint unique_names, PropertyMarks* marks) noexcept:
-    """Read a property text; False when it is not perfectly regular ASCII: name \\x01 value \\x02 ..., nothing empty.
+    """Read a property text; False unless it is regular: ASCII, name \\x01 value \\x02 ..., nothing of it empty.
 
-    The last \\x02 may be missing. With `unique_names` equal names count as irregular, else the last one counts.
+    The last \\x02 may be missing. With `unique_names` two equal names make it irregular; without, the last counts.
     """
     cdef const uint8_t* at = text
     cdef const uint8_t* end = text + size

@@ -1,7 +1,7 @@
 """The properties block of a record: name \\x01 value \\x02 name \\x01 value \\x02 ...
 
 Owns        building, reading and searching that text.
-Must not know   what properties mean (model/property_names.py).
+Must not know   the meaning of properties (model/property_names.py).
 
 Bytes: docs/internals/record.md ("Properties"). There is no escape: names and values cannot hold the two separators.
 A reader drops pairs with an empty name or value; the last \\x02 may be missing; the last of equal names wins.

@@ -159,7 +159,7 @@ def decode_records(
             messages.append(message)
             position += message.store_size
     except RecordError:
-        pass  # the rule of RocketMQ's clients: what comes before the break counts
+        pass  # the rule of RocketMQ's clients: the messages before the break count
     return messages
 
 
@@ -203,7 +203,7 @@ def _decode(
         raise RecordError(f"the body of the record at {position} does not match its checksum")
     if decompress and sys_flag & COMPRESSED and body_bytes:
         body = decompress_body(body, sys_flag, body_bytes_max)
-    # Not through __init__, which would first give the 18 attributes their defaults: a third of the time.
+    # Without __init__: it would give the 18 attributes their defaults first, a third of the time.
     message = StoredMessage.__new__(StoredMessage)
     message.topic = data[topic_at : topic_at + topic_bytes].decode("utf-8", "replace")
     message.body = body

@@ -1,7 +1,7 @@
-"""Many messages in one body: what a client sends as a batch, and what one record of a batch topic holds.
+"""Many messages in one body: the batch of a client, and the content of one record of a batch topic.
 
 Owns        writing and reading of batch bodies.
-Must not know   who may be batched with whom (client), how a batch gets its offsets (store).
+Must not know   which messages may form a batch (client), how a batch gets its offsets (store).
 
 Bytes: docs/internals/record.md ("Batches"): entries back to back, each
 size i4, magic i4, crc i4 (both ignored), flag i4, body length i4, body, properties length i2, properties.
@@ -85,7 +85,8 @@ def batch_entries(body: Buffer, messages_max: int = MESSAGES_MAX) -> Iterator[Ba
 
 
 def has_more(body: Buffer, messages: int) -> bool:
-    """Is it a batch of more than so many messages? Told by their sizes alone; False for what is no batch."""
+    """Is the body a batch of more than so many messages? Only the sizes of entries are read; False for a broken
+    batch."""
     position = 0
     end = len(body)
     for _number in range(messages):

@@ -1,14 +1,14 @@
 # cython: nonecheck=False
-# (self is never None, and only rows that were measured are looked at)
+# (self is never None, and only measured rows are read)
 """Many records at once -> the buffers of Arrow columns, in plain passes over the bytes.
 
 Owns        where records lie in a stretch of bytes; reading each column's bytes out of them.
-Must not know   Arrow's classes (who wants a buffer gives the means to make one), files, what a column is for.
+Must not know   Arrow's classes (the caller passes a function that makes a buffer), files, the use of a column.
 
-Kernel: Cython without a Python form. spark/columns_numpy.py and codec/record_walk.py say the same in Python and are the
+Kernel: Cython without a Python form. spark/columns_numpy.py and codec/record_walk.py do the same in Python and are the
 truth; tests/parity/test_record_columns.py compares them. Bytes: docs/internals/record.md.
 
-Bounds: `__init__` measures every record once, and each later read stays inside what was measured.
+Bounds: `__init__` measures every record once. Each later read stays inside the measured parts.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,8 +21,8 @@ from rocketlake.base.checksum cimport checksum_of
 from rocketlake.codec.property_scan cimport pair_end
 from rocketlake.codec.record_layout cimport (
     BORN_HOST_AT, BORN_HOST_V6, CRC_AT, HOST_BYTES_V4, HOST_BYTES_V6, INNER_BATCH, MAGIC_AT, MAGIC_BLANK, MAGIC_V1,
-    MAGIC_V2, PHYSICAL_OFFSET_AT, PROPERTIES_BYTES_MAX, QUEUE_ID_AT, QUEUE_OFFSET_AT, QUEUE_OFFSET_MAX, RECORD_BYTES_MIN,
-    STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX, TOPIC_BYTES_MAX_V1, load16, load32, load64,
+    MAGIC_V2, PHYSICAL_OFFSET_AT, PROPERTIES_BYTES_MAX, QUEUE_ID_AT, QUEUE_OFFSET_AT, QUEUE_OFFSET_MAX,
+    RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, TOPIC_BYTES_MAX, TOPIC_BYTES_MAX_V1, load16, load32, load64,
 )
 
 __all__ = ["RecordColumns", "find_record", "sound_starts", "walk"]
@@ -42,7 +42,7 @@ cdef enum:
 
 cdef int64_t TEXT_BYTES_MAX = 0x7FFFFFFF  # Arrow's offsets are int32
 
-# What a walk stops at; the numbers of store/dispatch_scan.py.
+# Why a walk stops; the numbers of store/dispatch_scan.py.
 cdef enum:
     END = 0
     BLANK = 1
@@ -67,7 +67,7 @@ cdef struct Pair:
 
 
 cdef bint _measured(const uint8_t* data, int64_t at, int64_t end, Row* row) noexcept nogil:
-    """Do the parts of a record at `at` fit before `end`? Then `row` says where they are."""
+    """Measure the record at `at`: `row` gets the places of its parts. False if they do not fit before `end`."""
     cdef uint32_t flags = load32(data + at + SYS_FLAG_AT)
     cdef bint wide = load32(data + at + MAGIC_AT) == MAGIC_V2
     row.at = at
@@ -90,7 +90,8 @@ cdef bint _measured(const uint8_t* data, int64_t at, int64_t end, Row* row) noex
 
 
 cdef int _status(const uint8_t* data, int64_t at, int64_t size, int64_t base, int64_t* taken) noexcept nogil:
-    """END with `taken` > 0 for a record of its place, else why there is none. The checks of store/dispatch_scan.py."""
+    """END with `taken` > 0 for a record that names its own place; otherwise why there is none. Checks of
+    dispatch_scan.py."""
     cdef Row row
     cdef uint32_t magic
     cdef int64_t length
@@ -108,11 +109,11 @@ cdef int _status(const uint8_t* data, int64_t at, int64_t size, int64_t base, in
     if base >= 0:
         if <int64_t>load64(data + at + PHYSICAL_OFFSET_AT) != base + at or <int32_t>load32(data + at + QUEUE_ID_AT) < 0:
             return BROKEN
-        if <int64_t>load64(data + at + QUEUE_OFFSET_AT) < 0 or <int64_t>load64(data + at + QUEUE_OFFSET_AT) > QUEUE_OFFSET_MAX:
+        if not 0 <= <int64_t>load64(data + at + QUEUE_OFFSET_AT) <= QUEUE_OFFSET_MAX:
             return BROKEN
         if not _measured(data, at, at + length, &row):
             return BAD_LENGTH
-        if row.topic_size == 0 or (magic == MAGIC_V1 and row.topic_size > TOPIC_BYTES_MAX_V1) or row.topic_size > TOPIC_BYTES_MAX:
+        if not 0 < row.topic_size <= (TOPIC_BYTES_MAX_V1 if magic == MAGIC_V1 else TOPIC_BYTES_MAX):
             return BAD_LENGTH
         if row.properties_size > PROPERTIES_BYTES_MAX or row.properties_at + row.properties_size != at + length:
             return BAD_LENGTH
@@ -121,7 +122,7 @@ cdef int _status(const uint8_t* data, int64_t at, int64_t size, int64_t base, in
 
 
 def walk(data, int64_t base):
-    """(where records start: int64 each, behind the last, why it stops there). See record_walk.walk."""
+    """(start of each record as int64, end of the last record, why the walk stops there). See record_walk.walk."""
     cdef Py_buffer view
     cdef const uint8_t* at
     cdef int64_t position = 0, taken = 0
@@ -203,10 +204,14 @@ def sound_starts(data, starts, int64_t base):
     return room[: count * sizeof(int64_t)]
 
 
+cdef inline uint32_t _body_sum(const uint8_t* data, const Row* row) noexcept nogil:
+    return checksum_of(data + row.body_at, row.body_size) & 0x7FFFFFFF
+
+
 cdef bint _is_sound(const uint8_t* data, int64_t at) noexcept nogil:
     cdef Row row
     _measured(data, at, at + <int32_t>load32(data + at), &row)
-    return row.body_size == 0 or checksum_of(data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(data + at + CRC_AT)
+    return row.body_size == 0 or _body_sum(data, &row) == load32(data + at + CRC_AT)
 
 
 cdef class _Target:
@@ -230,7 +235,7 @@ cdef class _Target:
 cdef class RecordColumns:
     """Whole records in `data`, one at each of `starts` (int64 each). `make(size)` gives a writable buffer.
 
-    `misfit` is the number of the first record whose lengths do not fit, -1 for none: then nothing may be asked.
+    `misfit` is the number of the first record whose lengths do not fit, -1 for none. With one no column may be read.
     """
 
     cdef Py_buffer _view
@@ -326,9 +331,7 @@ cdef class RecordColumns:
         with nogil:
             for number in range(self._count):
                 row = &self._rows[number]
-                target.at[number] = (
-                    checksum_of(self._data + row.body_at, row.body_size) & 0x7FFFFFFF == load32(self._data + row.at + CRC_AT)
-                )
+                target.at[number] = _body_sum(self._data, row) == load32(self._data + row.at + CRC_AT)
         return target.owner
 
     def body(self, Py_ssize_t number):
@@ -391,7 +394,8 @@ cdef class RecordColumns:
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     def is_text(self):
-        """Are all topics and properties valid UTF-8? If not, ask the Python form: it replaces what is not, as Java does."""
+        """Are all topics and properties valid UTF-8? If not, use the Python form: it replaces invalid bytes, as Java
+        does."""
         self._cut()
         return self._is_text
 
@@ -426,7 +430,7 @@ cdef class RecordColumns:
             for number in range(self._count):
                 row = &self._rows[number]
                 row.first_pair = self._pair_count
-                # A pair has four bytes at least: a name, a value, and what ends them.
+                # A pair has four bytes at least: a name, a value, and the ends of both.
                 if self._pair_count + row.properties_size // 4 + 1 > room:
                     room = 2 * room + row.properties_size // 4 + 8 * self._count + 1
                     is_good = self._grow(room)
@@ -628,7 +632,7 @@ cdef void _put_hex(uint8_t* target, const uint8_t* data, int64_t size) noexcept 
 
 
 cdef Py_ssize_t _put_host(uint8_t* target, const uint8_t* host) noexcept nogil:
-    """Text of address and port, without the end of text; returns its size."""
+    """Write the text of address and port, without a closing NUL; returns its size."""
     cdef Py_ssize_t at = 0, part
     cdef int64_t port = <int32_t>load32(host + 4)
     for part in range(4):
@@ -642,7 +646,7 @@ cdef Py_ssize_t _put_host(uint8_t* target, const uint8_t* host) noexcept nogil:
         target[at] = c"-"
         at += 1
         port = -port
-    # A port beyond five digits is none; what room there is shows its last ones.
+    # No port has more than five digits. Of a longer number the last five are written: there is no room for more.
     return at + _put_number(target + at, port if port < 100000 else port % 100000)
 
 

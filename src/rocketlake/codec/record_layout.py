@@ -74,4 +74,4 @@ PROPERTIES_BYTES_MAX = 32767
 
 
 class RecordError(ValueError):
-    """These bytes are no record (batch entry, compressed body); says what is wrong and where."""
+    """These bytes are no record (batch entry, compressed body). The text names the fault and its place."""

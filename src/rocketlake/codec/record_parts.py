@@ -1,7 +1,7 @@
-"""Where the parts of a record lie, for who wants one part and not the message.
+"""Where the parts of a record lie, for a reader of one part that needs no message.
 
 Owns        finding the properties block in the bytes of one record.
-Must not know   what properties say (property_text.py), files.
+Must not know   the content of properties (property_text.py), files.
 
 A compiled twin; see docs/internals/compiled_twins.md. Bytes: docs/internals/record.md.
 """

@@ -27,7 +27,7 @@ cdef struct Part:
     int topic
     int32_t queue_id
     Py_ssize_t count
-    Py_ssize_t first  # where its entries begin, in entries
+    Py_ssize_t first  # number of its first entry
     int64_t queue_offset  # of its first record
 
 

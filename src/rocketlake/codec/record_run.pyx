@@ -1,10 +1,11 @@
-"""A run: the records of one received chunk, encoded together into one buffer.
+"""A run of records: those of one received chunk, encoded together into one buffer.
 
-Owns        the bytes of plain records (record.py's layout), their consume-queue entries, their key hashes and tag codes.
-Must not know   frames, requests, files, which queue offset is next.
+Owns        the bytes of plain records (record.py's layout), their consume-queue entries, their key hashes and tag
+    codes.
+Must not know   frames, requests, files, the next offset of a queue.
 
 Kernel: Cython without a Python form, because it makes no Python object per message. record.py, consume_queue/entry.py
-and dispatch_scan.py say the same in Python and are the truth; tests/parity/test_plain_sends.py compares the bytes.
+and dispatch_scan.py do the same in Python and are the truth; tests/parity/test_plain_sends.py compares the bytes.
 
 Life of a run: it is filled (`add`), learns its queues and their next offsets (`find_queues`, `number`), is encoded
 (`encode`), and then gives the entries of each queue and the key pairs. Memory: the run owns its text and its hashes.
@@ -74,7 +75,7 @@ cdef class RecordRun:
     # -- filling -------------------------------------------------------------------------------------------------------
 
     cdef int keep(self, object source) except -1:
-        """The bodies that follow lie in this object."""
+        """Keep this object until `encode`: the bodies of the records that are added next lie in it."""
         self._sources.append(source)
         return 0
 
@@ -88,13 +89,13 @@ cdef class RecordRun:
         return <int>(len(self._topics) - 1)
 
     cdef Py_ssize_t add_text(self, const uint8_t* text, Py_ssize_t size) except -1:
-        """Copy text behind the text that is there; returns where it begins."""
+        """Append text to the text of the run; returns where the new text starts."""
         cdef Py_ssize_t at = self._make_room(size)
         memcpy(self.text + at, text, size)
         return at
 
     cdef Py_ssize_t repeat_text(self, Py_ssize_t text_at, Py_ssize_t size) except -1:
-        """The same with text that is there already."""
+        """Append a part of the run's own text once more; returns where the copy starts."""
         cdef Py_ssize_t at = self._make_room(size)
         memcpy(self.text + at, self.text + text_at, size)
         return at
@@ -110,7 +111,7 @@ cdef class RecordRun:
     cdef int add(self, int topic, int32_t queue_id, int32_t flag, int32_t sys_flag, int32_t reconsume_times,
                  int64_t born_ms, const uint8_t* body, Py_ssize_t body_size, Py_ssize_t properties_at,
                  Py_ssize_t properties_size, PropertyMarks* marks) except -1:
-        """One record. Its text is in the run already, its body in a source that is kept, its marks were read from it."""
+        """Add one record. Its property text is in the run, its body in a kept source; `marks` point into that text."""
         cdef Record* record
         cdef RunTopic of = <RunTopic>self._topics[topic]
         if self.count == self._room:
@@ -181,7 +182,7 @@ cdef class RecordRun:
     # -- encoding ------------------------------------------------------------------------------------------------------
 
     def find_queues(self, find):
-        """Learn the consume queues the records go to: `find(topic, queue id)` gives each."""
+        """Find the consume queues of the records: `find(topic, queue id)` gives each."""
         cdef Py_ssize_t number
         cdef list queues = []
         for number in range(self._part_count):
@@ -189,7 +190,8 @@ cdef class RecordRun:
         self._queues = queues
 
     def number(self):
-        """Give the records the next queue offsets of their queues; nobody may append to these before `take_numbers`."""
+        """Number the records from the next offsets of their queues. No other append to these queues before
+        `take_numbers`."""
         cdef Py_ssize_t number
         for number in range(self._part_count):
             self._parts[number].queue_offset = self._queues[number].next_offset
@@ -259,7 +261,7 @@ cdef class RecordRun:
         return encoded
 
     cdef int _number_records(self) except -1:
-        """Queue offsets, and where the entries of each part begin."""
+        """Give each record its queue offset, and each part the number of its first entry."""
         cdef Py_ssize_t number, first = 0
         cdef Record* record
         for number in range(self._part_count):
@@ -289,7 +291,7 @@ cdef class RecordRun:
         self._entries = entries
         return 0
 
-    # -- what follows from it ------------------------------------------------------------------------------------------
+    # -- entries, keys, arrivals: after `encode` -----------------------------------------------------------------------
 
     def entries(self):
         """(consume queue, first queue offset, entries, end of the last record) of each queue."""
@@ -323,7 +325,7 @@ cdef class RecordRun:
         return array("q", pairs)
 
     def arrivals(self, str topic, int32_t queue_id):
-        """(queue offset behind it, tag code) of each record of a queue."""
+        """(next queue offset, tag code) of each record of a queue."""
         cdef Py_ssize_t number
         return [
             (self.records[number].queue_offset + 1, self.records[number].tag_code)
@@ -335,8 +337,8 @@ cdef class RecordRun:
 
 def number_records(bytearray records, object starts, Py_ssize_t offsets_at, Py_ssize_t store_ms_at,
                    int64_t queue_offset, int64_t physical_offset, int64_t store_ms):
-    """Write the places and the store time of records that lie back to back, each at its start; the first gets these
-    offsets. Python form: store/large_batch.py."""
+    """Write queue offset, physical offset and store time into records that lie back to back. `starts`: where each of
+    them starts; the first one gets these offsets. Python form: store/large_batch.py."""
     cdef uint8_t* data = <uint8_t*>PyByteArray_AS_STRING(records)
     cdef const int64_t[::1] begins = starts
     cdef Py_ssize_t number, size = len(records)

@@ -1,10 +1,10 @@
-"""Where the records of a stretch of bytes begin, and where the next one begins behind bytes that are none.
+"""Where the records of a stretch of bytes start, and where the next record starts after bytes that are no record.
 
 Owns        stepping from record to record, finding one without knowing where it starts.
-Must not know   files; what records hold. A body's checksum is looked at only when a record is searched for.
+Must not know   files, the content of records. A body's checksum is read only by a search for a record.
 
-Nothing here raises, whatever the bytes are. The kernel of record_columns.pyx does the same 50 times faster and is taken
-where it is compiled.
+No function here raises for any bytes. The kernel of record_columns.pyx does the same 50 times faster and is used where
+it is compiled.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Plain reads of a queue: entries and records lie in memory, records in one file of the log; nothing is made for each.
+"""Plain reads of a queue: entries and records lie in memory, the records in one file of the log. No object per record.
 
 Owns        the entries it has read ahead, the walk over them, the records as buffers to write.
-Must not know   sessions, subscriptions, frames; how bytes come into memory.
+Must not know   sessions, subscriptions, frames; how bytes come into memory (residency.py).
 
 Kernel: Cython without a Python form. fetch.py and selection.py are the truth: a plain read finds the records that a
-fetch without waiting finds, and leaves every other outcome to them. tests/parity/test_plain_fetch.py and
-test_plain_pulls.py compare the two.
+fetch without waiting would find. In every other case it finds nothing, and the caller asks Fetch.
+tests/parity/test_plain_fetch.py and test_plain_pulls.py compare the two.
+
+It stands in the store, not in broker/hot: it knows the bytes of queue entries and the mapped files of the log.
 
 Start reading at `PlainFetch.fetch`.
 """
@@ -41,7 +43,7 @@ cdef extern from *:
         return one == other;
     }
     """
-    # An address that is none is no fault.
+    # An address outside of memory is no fault.
     void prefetch "rocketlake_prefetch"(uintptr_t at) noexcept nogil
     # memcmp for a few bytes: a call costs as much as a record.
     bint same "rocketlake_same"(const uint8_t* left, const uint8_t* right, Py_ssize_t size) noexcept nogil
@@ -51,7 +53,7 @@ cdef enum:
     PIECES_MAX = 256
     AHEAD_ENTRIES = 128  # read at once: four pulls of 32 messages
     AHEAD_QUEUES_MAX = 1024
-    PREFETCHED = 8  # records that are asked for before they are looked at
+    PREFETCHED = 8  # records that are loaded into the processor's cache ahead of their check
     BYTES_MIN = 100  # as in fetch.py
     BYTES_MAX = 134217728
 
@@ -62,7 +64,7 @@ cdef int64_t _PIECE_BYTES_MIN = PIECE_BYTES_MIN
 cdef class _Ahead:
     """Entries of one queue, from queue offset `first` on, as long as the queue has had no more than `cuts` cuts.
 
-    `queue_id` and `name` are what its records say of themselves: the topic stands behind two bytes of its length.
+    Each record of the queue holds `queue_id` and `name`: two bytes of the topic's length, then the topic.
     """
 
     cdef int64_t first
@@ -83,7 +85,7 @@ cdef struct Limits:
 
 
 cdef class PlainFetch:
-    """Reads queues of one store. The attributes tell what the last `fetch` found."""
+    """Reads queues of one store. The attributes are the result of the last `fetch`."""
 
     cdef readonly int64_t next_offset
     cdef readonly int64_t min_offset
@@ -116,20 +118,20 @@ cdef class PlainFetch:
         self.end()
 
     def begin(self):
-        """Before the first fetch of a turn of the loop: where the log begins and ends now."""
+        """Call it before the first fetch of a turn of the loop: it reads where the log starts and ends."""
         log_start, log_end = self._fetch.log_range
         self._min_physical = log_start
         self._recent_from = log_end - self._memory_bytes
 
     def end(self):
-        """Behind the last one: what is in memory must be asked anew, and a file that expires must not be held."""
+        """Call it after the last fetch of a turn: bytes may leave memory, and the file of the window may expire."""
         self._window = self._view = None
         self._sure = None
         self._data = NULL
         self._origin = self._size = 0
 
     def fetch(self, queue, int64_t offset, int64_t max_messages, int64_t max_bytes, match):
-        """Find messages from queue offset `offset` on. False, and nothing found, where the whole Fetch must look.
+        """Find messages from queue offset `offset` on. False, with nothing found, if Fetch must do it.
 
         Raises OSError.
         """
@@ -166,7 +168,7 @@ cdef class PlainFetch:
         return self.count > 0
 
     def framed(self, bytes head):
-        """What was found as buffers to write, `head` before it."""
+        """`head` and the records of the last `fetch`, as buffers to write."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(head)
         cdef bytes whole
         cdef uint8_t* at
@@ -184,7 +186,7 @@ cdef class PlainFetch:
         return [whole]
 
     cdef _Ahead _entries(self, queue, int64_t position, int64_t high):
-        """Entries of the queue with the one at `position`; None if they are not in memory."""
+        """Entries of the queue that include the one at `position`; None if they are not in memory."""
         cdef _Ahead ahead = self._ahead.get(queue)
         cdef int64_t cuts = queue.cuts
         if ahead is not None and ahead.first <= position < ahead.first + ahead.count and ahead.cuts == cuts:
@@ -205,9 +207,9 @@ cdef class PlainFetch:
         return ahead
 
     cdef int64_t _walk(self, _Ahead ahead, int64_t number, int64_t left, const Limits* limits, match) except -2:
-        """Take the records of entries from `number` on; how many entries are done with, -1 if Fetch must look.
+        """Take the records of the entries from `number` on; returns how many were passed, -1 if Fetch must do it.
 
-        Fewer than `left` (and than there are) if the answer is full.
+        It passes fewer than `left` if the answer is full or the entries in memory end.
         """
         cdef const uint8_t* start = &ahead.data[number * ENTRY_SIZE]
         cdef const uint8_t* end = start + min(left, ahead.count - number) * ENTRY_SIZE
@@ -245,20 +247,21 @@ cdef class PlainFetch:
         return (entry - start) // ENTRY_SIZE
 
     cdef inline void _prefetch(self, const uint8_t* entry) noexcept:
-        """Ask for the head of a record, and for its topic: it lies where that of the last one lay, seen from the end."""
+        """Load the head and the topic of a record into the processor's cache. Guess: as far from the end as in the last
+        record."""
         cdef uintptr_t at = <uintptr_t>self._data + <uintptr_t>(<int64_t>load64(entry) - self._origin)
         prefetch(at)
         prefetch(at + BODY_AT - 4)
         prefetch(at + load32(entry + 8) - <uintptr_t>self._behind_body)
 
     cdef inline bint _is_enough(self, int64_t offset, int64_t size, const Limits* limits) noexcept:
-        """Would one more message be too much? As in selection.py."""
+        """Would one more message exceed a limit? As in selection.py."""
         if offset >= limits.recent_from:
             return self.count >= limits.recent_count or self.size + size > limits.recent_bytes
         return self.count >= limits.old_count or self.size + size > limits.old_bytes
 
     cdef inline bint _is_inside(self, int64_t position, int64_t size) noexcept:
-        """Does a record lie in the window, where it can be looked at without waiting?"""
+        """Does a record lie in the window, in blocks that can be read without waiting?"""
         cdef const char* sure
         cdef int64_t block, last
         if position < 0 or position > self._size - size:
@@ -273,9 +276,9 @@ cdef class PlainFetch:
         return sure[last] != 0
 
     cdef bint _open(self, int64_t offset, int64_t size) except -1:
-        """Make the file of a record the window; False if the record is not there, or must be read from disk.
+        """Make the file of a record the window. False if no file has the record, or it must be read from disk.
 
-        False too if what was taken so far lies in another file.
+        False too if records of another file were taken already.
         """
         found = self._fetch.window(offset, size)
         if found is None:
@@ -293,20 +296,22 @@ cdef class PlainFetch:
 
     cdef inline bint _is_own(self, const uint8_t* at, const uint8_t* entry, int64_t size, int64_t queue_offset,
                              _Ahead ahead) noexcept:
-        """Do these bytes say that they are the record of this entry, number `queue_offset` of this queue?
+        """Is this the record of the entry, with number `queue_offset` of this queue, by its own fields?
 
-        As in selection.py; Fetch decides what is done with a record of another number.
+        As in selection.py. Fetch treats records of another number.
         """
         cdef uint32_t magic = load32(at + MAGIC_AT)
+        cdef uint8_t flags = at[SYS_FLAG_AT + 3]
         cdef const uint8_t* name = <const uint8_t*>PyBytes_AS_STRING(ahead.name)
         cdef int64_t body = BODY_AT, body_size, behind, name_size = PyBytes_GET_SIZE(ahead.name)
         if (
-            memcmp(at, entry + 8, 4) != 0 or memcmp(at + PHYSICAL_OFFSET_AT, entry, 8) != 0 or load32(at + QUEUE_ID_AT) != ahead.queue_id
-            or <int64_t>load64(at + QUEUE_OFFSET_AT) != queue_offset or (magic != MAGIC_V1 and magic != MAGIC_V2)
+            memcmp(at, entry + 8, 4) != 0 or memcmp(at + PHYSICAL_OFFSET_AT, entry, 8) != 0
+            or load32(at + QUEUE_ID_AT) != ahead.queue_id or <int64_t>load64(at + QUEUE_OFFSET_AT) != queue_offset
+            or (magic != MAGIC_V1 and magic != MAGIC_V2)
         ):
             return False
-        if at[SYS_FLAG_AT + 3] & (BORN_HOST_V6 | STORE_HOST_V6):
-            body += (HOST_V6_MORE if at[SYS_FLAG_AT + 3] & BORN_HOST_V6 else 0) + (HOST_V6_MORE if at[SYS_FLAG_AT + 3] & STORE_HOST_V6 else 0)
+        if flags & (BORN_HOST_V6 | STORE_HOST_V6):
+            body += (HOST_V6_MORE if flags & BORN_HOST_V6 else 0) + (HOST_V6_MORE if flags & STORE_HOST_V6 else 0)
             if body > size:
                 return False
         body_size = <int32_t>load32(at + body - 4)

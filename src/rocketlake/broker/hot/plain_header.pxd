@@ -1,4 +1,4 @@
-# C types of plain_header.pyx, for the kernels that read requests and write answers, and what they do with single bytes.
+# C types of plain_header.pyx and inline functions over bytes, for the kernels that read requests and write answers.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memcpy
@@ -22,7 +22,7 @@ cdef struct Field:
     Slice value
 
 cdef struct Frame:
-    # Its parts lie in the chunk; `size` counts all of it.
+    # A frame whose parts lie in the chunk; `size` counts prefix, header and body.
     Py_ssize_t size
     bint is_binary
     const uint8_t* header
@@ -31,7 +31,9 @@ cdef struct Frame:
     Py_ssize_t body_size
 
 
-cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame) noexcept
+cdef bint find_frame(
+    const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame
+) noexcept
 cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept
 cdef int read_header(Frame* frame, Head* head, Field* fields, uint8_t* scratch) noexcept
 cdef bint may_pass(Slice name) noexcept

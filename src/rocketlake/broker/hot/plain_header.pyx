@@ -1,11 +1,11 @@
 """Headers of plain requests, read without an object per field; for the kernels of the broker.
 
 Owns        which headers are plain: regular, ASCII, as every known client writes them.
-Must not know   request codes, what the fields mean.
+Must not know   request codes, the meaning of the fields.
 
-Kernel: Cython without a Python form. protocol/frame.py, header_binary.py and header_json.py are the truth; a header that
-is not plain is left to them, whatever comes of it. Tested by the kernels that use it: tests/parity/test_plain_sends.py,
-test_plain_pulls.py.
+Kernel: Cython without a Python form. protocol/frame.py, header_binary.py and header_json.py are the truth: they read,
+or refuse, each header that is not plain. The tests of the kernels that use this one test it:
+tests/parity/test_plain_sends.py, test_plain_pulls.py, test_plain_requests.py.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -26,8 +26,10 @@ cdef bint may_pass(Slice name) noexcept:
     return _passed.has(name.at, name.size)
 
 
-cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame) noexcept:
-    """The frame at `at`; False if it is not whole, or its lengths are odd or too large."""
+cdef bint find_frame(
+    const uint8_t* at, const uint8_t* end, int64_t frame_max, int64_t header_max, Frame* frame
+) noexcept:
+    """Find the parts of the frame at `at`; False if the frame is not whole, or its lengths are odd or too large."""
     cdef int64_t total
     if end - at < PREFIX_BYTES:
         return False
@@ -44,7 +46,7 @@ cdef bint find_frame(const uint8_t* at, const uint8_t* end, int64_t frame_max, i
 
 
 cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept:
-    """False if a look shows that the request has another code than these two."""
+    """False if the start of the header shows another request code than these two."""
     cdef const uint8_t* at = frame.header
     cdef int64_t found = 0
     if frame.header_size < BINARY_START_BYTES:
@@ -62,9 +64,10 @@ cdef bint has_code(Frame* frame, int64_t code, int64_t other) noexcept:
 
 
 cdef int read_header(Frame* frame, Head* head, Field* fields, uint8_t* scratch) noexcept:
-    """The header of a frame; how many fields it has (at most FIELDS_MAX), -1 if it is not plain.
+    """Read the header of a frame; returns its number of fields (at most FIELDS_MAX), -1 if the header is not plain.
 
-    `scratch`, of the header's size: where the value of a JSON field "i" with escapes is put; NULL where there is none.
+    `scratch` has the size of the header: the value of a JSON field "i" is unescaped into it. With NULL a header with
+    escapes is not plain.
     """
     if frame.is_binary:
         return _read_binary(frame.header, frame.header_size, head, fields)
@@ -72,7 +75,7 @@ cdef int read_header(Frame* frame, Head* head, Field* fields, uint8_t* scratch) 
 
 
 cdef bint read_number(Slice text, Py_ssize_t digits_max, int64_t* number) noexcept:
-    """A decimal number without ornaments; with up to 10 digits it must fit an int32."""
+    """Read a decimal number: no plus sign, no leading zero. A number of up to 10 digits must fit an int32."""
     cdef Py_ssize_t position = 0
     cdef int64_t value = 0
     cdef bint is_negative = text.size > 0 and text.at[0] == c"-"
@@ -117,7 +120,7 @@ cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field*
         value_size = int32(header + at)
         if value_size < 0 or value_size > end - at - 4:
             return -1
-        if value_size:  # without it the field counts as absent
+        if value_size:  # a field without a value counts as absent
             fields[count].name.at = name
             fields[count].name.size = name_size
             fields[count].value.at = header + at + 4
@@ -128,7 +131,8 @@ cdef int _read_binary(const uint8_t* header, Py_ssize_t size, Head* head, Field*
 
 
 cdef int _read_json(const uint8_t* at, const uint8_t* end, Head* head, Field* fields, uint8_t* scratch) noexcept:
-    """The header as every known client writes it: one object without blanks, without escapes but in the properties."""
+    """Read a header as every known client writes it: one object without blanks; only the properties may hold
+    escapes."""
     cdef Slice name, value
     cdef int64_t version
     cdef int count = 0
@@ -183,7 +187,7 @@ cdef const uint8_t* _read_json_fields(
     const uint8_t* at, const uint8_t* end, Field* fields, int* count, uint8_t* scratch
 ) noexcept:
     cdef Field* field
-    if at == end or at[0] != c"{" or count[0]:  # a second time
+    if at == end or at[0] != c"{" or count[0]:  # or a second extFields
         return NULL
     at += 1
     while count[0] < FIELDS_MAX:
@@ -204,7 +208,8 @@ cdef const uint8_t* _read_json_fields(
 
 
 cdef const uint8_t* _json_string(const uint8_t* at, const uint8_t* end, Slice* text, uint8_t* scratch) noexcept:
-    """Read a string; returns where it ends. With escapes it is put into `scratch`; NULL without that, or when odd."""
+    """Read a string; returns where it ends, NULL if it is odd. One with escapes is unescaped into `scratch`; without
+    `scratch` it is odd."""
     cdef const uint8_t* start
     cdef Py_ssize_t size = 0
     cdef uint8_t unit

@@ -1,11 +1,11 @@
-"""Plain pulls: a pull at the head of a received chunk, read without a dict of fields; the head of its answer.
+"""Plain pulls: a pull at the start of a received chunk, read without a dict of fields; the head of its answer.
 
 Owns        which pulls are plain, reading them (JSON and binary header), the bytes before the records of an answer.
-Must not know   the store, who may pull, what is found.
+Must not know   the store, the rights of a consumer, the records that a pull finds.
 
-Kernel: Cython without a Python form. The ordinary path (protocol/, processors/pull.py) is the truth: a PlainPull has the
-values its PullHeader would have, and what is out of the ordinary is left to it. tests/parity/test_plain_pulls.py feeds
-both the same traffic.
+Kernel: Cython without a Python form. The ordinary path (protocol/, processors/pull.py) is the truth. A PlainPull has
+the values that its PullHeader would have; the ordinary path serves every pull that is not plain.
+tests/parity/test_plain_pulls.py feeds both paths the same traffic.
 
 Start reading at `PlainPullCutter.cut`.
 """
@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header, read_number, same,
+    FIELDS_MAX, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, may_pass, put, put_prefix, read_header,
+    read_number, same,
 )
 from rocketlake.codec.property_scan cimport Slice
 from rocketlake.codec.record_layout cimport store32
@@ -58,7 +59,8 @@ cdef class PlainPull:
 
     @property
     def kind(self):
-        """What the checks of a pull go by, but for its queue and its limits."""
+        """The values that decide whether a consumer may pull, apart from queue and limits: pulls of one kind are
+        checked once."""
         return (self.code, self.consumer_group, self.topic, self.sys_flag & PULL_SUBSCRIPTION, self.sub_version,
                 self.subscription, self.expression_type)
 
@@ -77,7 +79,7 @@ cdef class PlainPullCutter:
         self._group = self._topic = ""
 
     def cut(self, bytes chunk, Py_ssize_t start):
-        """The plain pull that begins at `start`; None if there is none."""
+        """The plain pull at `start`; None if the request there is not one."""
         cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(chunk)
         cdef const uint8_t* end = data + PyBytes_GET_SIZE(chunk)
         cdef Frame frame
@@ -159,7 +161,7 @@ cdef bint _read_int(Slice value, int32_t* number) noexcept:
 
 
 cdef str _text(Slice text, str known):
-    """The text; `known` itself where that is the same."""
+    """The text as a str; `known` itself if it says the same."""
     if known is not None and len(known) == text.size:
         if memcmp(PyUnicode_AsUTF8(known), text.at, text.size) == 0:
             return known
@@ -173,9 +175,10 @@ cdef extern from "Python.h":
 cdef class FoundAnswer:
     """Makes the heads of answers FOUND.
 
-    `json`: a header as the ordinary path writes it, cut at next offset, min offset, max offset, topic and group flag and
-    opaque (7 parts). `binary`: the same without its opaque, cut before it, before the length of the fields and at each
-    of the five numbers and their lengths (8 parts: up to the opaque, up to the length, then those of the fields).
+    `json`: a header as the ordinary path writes it, cut at next offset, min offset, max offset, topic flag, group
+    flag and opaque (7 parts). `binary`: the same without its opaque, cut before it, before the length of the fields
+    and at each of the five numbers and their lengths (8 parts: up to the opaque, up to the length, then those of the
+    fields).
     """
 
     cdef tuple _json
@@ -186,7 +189,7 @@ cdef class FoundAnswer:
         cdef Py_ssize_t size = 0
         if len(json) != NUMBERS + 2 or len(binary) != NUMBERS + 3:
             raise ValueError("the parts of an answer are not complete")
-        for part in json + binary:  # a TypeError for what is no bytes: their addresses are used below
+        for part in json + binary:  # a TypeError for a part that is no bytes: the addresses of the parts are used below
             size += len(part)
         if size > 2 * PARTS_BYTES_MAX:
             raise ValueError("the parts of an answer are too long")
@@ -195,7 +198,7 @@ cdef class FoundAnswer:
 
     def head(self, PlainPull pull, int64_t next_offset, int64_t min_offset, int64_t max_offset, int64_t topic_flag,
              int64_t group_flag, Py_ssize_t body_size):
-        """All of the frame that answers a pull but its `body_size` bytes of records."""
+        """The frame that answers a pull, without its body: `body_size` bytes of records follow it."""
         cdef uint8_t frame[PREFIX_BYTES + 2 * PARTS_BYTES_MAX + (NUMBERS + 1) * (DIGITS_MAX + 4)]
         cdef int64_t[NUMBERS] numbers = [next_offset, min_offset, max_offset, topic_flag, group_flag]
         cdef uint8_t* at = frame + PREFIX_BYTES

@@ -1,12 +1,13 @@
-"""Plain sends: the sends at the head of a received chunk, cut, checked and answered without an object per message.
+"""Plain sends: the sends at the start of a received chunk, cut, checked and answered without an object per message.
 
 Owns        which sends are plain, reading them (JSON and binary header), the bytes of their answers.
-Must not know   the store, who may send, when an answer is due.
+Must not know   the store, the rights of a sender, the time at which an answer is due.
 
-Kernel: Cython without a Python form. The ordinary path (protocol/, processors/send.py) is the truth; a send is plain
-when that path would store it as it is and answer SUCCESS. Everything else - another code, a field or property out of
-the ordinary, a text that is not ASCII, anything malformed - ends the run: nothing of it is taken, and the ordinary path
-serves it, whatever comes of it. tests/parity/test_plain_sends.py feeds both the same traffic.
+Kernel: Cython without a Python form. The ordinary path (protocol/, processors/send.py) is the truth. A send is plain if
+that path would store it as it is and answer SUCCESS. A request that is not plain ends the run: one with another code,
+with a header field or a reserved property that no allow-list names, with a text that is not ASCII, or malformed. The
+kernel takes nothing of it, and the ordinary path serves it. tests/parity/test_plain_sends.py feeds both paths the same
+traffic.
 
 Start reading at `PlainSendCutter.cut`.
 """
@@ -17,8 +18,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
 from rocketlake.broker.hot.plain_header cimport (
-    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put, put_prefix,
-    read_header, read_number, same,
+    FIELDS_MAX, FLAG_ONEWAY, PREFIX_BYTES, Field, Frame, Head, find_frame, has_code, int16, int32, may_pass, put,
+    put_prefix, read_header, read_number, same,
 )
 from rocketlake.codec.property_scan cimport PropertyMarks, Slice, read_marks
 from rocketlake.codec.record_layout cimport BATCH_HEAD_BYTES, PROPERTIES_BYTES_MAX, store32
@@ -42,7 +43,7 @@ cdef enum:
     KEY_BYTES_MAX = 255  # of a unique key
 
 cdef struct Fields:
-    # The header fields of a send that count; `seen` has a bit for each letter.
+    # The header fields of a send that the kernel uses; `seen` has a bit for each letter.
     uint32_t seen
     Slice topic
     Slice properties
@@ -54,7 +55,7 @@ cdef struct Fields:
     bint is_batch
 
 cdef struct Sent:
-    # One taken request.
+    # One request of the run.
     Py_ssize_t first_record
     Py_ssize_t records
     Py_ssize_t key_at  # its unique key in the text of the run; a batch may have none
@@ -79,7 +80,7 @@ cdef class PlainTopic:
 
 
 cdef class AnswerParts:
-    """What is the same in all answers of a broker, as the ordinary path writes it.
+    """The parts that all answers of a broker share, as the ordinary path writes them.
 
     `json`: the header cut at message id, queue id, queue offset, unique key and opaque (6 parts). `binary`: its first
     bytes up to the opaque, those from behind the opaque up to the length of the fields, and the fields behind the
@@ -97,14 +98,14 @@ cdef class AnswerParts:
         if len(json) != 6 or len(binary) != 3:
             raise ValueError("the parts of an answer are not complete")
         for part in json:
-            pass  # a TypeError for what is no bytes: their addresses are used below
+            pass  # a TypeError for a part that is no bytes: the addresses of the parts are used below
         self.json = json
         self.binary_start, self.binary_flag, self.binary_tail = binary
         self.address = address
 
 
 cdef class PlainSends:
-    """The plain sends of one chunk: `run` holds their records; `end` is where the rest of the chunk begins."""
+    """The plain sends of one chunk. `run` holds their records; the rest of the chunk starts at `end`."""
 
     cdef readonly RecordRun run
     cdef readonly Py_ssize_t end
@@ -113,7 +114,7 @@ cdef class PlainSends:
     cdef Py_ssize_t _room
     cdef AnswerParts _parts
     cdef readonly bint waits
-    """False when a message says that nobody waits for the disk (property WAIT)."""
+    """False if a sender does not wait for the disk (property WAIT)."""
     cdef readonly list marked
     """(topic, queue id, mark, messages) of each batch that says which messages of its producer it holds."""
 
@@ -130,8 +131,8 @@ cdef class PlainSends:
         return &self._sents[self.count]
 
     def outcomes(self):
-        """For each request that wants an answer: (opaque, is binary, queue id, unique key, queue offset, physical
-        offsets of its records); for answers that are no success."""
+        """(opaque, is binary, queue id, unique key, queue offset, physical offsets of its records) of each request that
+        is not one-way. For answers that are no success."""
         cdef Py_ssize_t number, record
         cdef Sent* sent
         cdef list found = []
@@ -166,7 +167,8 @@ cdef class PlainSends:
         return [(name, *numbers) for name, numbers in counts.items()]
 
     def answers(self):
-        """The SUCCESS answers of all requests that want one, whole frames back to back; after the run is encoded."""
+        """The SUCCESS answers of all requests that are not one-way, whole frames back to back. Call it after
+        `encode`."""
         cdef Py_ssize_t number, size = 0
         cdef Sent* sent
         cdef Py_ssize_t fixed = 0
@@ -267,8 +269,8 @@ cdef class PlainSendCutter:
 
     def __init__(self, find_topic, AnswerParts parts, bytes store_host, bytes added_properties,
                  int64_t body_bytes_max, int64_t frame_bytes_max, int64_t header_bytes_max):
-        """`find_topic(name)` gives the PlainTopic, or None when sends to it are not plain now; what it gives is kept
-        until `forget_topics`. `added_properties`: what the broker adds to the property text of each message."""
+        """`find_topic(name)` gives the PlainTopic, or None while sends to the topic are not plain. The cutter keeps it
+        until `forget_topics`. `added_properties`: the text that the broker adds to the properties of each message."""
         self._find_topic = find_topic
         self._topics = {}
         self._parts = parts
@@ -284,7 +286,8 @@ cdef class PlainSendCutter:
         self._last = None
 
     def cut(self, bytes chunk, Py_ssize_t position, bytes born_host):
-        """The plain sends of `chunk` from `position` on, None without one. `born_host`: the encoded address of the sender."""
+        """The plain sends of `chunk` from `position` on; None if there are none. `born_host`: the sender's encoded
+        address."""
         cdef const uint8_t* start = <const uint8_t*>PyBytes_AS_STRING(chunk)
         cdef const uint8_t* at = start + position
         cdef const uint8_t* end = start + PyBytes_GET_SIZE(chunk)
@@ -406,7 +409,7 @@ cdef class PlainSendCutter:
             return False
         if marks.tags.size or marks.keys.size or (marks.unique_key.size and not _is_plain_key(marks.unique_key)):
             return False
-        # All messages are looked at before the first one is taken: a batch is taken as a whole, or not at all.
+        # Two passes, because a batch is taken as a whole or not at all: the first one checks every message.
         at = 0
         for number in range(messages):
             entry_body = int32(body + at + 16)
@@ -451,7 +454,8 @@ cdef class PlainSendCutter:
         return properties_size + 2 + PyBytes_GET_SIZE(self._added) <= PROPERTIES_BYTES_MAX
 
     cdef Py_ssize_t _add_properties(self, RecordRun run, Slice properties) except -1:
-        """The property text of a message with what the broker adds; returns where it begins."""
+        """Add the property text of a message and the broker's own properties to the run; returns where the text
+        starts."""
         cdef Py_ssize_t at = self._add_terminated(run, properties)
         run.add_text(<const uint8_t*>PyBytes_AS_STRING(self._added), PyBytes_GET_SIZE(self._added))
         return at
@@ -464,7 +468,7 @@ cdef class PlainSendCutter:
         return at
 
     cdef int _add_shared(self, RecordRun run, Slice properties, Slice unique_key) except -1:
-        """The properties of a batch without its unique key, with what the broker adds."""
+        """Add the properties of a batch, without its unique key, and the broker's own to the run."""
         cdef Slice before, behind
         if unique_key.size == 0:
             self._add_properties(run, properties)
@@ -489,18 +493,18 @@ cdef inline int _note_request(Sent* sent, Head* head, Fields* fields) noexcept:
 
 
 cdef inline void _move(Slice* part, const uint8_t* old, const uint8_t* new) noexcept:
-    """The same part of a copy."""
+    """Make `part` point at the same place of the copy."""
     if part.size:
         part.at = new + (part.at - old)
 
 
 cdef bint _says_wait(Slice value) noexcept:
-    """WAIT is absent or "true"."""
+    """True if WAIT is absent or "true"."""
     return value.size == 0 or (value.size == 4 and memcmp(value.at, b"true", 4) == 0)
 
 
 cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size) noexcept:
-    """Does a body begin as its flag says it is compressed (codec/compression.py, `fault_at_start`)?"""
+    """Does a body start as a body of its compression flag must (codec/compression.py, `fault_at_start`)?"""
     cdef int kind = (sys_flag >> 8) & 7
     if kind == ZLIB or kind == 0:
         return size > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 and not body[1] & 32
@@ -512,7 +516,7 @@ cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size)
 
 
 cdef bint _is_plain_key(Slice key) noexcept:
-    """A unique key that JSON writes as it is."""
+    """True for a unique key that JSON writes without an escape."""
     cdef Py_ssize_t position
     if not 0 < key.size <= KEY_BYTES_MAX:
         return False
@@ -557,7 +561,7 @@ cdef bint _take_field(Fields* fields, Slice name, Slice value) noexcept:
 
 
 cdef Py_ssize_t _count_batch(const uint8_t* body, Py_ssize_t size) noexcept nogil:
-    """Messages in a batch body, -1 when it is not made of whole entries (codec/record_batch.py)."""
+    """Number of messages in a batch body; -1 if the body is not made of whole entries (codec/record_batch.py)."""
     cdef Py_ssize_t at = 0, count = 0
     cdef int64_t entry, entry_body, properties
     while at < size:

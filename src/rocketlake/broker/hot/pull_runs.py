@@ -1,4 +1,4 @@
-"""Runs of plain pulls: what consumers send nearly always, answered or held as they are received.
+"""Runs of plain pulls, the pulls that consumers send nearly always: answered or held as they are received.
 
 Owns        when pulls may be taken from a chunk; how a plain pull that was held is answered.
 Must not know   bytes of frames (plain_pull.pyx), the checks of a pull, how records are found, how waiting works.
@@ -37,12 +37,12 @@ from rocketlake.store.results import GetResult, GetStatus
 
 __all__ = ["PullRuns"]
 
-# Values that stand out, to find their places in an answer of the ordinary path.
+# Values that occur nowhere else in an answer of the ordinary path: they show where the values stand.
 _NUMBERS = (1999999991, 1999999992, 1999999993, 1999999994, 1999999995)
 _OPAQUE = 1999999996
 
 _BYTES_MAX = 4 * 1024 * 1024
-"""Larger answers are left to the ordinary path: it knows what to say if no frame can hold one."""
+"""The ordinary path gives larger answers: it has the error for one that no frame can hold."""
 _ADMISSIONS_MAX = 256
 
 
@@ -73,7 +73,7 @@ class PullRuns:
         clock, cut = self._clock.monotonic, self._cut
         if clock() >= turn_end or not link.writable or (pull := cut(ready, position)) is None:
             return position
-        # What is looked up from here on holds until the end: nothing else runs meanwhile.
+        # A lookup holds until the end of this call: no other code of the loop runs meanwhile.
         self._kind = self._admission = None
         self._fetch.begin()
         try:
@@ -83,7 +83,7 @@ class PullRuns:
                     break
                 pull = cut(ready, position)
         except (RocketLakeError, OSError):
-            pass  # the ordinary path says it to the consumer
+            pass  # the ordinary path meets the same error and tells the consumer
         finally:
             self._fetch.end()
         return position

@@ -1,12 +1,11 @@
-"""Runs of plain sends: what producers send nearly always, served by the chunk.
+"""Runs of plain sends, the sends that producers send nearly always: served by the chunk.
 
-Owns        when a run may be taken, the settings the kernel works with, who is answered when.
+Owns        when a run may be taken, the settings of the kernel, the time at which each sender is answered.
 Must not know   bytes of frames and records (plain_send.pyx, record_run.pyx), how a run is stored.
 
-A run is the plain sends at the head of one received chunk. A send that is not plain goes to processors/send.py; so does
-the whole chunk while the broker refuses sends. No rule exists only here: the checks are those of rights/send.py, the
-broker's properties and the answers those of sends/.
-Walk through it: docs/internals/hot_path.md.
+A run is the plain sends at the start of one received chunk. A send that is not plain goes to processors/send.py; so
+does the whole chunk while the broker refuses sends. No rule exists only here: the checks are those of rights/send.py,
+the broker's properties and the answers those of sends/. Walk through it: docs/internals/hot_path.md.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["SendRuns"]
 _log = get_logger(__name__)
 
 _BORN_HOST = "born host"
-# Values that stand out, to find their places in an answer of the ordinary path.
+# Values that occur nowhere else in an answer of the ordinary path: they show where the values stand.
 _QUEUE_ID, _QUEUE_OFFSET, _OPAQUE, _KEY = 1999999991, 1999999992, 1999999993, "UNIQUE-KEY"
 
 
@@ -70,8 +69,8 @@ class SendRuns:
     def serve(self, link: FrameAsker, ready: bytes, position: int, _turn_end: float) -> int:
         """Serve the plain sends of `ready` from `position` on; returns where they end.
 
-        Flow control: a run is served the moment it is received, so no request of it is too old; how many may wait for
-        the disk is looked at here.
+        Flow control: no age check, because a run is served the moment it is received. The number of sends that may wait
+        for the disk is checked here.
         """
         config = self._config.now
         if config is not self._made_for:
@@ -116,7 +115,7 @@ class SendRuns:
         )
 
     def _may_wait(self, link: FrameAsker, sends: plain_send.PlainSends, config: BrokerConfig) -> bool:
-        """Do all senders want to wait for the disk, and is there room for them?"""
+        """True if all senders wait for the disk, and the limits allow so many more to wait."""
         waiting = self._intake.waiting + sends.count
         return sends.waits and waiting <= config.waiting_sends_max and sends.count <= link.room_to_hold
 
@@ -139,7 +138,7 @@ class SendRuns:
             )
             Request(command, link, 0).answer(self._answers.answer(status, result, queue_id, unique_key))
 
-    # -- what the kernel works with --------------------------------------------------------------------------------
+    # -- settings and parts of answers for the kernel ------------------------------------------------------------------
 
     def _make_cutter(self, config: BrokerConfig) -> None:
         added: dict[str, str] = {}
