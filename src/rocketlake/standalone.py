@@ -1,7 +1,7 @@
 """A whole cluster in one process: a name server and a broker, on this machine only.
 
 Owns        building both from one folder and two ports, starting and stopping them in order.
-Must not know   what either does. Used by `rocketlake up`, the test kit, notebooks and the demo.
+Must not know   the work of either. Used by `rocketlake up`, the test kit, notebooks and the demo.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SETTINGS", "Standalone"]
 
 SETTINGS: Mapping[str, str] = {
     "brokerName": "broker-a",
-    # A laptop's messages: small files take little room, and a pull may bring more than a shared broker would give.
+    # For one user's messages: small files take little room, and a pull may take more than on a shared broker.
     "mappedFileSizeCommitLog": str(64 << 20),
     "maxHashSlotNum": "500000",
     "maxIndexNum": "2000000",
@@ -33,14 +33,14 @@ SETTINGS: Mapping[str, str] = {
     "maxTransferCountOnMessageInDisk": "1024",
     "maxTransferBytesOnMessageInDisk": str(2 << 20),
     "maxFilterMessageSize": "65536",
-    # The machine does other things, too: a send that waited 200 ms for its turn is no sign of an overloaded broker.
+    # Other programs run on the machine: a send that waited for 200 ms does not mean that the broker is overloaded.
     "waitTimeMillsInSendQueue": "3000",
 }
-"""What differs from a broker's defaults, by Java names."""
+"""Settings that differ from the defaults of a broker, by Java names."""
 
 
 class Standalone:
-    """`async with Standalone(folder) as cluster:` then clients connect to cluster.namesrv_address.
+    """`async with Standalone(folder) as cluster:` then clients use cluster.namesrv_address.
 
     `settings` are those of a broker.conf by their Java names. Port 0 takes any free one. Raises UsageError for a bad
     setting or a port in use, StoreError when the folder is in use or cannot be read.

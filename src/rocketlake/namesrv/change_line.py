@@ -1,11 +1,10 @@
 """Changes of the route table are made one behind the other, each in steps.
 
-Owns        the line of changes; who is answered at once and who later.
+Owns        the line of changes; which request is answered at once, which one is held.
 Must not know   what a change does.
 
 A registration of many topics takes many turns of the loop. A farewell or a lost link that comes meanwhile waits behind
-it, so the later one wins, as if each had been done at once. Questions do not wait: they see a topic as it was or as it
-will be.
+it, so the later change wins. Questions do not wait: they see each topic either before or after the change.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ class ChangeLine:
         self._line: deque[Change] = deque()
 
     def add(self, change: Change) -> None:
-        """Make this change: at once if nobody is before it and it is little work, else when its turn comes."""
+        """Make this change: at once if the line is empty and its steps fit into this turn, else behind the others."""
         self._line.append(change)
         if len(self._line) == 1:
             self._go_on(self._clock.monotonic() + self._turns.seconds)
 
     def handler(self, serve: Callable[[Request], ReplySteps]) -> Handler:
-        """A handler whose request is a change. It is made also when the asker is gone meanwhile."""
+        """A handler whose request is a change. The change is made even if the asker is gone meanwhile."""
 
         def handle(request: Request) -> Reply | Held:
             replies: list[Reply] = []
@@ -76,7 +75,7 @@ class ChangeLine:
 
 
 def _serving(serve: Callable[[Request], ReplySteps], request: Request) -> Generator[None, None, Reply]:
-    """The steps of a request; whatever they raise becomes the reply."""
+    """The steps of a request; an error in them becomes the reply."""
     steps = serve(request)
 
     def step(_request: Request) -> Reply | Held:

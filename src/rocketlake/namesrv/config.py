@@ -1,7 +1,7 @@
 """Settings of the name server.
 
-Owns        names, defaults, ranges; which of them may change while it runs; reading a namesrv.conf.
-Must not know   who asks for a change.
+Owns        names, defaults, ranges; the settings that may change while the server runs; reading a namesrv.conf.
+Must not know   the requests that change settings.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LiveConfig(LiveSettings[NameServerConfig]):
 def load_namesrv_conf(
     path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
 ) -> NameServerConfig:
-    """The settings in a namesrv.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
+    """The settings in a namesrv.conf. UsageError names a key that is unknown, or whose feature we do not have."""
     (config,) = load_together(
         [NameServerConfig],
         path,
@@ -87,7 +87,7 @@ def load_namesrv_conf(
 NOT_SUPPORTED = frozenset(
     ("clusterTest", "enableControllerInNamesrv", "notifyMinBrokerIdChanged", "needWaitForService", "useTLS")
 )
-"""Keys of Apache's name server that promise something we do not do yet."""
+"""Keys of Apache's name server for features that we do not have yet."""
 WITHOUT_EFFECT = frozenset(
     [
         "rocketmqHome",

@@ -1,7 +1,7 @@
-"""Which request code is served by whom.
+"""The handler of each request code.
 
 Owns        one row per request code.
-Must not know   what a processor does with it.
+Must not know   the work of a processor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def rows(
 ) -> list[Row]:
     """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md.
 
-    What changes routes stands in the line of `changes`; what asks for much is answered `in_steps`.
+    A request that changes routes queues in `changes`; a request for a long answer is served `in_steps`.
     """
     change = changes.handler
     return [

@@ -1,7 +1,7 @@
 """Key-value settings that the name server keeps for its cluster.
 
 Owns        namespaces, keys, values, kvConfig.json.
-Must not know   requests, what a value means.
+Must not know   requests, the meaning of a value.
 
 The one namespace RocketMQ itself uses is ORDER_TOPIC_CONFIG: topic -> "broker:queues;broker:queues".
 """
@@ -31,7 +31,7 @@ class KVConfig:
         self._namespaces: dict[str, dict[str, str]] = {}
 
     def load(self) -> None:
-        """Read kvConfig.json; a missing file is an empty table. StoreError if it cannot be understood."""
+        """Read kvConfig.json; a missing file is an empty table. StoreError if it cannot be read."""
         text = load_text(self._files, self._path)
         if text is None:
             return
@@ -60,7 +60,7 @@ class KVConfig:
         """Set one value and save. UsageError when there are too many: any client may set values."""
         self.load()  # another name server of this machine may use the same file
         if sum(map(len, self._namespaces.values())) >= VALUES_MAX and self.get(namespace, key) is None:
-            raise UsageError(f"there are {VALUES_MAX} KV settings already", hint="delete some that nobody needs")
+            raise UsageError(f"there are {VALUES_MAX} KV settings already", hint="delete values that no client needs")
         if len(value) > VALUE_CHARS_MAX or len(key) + len(namespace) > VALUE_CHARS_MAX:
             raise UsageError(f"a KV setting longer than {VALUE_CHARS_MAX} characters")
         self._namespaces.setdefault(namespace, {})[key] = value

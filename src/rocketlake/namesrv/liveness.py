@@ -1,7 +1,7 @@
 """Drops brokers that fell silent or whose link closed.
 
-Owns        how often the route table is searched for silent ones; the log line about each.
-Must not know   how a broker is heard.
+Owns        the pause between two searches for silent brokers; the log line about each dropped broker.
+Must not know   the requests by which a broker is heard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = get_logger(__name__)
 
 
 class Liveness(Service):
-    """Every few seconds: brokers past their time are dropped, their links closed."""
+    """Every few seconds: drops the brokers whose time is over, and closes their links."""
 
     def __init__(self, routes: RouteTable, changes: ChangeLine, clock: Clock, interval_ms: int = 5000) -> None:
         """`interval_ms`: scanNotActiveBrokerInterval."""
@@ -37,7 +37,7 @@ class Liveness(Service):
         self._changes.add(self._dropping_silent())
 
     def link_lost(self, link: Link) -> None:
-        """A link is gone: drop its brokers, as soon as what they said before is done."""
+        """A link is gone: drop its brokers, behind the changes that they asked for before."""
         self._changes.add(self._dropping_lost(link))
 
     def _dropping_silent(self) -> Change:

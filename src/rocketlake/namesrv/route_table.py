@@ -1,11 +1,11 @@
 """Which broker serves which topic.
 
-Owns        clusters, brokers and their addresses, queues of each topic, what each broker said last.
-Must not know   requests, JSON, how a broker is told anything.
+Owns        clusters, brokers and their addresses, queues of each topic, the last registration of each broker.
+Must not know   requests, JSON, the answers to brokers.
 
 Invariant: a broker name in `clusters` has at least one address; a topic has queues of at least one broker name.
-What may touch many topics is done in steps. Only one change is under way at a time.
-Nothing here is saved: after a restart the brokers' next registrations fill it again.
+A change that may touch many topics is made in steps. Only one change is under way at a time.
+The table is not saved: after a restart the next registrations of the brokers fill it again.
 
 Rules: RocketMQ's RouteInfoManager; the order of the checks in `register` is part of the protocol.
 """
@@ -34,7 +34,7 @@ SILENT_MS_MAX = 120_000
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
-"""Others may ask in between the steps; the next change waits until the last of them (change_line.py)."""
+"""Questions are answered between the steps; the next change waits for the last step (change_line.py)."""
 
 
 class Link(Protocol):
@@ -52,7 +52,7 @@ class Link(Protocol):
 
 @dataclass(slots=True)
 class Registration:
-    """What a broker says of itself."""
+    """A broker, as it describes itself."""
 
     cluster: str
     address: str
@@ -72,7 +72,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a slave is told: where its master is. Empty for a master, or when no master is known."""
+    """The answer to a slave: the addresses of its master. Empty for a master, or when no master is known."""
 
     master_address: str = ""
     ha_address: str = ""
@@ -80,7 +80,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A broker that was dropped without having said goodbye."""
+    """A broker that was dropped without a farewell."""
 
     broker_name: str
     address: str
@@ -89,7 +89,7 @@ class Dropped:
 
 @dataclass(slots=True)
 class _Live:
-    """One broker process: when it was last heard and what it then had."""
+    """One broker process: when it was last heard, and its state at that time."""
 
     heard: float
     timeout_seconds: float
@@ -107,7 +107,7 @@ class RouteTable:
 
     def __init__(self, clock: Clock) -> None:
         self.version = 0
-        """Grows with each change that a route answer could show."""
+        """Grows with each change that may alter a route."""
         self.delete_missing_topics = False
         """A registration removes the broker's topics it does not name (deleteTopicWithBrokerRegistration)."""
         self.support_acting_master = False
@@ -120,15 +120,15 @@ class RouteTable:
         self._filter_servers: dict[_Address, list[str]] = {}
         self._mappings: dict[str, dict[str, Any]] = {}
 
-    # --- what brokers say ---------------------------------------------------------------------------------------
+    # --- requests of brokers ---------------------------------------------------------------------------------------
 
     def register(self, registration: Registration, link: Link) -> Steps[Registered | None]:
-        """Take a broker's registration; None if it is refused (one topic only, from a broker not known yet)."""
+        """Take a broker's registration; None if it is refused (one topic only, from an unknown broker)."""
         new = registration
         group, first = self._group(new)
         address = (new.cluster, new.address)
         for broker_id in [i for i, a in group.addresses.items() if a == new.address and i != new.broker_id]:
-            del group.addresses[broker_id]  # it changed its role
+            del group.addresses[broker_id]  # the broker changed its role
         if self._is_outdated(new, group):
             self._live.pop(address, None)
             return Registered()
@@ -195,7 +195,7 @@ class RouteTable:
         now = self._clock.monotonic()
         return (yield from self._drop([a for a, live in self._live.items() if live.heard + live.timeout_seconds < now]))
 
-    # --- what clients ask ---------------------------------------------------------------------------------------
+    # --- questions of clients ---------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> Route | None:
         """Queues and brokers of a topic, copies; None if the topic or all of its brokers are unknown."""
@@ -253,14 +253,14 @@ class RouteTable:
             )
         )
 
-    # --- what an operator changes -------------------------------------------------------------------------------
+    # --- changes by operators -------------------------------------------------------------------------------
 
     def wipe_write_perm(self, broker_name: str) -> Steps[int]:
-        """No new messages to this broker name, until its topics change; how many topics that touched."""
+        """No new messages to this broker name, until its topics change. Returns the number of topics touched."""
         return (yield from self._change_perm(broker_name, lambda perm: perm & ~Perm.WRITE))
 
     def add_write_perm(self, broker_name: str) -> Steps[int]:
-        """Take a wipe back: read and write for all its topics; how many topics that touched."""
+        """Take a wipe back: read and write for all its topics. Returns the number of topics touched."""
         return (yield from self._change_perm(broker_name, lambda _: Perm.READ | Perm.WRITE))
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> Steps[None]:
@@ -298,7 +298,7 @@ class RouteTable:
         return group, first
 
     def _is_outdated(self, new: Registration, group: BrokerInfo) -> bool:
-        """Does a broker with a newer term hold this id at another address?"""
+        """True if a broker with a newer term holds this id at another address."""
         known_address = group.addresses.get(new.broker_id)
         if known_address is None or known_address == new.address:
             return False
@@ -387,7 +387,7 @@ class RouteTable:
     def _topics_where(self, fits: Callable[[dict[str, QueueInfo]], bool]) -> Steps[list[str]]:
         names = []
         for topic, by_broker in list(self._topics.items()):
-            if by_broker and fits(by_broker):  # it may have lost its last broker since
+            if by_broker and fits(by_broker):  # the topic may have lost its last broker since
                 names.append(topic)
             yield
         return names

@@ -1,7 +1,7 @@
 """A name server: its parts, started and stopped in order.
 
-Owns        which part gets which.
-Must not know   what a request means.
+Owns        the wiring of the parts.
+Must not know   the meaning of requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["NameServer"]
 
 
 class NameServer(Service):
-    """One name server. Several of them know nothing of each other: brokers register with all."""
+    """One name server. Name servers do not talk to each other: brokers register with each."""
 
     def __init__(
         self,

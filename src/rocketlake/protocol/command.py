@@ -1,7 +1,7 @@
 """Command: one request or one answer, as both sides of a connection see it.
 
 Owns        code, opaque, flag bits, remark, fields (or their bytes), body.
-Must not know   how it is written into bytes (frame.py, header_json.py, header_binary.py), who sends it.
+Must not know   its bytes (frame.py, header_json.py, header_binary.py), its sender.
 
 Source: docs/internals/wire.md, "Command".
 """
@@ -35,8 +35,8 @@ FLAG_ONEWAY: Final = 2
 class Command:
     """One request or answer. `opaque` (int32) pairs them; `body` of a received command is bytes or None.
 
-    `codec`: how it was, or will be, written; None leaves that to the connection. An answer has its request's.
-    `block`, if given, is the fields as the binary header holds them: who writes many of one kind prepares it once.
+    `codec`: the form of its header; None leaves the choice to the connection. An answer has the codec of its request.
+    `block`: the fields in the form of the binary header; a sender of many similar requests prepares them once.
     """
 
     __slots__ = ("block", "body", "code", "codec", "fields", "flag", "language", "opaque", "remark", "version")
@@ -107,7 +107,7 @@ class Command:
 
     @property
     def is_oneway(self) -> bool:
-        """True when nobody waits for an answer."""
+        """True when the sender waits for no answer."""
         return self.flag & FLAG_ONEWAY != 0
 
     @property

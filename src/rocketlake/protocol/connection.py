@@ -1,9 +1,9 @@
 """One connection as a machine without I/O: bytes in, commands out; commands in, bytes out.
 
 Owns        the state of the byte stream of one connection, and its error: the first one ends the machine.
-Must not know   sockets, tasks, clocks, what a command means.
+Must not know   sockets, tasks, clocks, the meaning of commands.
 
-Start reading here: net/link.py feeds it from a socket, tests feed it from a list.
+Start reading here: net/input.py feeds it from a socket, tests feed it from a list.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Connection:
 
     @property
     def is_inside(self) -> bool:
-        """Has a command begun that is not complete, or not passed by?"""
+        """True while the start of a command has come and its end has not, also if the command is skipped."""
         return self._reader.is_inside
 
     def receive_data(self, data: Buffer) -> list[Command]:
@@ -54,7 +54,7 @@ class Connection:
         return self._reader.gather(data)
 
     def cut(self, ready: bytes, position: int = 0) -> list[Command]:
-        """The commands of what `gather` returned, from the frame that begins at `position` on."""
+        """The commands of what `gather` returned, starting with the frame at `position`."""
         commands: list[Command] = []
         try:
             for frame in self._reader.cut(ready, position):
@@ -66,27 +66,27 @@ class Connection:
         return commands
 
     def cut_one(self, ready: bytes, position: int) -> tuple[list[Command], int]:
-        """`cut` for the frame at `position` alone, and where the next one begins: at the end if it is not whole."""
+        """`cut` for the frame at `position` alone; also returns the start of the next frame (or the end)."""
         size = max(4 + int.from_bytes(ready[position : position + 4], "big"), PREFIX_BYTES)
         end = min(position + size, len(ready))
         return self.cut(ready[position:end]), end
 
     def begun(self) -> tuple[Command, int] | None:
-        """The command that is not complete, without its body, and the body's size; None until its header is there."""
+        """The incomplete command without its body, and the size of the body; None until its header has come."""
         found = self._reader.begun()
         if found is None:
             return None
         try:
             return decode_frame(found[0], self._limits), found[1]
         except ProtocolError:
-            return None  # said when it is complete
+            return None  # `cut` reports the error when the frame is complete
 
     def skip(self) -> None:
-        """Do without the command that is not complete."""
+        """Drop the incomplete command, also its bytes that are still to come."""
         self._reader.skip()
 
     def forget(self) -> None:
-        """The connection is gone: drop what was received of an incomplete command."""
+        """The connection is gone: drop the bytes of an incomplete command."""
         self._reader = FrameReader()
 
     def send(self, command: Command) -> list[Buffer]:

@@ -1,10 +1,10 @@
 """Typed headers: a struct on our side, a string-to-string map (`extFields`) on the wire.
 
 Owns        the conversion, the Java rules for numbers and booleans, the error that names a missing or bad field.
-Must not know   single headers (headers/*.py), how a map is written into a frame (header_json.py, header_binary.py).
+Must not know   single headers (headers/*.py), the bytes of the map (header_json.py, header_binary.py).
 
 Rules (docs/internals/wire.md, "Fields"): every value is a string; the key is the Java field name; absent = None or the
-default; unknown keys are ignored; a boolean is true when it equals "true" in any case, everything else is false.
+default; unknown keys are ignored; a boolean is true when it equals "true" in any case, any other text is false.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NO_FIELDS: Final[dict[str, str]] = {}
 
 
 def to_fields(header: Header) -> dict[str, str]:
-    """Header -> wire fields. None is left out, everything else is written, defaults too (old peers ask for them)."""
+    """Header -> wire fields. None is left out; all other values are written, also defaults (old peers need them)."""
     names = _wire_names.get(type(header)) or _learn(type(header))
     fields: dict[str, str] = {}
     for wire, value in zip(names, msgspec.structs.astuple(header), strict=True):
@@ -79,7 +79,7 @@ def from_fields(cls: type[H], fields: Mapping[str, str] | None) -> H:
 
 
 def _from_fields_slowly(cls: type[H], fields: Mapping[str, str], problem: msgspec.ValidationError) -> H:
-    """Java takes any text for a boolean and blanks for "absent"; msgspec does not. Everything else stays an error."""
+    """Java takes any text for a boolean and blanks for "absent"; msgspec does not. Other texts stay errors."""
     if cls not in _boolean_names:
         _learn(cls)
     booleans = _boolean_names[cls]

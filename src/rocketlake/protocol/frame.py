@@ -1,7 +1,7 @@
 """Frames: the byte stream cut into commands, and a command written as bytes.
 
 Owns        the eight bytes before every header, and the refusal of lying lengths.
-Must not know   sockets, what a command means.
+Must not know   sockets, the meaning of commands.
 
 Layout (docs/internals/wire.md, "Frame"), big-endian: total length int32 (all after itself), serialize type int8
 (0 JSON, 1 binary), header length int24, header, body. Nothing is allocated for a length that was only announced.
@@ -58,7 +58,7 @@ class FrameReader:
 
     @property
     def is_inside(self) -> bool:
-        """Has a frame begun that is not complete, or not passed by?"""
+        """True while the start of a frame has come and its end has not, also if the frame is skipped."""
         return self._to_skip > 0 or len(self._pending) > 0
 
     def feed(self, data: Buffer) -> list[Frame]:
@@ -68,9 +68,9 @@ class FrameReader:
         return self.cut(self.gather(data))
 
     def gather(self, data: Buffer) -> bytes:
-        """Takes the next bytes of the stream, returns what is there to be cut; b"" while the first frame is not whole.
+        """Takes the next bytes of the stream, returns the bytes to be cut; b"" while the first frame is not whole.
 
-        What it returns must be given to `cut`, from any frame's begin on.
+        The caller must give the returned bytes to `cut`, starting at a frame boundary of its choice.
         """
         if self._to_skip:
             skipped = min(self._to_skip, len(data))
@@ -86,7 +86,7 @@ class FrameReader:
         return whole
 
     def begun(self) -> tuple[Frame, int] | None:
-        """The frame that is not complete, without its body, and the body's size; None until its header is there."""
+        """The incomplete frame without its body, and the size of the body; None until its header has come."""
         pending = self._pending
         head = int.from_bytes(pending[5:8], "big") + PREFIX_BYTES
         if len(pending) < head or head < PREFIX_BYTES or self._needed <= PREFIX_BYTES:
@@ -94,7 +94,7 @@ class FrameReader:
         return (pending[4], bytes(pending[PREFIX_BYTES:head]), None), self._needed - head
 
     def skip(self) -> None:
-        """Do without the frame that is not complete: what came of it is dropped, what comes is, too."""
+        """Drop the incomplete frame: its bytes that came, and those still to come."""
         self._to_skip = self._needed - len(self._pending)
         self._pending = bytearray()
 
@@ -132,7 +132,7 @@ class FrameReader:
         return frames
 
     def _refusal(self, total: int, kind: int, header_size: int) -> str | None:
-        if total > self.frame_bytes_max:  # a negative length too: it is read without its sign
+        if total > self.frame_bytes_max:  # also a negative length: it is read as unsigned
             return f"frame of {total} bytes, the limit is {self.frame_bytes_max}"
         if total < 4:
             return f"frame of {total} bytes, at least 4 are needed"
@@ -161,8 +161,8 @@ def decode_frame(frame: Frame, limits: WireLimits = DEFAULT_LIMITS) -> Command:
 def encode_command(command: Command, codec: Codec = Codec.JSON) -> list[Buffer]:
     """Command -> buffers to write in order: first the prefix with the header, then the body as it was given.
 
-    `codec` counts for a command that has none of its own. A code that the binary header cannot carry is written with a
-    JSON header, and fields that are binary already with a binary one; every peer reads both.
+    `codec` is used for a command without a codec of its own. A code beyond 16 bits is written with a JSON
+    header, and a prepared `block` with a binary one; every peer reads both.
     Raises ProtocolError when the frame would be larger than any peer accepts.
     """
     if command.remark is not None and len(command.remark) > REMARK_CHARS_MAX:
@@ -196,7 +196,7 @@ def _body_buffers(command: Command) -> list[Buffer]:
 
 
 def _hint(start: bytes) -> str:
-    """Names the usual strangers on this port by their first four bytes."""
+    """Name the protocol of a peer that speaks another one (HTTP, TLS, ...) by its first four bytes."""
     if start[:2] == b"\x16\x03":
         return "connect without TLS: the peer speaks TLS, this port does not"
     if start in (b"GET ", b"POST", b"HEAD", b"PUT "):

@@ -26,13 +26,13 @@ _INT: Final = Struct(">i")
 _KEY: Final = Struct(">h")
 _LENGTHS: Final = tuple(_INT.pack(size) for size in range(256))
 _key_parts: Final[dict[str, bytes]] = {}
-"""Keys with their length, as written. Our headers have some hundred names; names of peers must not let it grow."""
+"""Keys with their length. Our headers have some hundred names; the limit keeps names of peers from filling it."""
 _KEY_PARTS_MAX: Final = 1024
 _OTHER: Final = LANGUAGE_CODES["OTHER"]
 
 
 def fits_binary_header(code: int) -> bool:
-    """False for the codes that 16 bits cannot carry (POP family): such commands travel with a JSON header."""
+    """False for codes beyond 16 bits (POP family): such commands have a JSON header."""
     return -32768 <= code <= 32767
 
 
@@ -54,7 +54,7 @@ def encode_binary_header(command: Command) -> bytes:
 
 
 def encode_fields(fields: dict[str, str]) -> bytes:
-    """The fields as they lie in a header, without the length of the whole."""
+    """The bytes of the fields in a header, without their total length."""
     parts = []
     for key in fields:
         value_bytes = fields[key].encode()

@@ -3,9 +3,9 @@
 Owns        reading and writing that object, the tolerances of the Java decoder.
 Must not know   frames, single header classes.
 
-Layout: docs/internals/wire.md, "JSON header". The first try is a typed msgspec decode; a header it refuses (numbers as
-text, numbers in extFields) is decoded untyped; what is no standard JSON (single quotes, unquoted names) is read by
-base.json_text, slowly, and only up to a size that cannot stop the loop.
+Layout: docs/internals/wire.md, "JSON header". The first try is a typed msgspec decode; a header that msgspec refuses
+(numbers as text, numbers in extFields) is decoded untyped. A header that is no standard JSON (single quotes, unquoted
+names) is read by base/java/json_text.py, slowly, and only up to a size that cannot stop the loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rocketlake.protocol.limits import DIALECT_BYTES_MAX, FIELDS_MAX, REMARK_CHA
 
 
 class _Wire(msgspec.Struct, omit_defaults=False, gc=False):
-    """The header object as it lies on the wire, in the order Java writes it."""
+    """The header object on the wire, in the order in which Java writes it."""
 
     code: Int32 = 0
     extFields: dict[str, str] | None = None
@@ -35,7 +35,7 @@ class _Wire(msgspec.Struct, omit_defaults=False, gc=False):
 
 
 class _Written(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """The header object as we write it: members that are None are left out."""
+    """The header object that we write: members that are None are left out."""
 
     code: int
     extFields: dict[str, str] | None = None
@@ -68,7 +68,7 @@ def encode_json_header(command: Command) -> bytes:
 
 
 def decode_json_header(header: Buffer, fields_max: int = FIELDS_MAX) -> Command:
-    """Header bytes -> Command without body. Raises ProtocolError for anything the Java decoder would refuse too."""
+    """Header bytes -> Command without body. Raises ProtocolError where the Java decoder refuses, too."""
     try:
         wire = _decoder.decode(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):

@@ -1,7 +1,7 @@
 """The language codes of peers.
 
 Owns        names and numbers of LanguageCode.
-Must not know   what a language changes (only CPP changes anything: the reset-offset push).
+Must not know   the effect of a language (only CPP has one, in the reset-offset push).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LANGUAGE_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate(
 
 OUR_LANGUAGE: Final = "PYTHON"
 UNKNOWN_LANGUAGE: Final = "OTHER"
-"""What we take a language for that no list has."""
+"""The name for a number that is in no list."""
 
 
 def language_name(code: int) -> str:

@@ -1,7 +1,7 @@
-"""Limits on what a peer may send us: every length has one.
+"""Limits on the bytes of a peer: every length has one.
 
-Owns        the numbers and why they are so.
-Must not know   where they are checked (frame.py, header_json.py, header_binary.py).
+Owns        the numbers and their reasons.
+Must not know   the code that checks them (frame.py, header_json.py, header_binary.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HEADER_BYTES_MAX: Final = 256 * 1024
 """32767 bytes of message properties, each escaped to six by JSON, are 192 KiB: such a header must get its answer."""
 
 DIALECT_BYTES_MAX: Final = 8 * 1024
-"""A header that is no standard JSON needs 2 us a byte; no real peer writes one, so none may be large."""
+"""A header in nonstandard JSON takes 2 us a byte to read. No real peer writes one, so the limit is small."""
 
 FIELDS_MAX: Final = 1024
 """Fields of one header; the largest real header has about thirty."""
@@ -27,7 +27,7 @@ REMARK_CHARS_MAX: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """What one connection accepts. Sizes in bytes; `frame_bytes` counts all after the first four bytes of a frame."""
+    """Limits of one connection. Sizes in bytes; `frame_bytes` counts all after the first four bytes of a frame."""
 
     frame_bytes: int = FRAME_BYTES_MAX
     header_bytes: int = HEADER_BYTES_MAX

@@ -1,7 +1,7 @@
 """Every request code of the remoting protocol, by family, with the peer that serves it.
 
 Owns        the numbers.
-Must not know   headers, handlers, which of them we serve (broker/dispatch_table.py, namesrv/dispatch_table.py).
+Must not know   headers, handlers, the codes we serve (broker/dispatch_table.py, namesrv/dispatch_table.py).
 
 Source: RequestCode in docs/internals/wire.md. Codes above 32767 travel in JSON headers only.
 """
@@ -12,23 +12,23 @@ from enum import IntEnum
 
 
 class RequestCode(IntEnum):
-    """What a request asks for; the name is Java's, so a search finds both worlds."""
+    """The code of a request. The names are Java's, so that a search finds both code bases."""
 
     # Messages, offsets, clients
     SEND_MESSAGE = 10  # broker
     PULL_MESSAGE = 11  # broker (main port)
     QUERY_MESSAGE = 12  # broker
-    QUERY_BROKER_OFFSET = 13  # declared by Java, served by nobody
+    QUERY_BROKER_OFFSET = 13  # declared by Java, served by no server
     QUERY_CONSUMER_OFFSET = 14  # broker
     UPDATE_CONSUMER_OFFSET = 15  # broker
     UPDATE_AND_CREATE_TOPIC = 17  # broker
     UPDATE_AND_CREATE_TOPIC_LIST = 18  # broker
     GET_ALL_TOPIC_CONFIG = 21  # broker
-    GET_TOPIC_CONFIG_LIST = 22  # declared by Java, served by nobody
-    GET_TOPIC_NAME_LIST = 23  # declared by Java, served by nobody
+    GET_TOPIC_CONFIG_LIST = 22  # declared by Java, served by no server
+    GET_TOPIC_NAME_LIST = 23  # declared by Java, served by no server
     UPDATE_BROKER_CONFIG = 25  # broker, container
     GET_BROKER_CONFIG = 26  # broker, container
-    TRIGGER_DELETE_FILES = 27  # declared by Java, served by nobody
+    TRIGGER_DELETE_FILES = 27  # declared by Java, served by no server
     GET_BROKER_RUNTIME_INFO = 28  # broker
     SEARCH_OFFSET_BY_TIMESTAMP = 29  # broker
     GET_MAX_OFFSET = 30  # broker
@@ -47,7 +47,7 @@ class RequestCode(IntEnum):
     GET_ALL_CONSUMER_OFFSET = 43  # broker
     GET_ALL_DELAY_OFFSET = 45  # broker
     CHECK_CLIENT_CONFIG = 46  # broker
-    GET_CLIENT_CONFIG = 47  # declared by Java, served by nobody
+    GET_CLIENT_CONFIG = 47  # declared by Java, served by no server
     GET_TIMER_CHECK_POINT = 60  # broker
     GET_TIMER_METRICS = 61  # broker
 
@@ -70,12 +70,12 @@ class RequestCode(IntEnum):
     GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206  # name server
     DELETE_SUBSCRIPTIONGROUP = 207  # broker
     GET_CONSUME_STATS = 208  # broker
-    SUSPEND_CONSUMER = 209  # declared by Java, served by nobody
-    RESUME_CONSUMER = 210  # declared by Java, served by nobody
-    RESET_CONSUMER_OFFSET_IN_CONSUMER = 211  # declared by Java, served by nobody
-    RESET_CONSUMER_OFFSET_IN_BROKER = 212  # declared by Java, served by nobody
-    ADJUST_CONSUMER_THREAD_POOL = 213  # declared by Java, served by nobody
-    WHO_CONSUME_THE_MESSAGE = 214  # declared by Java, served by nobody
+    SUSPEND_CONSUMER = 209  # declared by Java, served by no server
+    RESUME_CONSUMER = 210  # declared by Java, served by no server
+    RESET_CONSUMER_OFFSET_IN_CONSUMER = 211  # declared by Java, served by no server
+    RESET_CONSUMER_OFFSET_IN_BROKER = 212  # declared by Java, served by no server
+    ADJUST_CONSUMER_THREAD_POOL = 213  # declared by Java, served by no server
+    WHO_CONSUME_THE_MESSAGE = 214  # declared by Java, served by no server
     DELETE_TOPIC_IN_BROKER = 215  # broker
     DELETE_TOPIC_IN_NAMESRV = 216  # name server
     REGISTER_TOPIC_IN_NAMESRV = 217  # name server
@@ -89,8 +89,8 @@ class RequestCode(IntEnum):
 
     # Later additions
     QUERY_TOPIC_CONSUME_BY_WHO = 300  # broker
-    REGISTER_FILTER_SERVER = 301  # declared by Java, served by nobody
-    REGISTER_MESSAGE_FILTER_CLASS = 302  # declared by Java, served by nobody
+    REGISTER_FILTER_SERVER = 301  # declared by Java, served by no server
+    REGISTER_MESSAGE_FILTER_CLASS = 302  # declared by Java, served by no server
     QUERY_CONSUME_TIME_SPAN = 303  # broker
     GET_SYSTEM_TOPIC_LIST_FROM_NS = 304  # name server
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305  # broker

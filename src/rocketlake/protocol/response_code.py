@@ -1,7 +1,7 @@
 """Every response code of the remoting protocol.
 
-Owns        the numbers and what they mean to the asker.
-Must not know   who answers what (the processors do).
+Owns        the numbers and their meaning for the asker.
+Must not know   the handlers that answer with them.
 
 Source: ResponseCode and RemotingSysResponseCode in docs/internals/wire.md.
 """
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class ResponseCode(IntEnum):
-    """How a request ended; the name is Java's, so a search finds both worlds."""
+    """The outcome of a request. The names are Java's, so that a search finds both code bases."""
 
     # Broker to broker forwarding
     RPC_TIME_OUT = -1006
@@ -24,7 +24,7 @@ class ResponseCode(IntEnum):
     SUCCESS = 0  # done
     SYSTEM_ERROR = 1  # any failure without a code of its own
     SYSTEM_BUSY = 2  # flow control: try again later
-    REQUEST_CODE_NOT_SUPPORTED = 3  # nobody serves this request code
+    REQUEST_CODE_NOT_SUPPORTED = 3  # no handler for this request code
     TRANSACTION_FAILED = 4
 
     # Send
@@ -40,7 +40,7 @@ class ResponseCode(IntEnum):
 
     # Pull and query
     PULL_NOT_FOUND = 19  # no message yet
-    PULL_RETRY_IMMEDIATELY = 20  # nothing matched, ask on from nextBeginOffset
+    PULL_RETRY_IMMEDIATELY = 20  # no message matched: go on from nextBeginOffset
     PULL_OFFSET_MOVED = 21  # illegal offset, use nextBeginOffset
     QUERY_NOT_FOUND = 22  # offset, key or KV entry missing
     SUBSCRIPTION_PARSE_FAILED = 23  # the filter expression does not parse
@@ -100,6 +100,6 @@ class ResponseCode(IntEnum):
 
 
 def response_name(code: int) -> str:
-    """The name of a response code for logs and errors, or `RESPONSE_<n>` when nobody knows it."""
+    """The name of a response code for logs and errors, or `RESPONSE_<n>` for an unknown one."""
     known = ResponseCode._value2member_map_.get(code)
     return known.name if isinstance(known, ResponseCode) else f"RESPONSE_{code}"

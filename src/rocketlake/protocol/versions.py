@@ -1,7 +1,7 @@
-"""Version numbers of peers, and what each of them changes.
+"""Version numbers of peers, and the behaviour that each of them changes.
 
 Owns        the ordinals that travel in every command header.
-Must not know   who asks.
+Must not know   the askers.
 
 A version is the ordinal in Java's version enum. A release 4.y.z is 213 + 20*y + 2*z, a release 5.y.z is
 413 + 20*y + 2*z; the SNAPSHOT before it is one less. Source: docs/internals/wire.md, "Versions".

@@ -1,7 +1,7 @@
-"""What brokers say: registration, farewell, heartbeat; and what operators do to their topics.
+"""Requests of brokers (registration, farewell, heartbeat), and of operators about their topics.
 
 Owns        reading a registration, new and old form; the checks on its body.
-Must not know   what the route table makes of it.
+Must not know   the rules of the route table.
 
 Source: docs/internals/name_server.md.
 """
@@ -44,7 +44,7 @@ _log = get_logger("namesrv.brokers")
 
 
 class Brokers:
-    """REGISTER_BROKER and all else that changes the route table."""
+    """REGISTER_BROKER, and the other requests that change the route table."""
 
     def __init__(self, routes: RouteTable, kv_config: KVConfig, config: LiveConfig, clock: Clock) -> None:
         self._warnings = RareWarnings(_log, clock=clock)
@@ -53,7 +53,7 @@ class Brokers:
         self._config = config
 
     def register(self, request: Request) -> ReplySteps:
-        """Take a broker's topics; a slave learns where its master is, everyone the ordered topics."""
+        """Take a broker's topics. The answer tells a slave its master, and each broker the ordered topics."""
         header = request.header(RegisterBrokerHeader)
         body = yield from _reading(request, header)
         self._check_place(request, header)
@@ -91,7 +91,7 @@ class Brokers:
         return Reply(header=reply_header, body=self._ordered_topics())
 
     def unregister(self, request: Request) -> ReplySteps:
-        """Forget a broker that says goodbye."""
+        """Forget a broker that leaves."""
         header = request.header(UnregisterBrokerHeader)
         link = self._routes.link_of(header.cluster_name, header.broker_addr)
         self._check_owner(request, link, f"the farewell of broker {header.broker_name} ({header.broker_addr})")
@@ -100,7 +100,7 @@ class Brokers:
         return Reply()
 
     def query_data_version(self, request: Request) -> Reply:
-        """Did the broker's topics change since it registered? An unchanged one counts as heard."""
+        """Tell whether the broker's topics changed since its registration; if not, the broker counts as heard."""
         header = request.header(QueryDataVersionHeader)
         known = self._routes.data_version(header.cluster_name, header.broker_addr)
         changed = known is None or known != DataVersionBody.decode(request.body).to_model()
@@ -141,12 +141,16 @@ class Brokers:
         topic = request.header(RegisterTopicHeader).topic
         queues = [entry.to_model() for entry in RouteBody.decode(request.body).queue_datas]
         if queues and not self._routes.add_topic(topic, queues):
-            raise RemoteError(f"broker {queues[0].broker_name} is not registered", code=ResponseCode.SYSTEM_ERROR)
+            raise RemoteError(
+                f"broker {queues[0].broker_name} is not registered",
+                code=ResponseCode.SYSTEM_ERROR,
+                hint="start that broker with the address of this name server, then send the topic again",
+            )
         yield
         return Reply(body=self._ordered_topics())
 
     def _check_place(self, request: Request, header: RegisterBrokerHeader) -> None:
-        """A broker that lives keeps its address and its place; who takes one from the same machine is named."""
+        """A living broker keeps its address and id. A takeover from the same machine is allowed, and logged."""
         name, address = header.broker_name, header.broker_addr
         what = f"to register broker {name} (id {header.broker_id}) at {address}"
         self._check_owner(request, self._routes.link_of(header.cluster_name, address), what)
@@ -167,7 +171,7 @@ class Brokers:
         )
 
     def _check_owner(self, request: Request, link: Link | None, what: str) -> None:
-        """Only from where a living broker registered, and for administrators."""
+        """Let only the host of the living broker, or an administrator, go on."""
         host = request.asker.remote[0]
         if link is not None and link.remote[0] != host:
             check_admin_access(self._config.now.admin_access, host, what)

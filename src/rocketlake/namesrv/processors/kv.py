@@ -1,7 +1,7 @@
 """KV requests of the name server.
 
-Owns        what is answered when a namespace or key is missing.
-Must not know   where values are saved, routes.
+Owns        the answer for a missing namespace or key.
+Must not know   the file of the values, routes.
 """
 
 from __future__ import annotations

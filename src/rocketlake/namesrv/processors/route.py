@@ -1,7 +1,7 @@
 """Questions about routes, topics and brokers.
 
-Owns        which JSON flavour an asker gets, encoded routes kept until the table changes.
-Must not know   how brokers register.
+Owns        the choice of the JSON flavour for an asker; encoded routes, kept until the table changes.
+Must not know   registrations.
 
 Source: docs/internals/name_server.md.
 """
@@ -128,7 +128,7 @@ class Routes:
 
 
 def _keep_zone(route: Route, zone: str) -> None:
-    """Keep broker groups of the asker's zone, and those without a master (they have nowhere better)."""
+    """Keep broker groups of the asker's zone, and groups without a master (no better group may exist)."""
     kept = [g for g in route.brokers if MASTER_ID not in g.addresses or (g.zone or "").lower() == zone.lower()]
     names = {group.name for group in kept}
     route.brokers = kept

@@ -1,7 +1,7 @@
 """Configuration requests of the name server.
 
 Owns        the code of a refused change.
-Must not know   what a setting does, which may change (config.py).
+Must not know   the effect of a setting, and which settings may change (config.py).
 """
 
 from __future__ import annotations

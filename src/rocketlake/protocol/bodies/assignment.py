@@ -1,7 +1,7 @@
 """Bodies of QUERY_ASSIGNMENT and SET_MESSAGE_REQUEST_MODE.
 
 Owns        their shape.
-Must not know   how queues are shared.
+Must not know   the sharing of queues.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Body: a JSON body as a typed struct.
 
-Owns        encode and decode of all bodies, the error for a body that is not what it should be.
+Owns        encode and decode of all bodies, the error for a body that cannot be read.
 Must not know   single bodies.
 
 Rules (docs/internals/wire.md, "Bodies"): None members are left out; unknown members are ignored; null = absent; numbers
-may come as text, Java's enums as ordinals (java_enum.py). The first try is a typed msgspec decode; what it refuses is
-decoded untyped, then with bare number keys quoted, and only then, up to a size, by the slow reader of the whole dialect
-(base.json_text).
+may come as text, Java's enums as ordinals (java_enum.py). The first try is a typed msgspec decode. A body that
+it refuses is decoded untyped, then with bare number keys quoted, and last, up to a size, by the slow reader of the
+whole dialect (base/java/json_text.py).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rocketlake.base.java import json_text
 from rocketlake.protocol.bodies.java_enum import name_ordinals
 
 DIALECT_BYTES_MAX: Final = 16 * 1024
-"""The reader of the full dialect needs 1 us a byte and would stop the loop: nobody may send us much of it."""
+"""The reader of the full dialect takes 1 us a byte on the loop: a body for it must be small."""
 BARE_KEYS_BYTES_MAX: Final = 64 * 1024
 UNTYPED_BYTES_MAX: Final = 256 * 1024
-"""What is standard JSON, but not as the struct wants it, needs 40 ns a byte: requests may hold so much of it."""
+"""Standard JSON that does not fit the struct (numbers as text) takes 40 ns a byte: the limit of such a request."""
 ANSWER_DIALECT_BYTES_MAX: Final = 4 * 1024 * 1024
 """The same for answers with message queues or bare numbers as keys, which grow with a cluster: only clients and tools
 read them."""
@@ -45,7 +45,7 @@ class BodyError(UsageError):
 
 
 class Entry(msgspec.Struct, rename="camel", kw_only=True):
-    """Base of everything inside of a body: snake_case here, camelCase (or an explicit name) on the wire."""
+    """Base of all structs inside a body: snake_case here, camelCase (or an explicit name) on the wire."""
 
 
 class Body(Entry, kw_only=True):
@@ -138,7 +138,7 @@ def parse_answer(data: bytes | memoryview, name: str) -> dict[str, Any]:
 
 
 def _quote_bare_keys(text: bytes) -> bytes:
-    """`{0:"a"}` -> `{"0":"a"}`. Strings are matched too, so that nothing inside of them is touched."""
+    """`{0:"a"}` -> `{"0":"a"}`. The pattern matches strings too, and leaves them as they are."""
     return _BARE_KEY.sub(lambda found: found[0] if found[2] is None else b'%b"%b"%b' % found.group(1, 2, 3), text)
 
 

@@ -1,7 +1,7 @@
 """DataVersion as JSON, inside many bodies and in some headers.
 
 Owns        its shape.
-Must not know   who counts.
+Must not know   the tables that count.
 """
 
 from __future__ import annotations

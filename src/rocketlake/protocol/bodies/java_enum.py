@@ -1,7 +1,7 @@
 """Java enums in bodies: a name, or the number of the name.
 
-Owns        the names of each enum in Java's order, how a number in a body becomes its name.
-Must not know   what a name means.
+Owns        the names of each enum in Java's order, the change of a number in a body into its name.
+Must not know   the meaning of a name.
 
 Java's clients write names. Others (rocketmq-client-cpp) write ordinals, and Java reads both. Our structs hold names: a
 member of type `Annotated[str, JavaEnum(...)]` that came as a number gets its name here, before msgspec looks at types.
@@ -30,12 +30,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JavaEnum:
-    """The names of an enum; their places count."""
+    """The names of an enum, in the order of their ordinals."""
 
     names: tuple[str, ...]
 
     def name(self, value: Any) -> Any:
-        """The name of an ordinal; what is no ordinal of this enum stays what it is, for msgspec to judge."""
+        """The name of an ordinal; another value is left as it is, for msgspec to judge."""
         if type(value) is int and 0 <= value < len(self.names):
             return self.names[value]
         return value
@@ -80,8 +80,8 @@ def name_ordinals(kind: Any, value: Any) -> Any:
 
 @cache
 def _look_at(kind: Any) -> tuple[JavaEnum | None, dict[str, Any], Any]:
-    """What there is to do in a value of a type: (the enum it is, types of struct members by wire name, type of each
-    element of a list or a map); only types that hold an enum somewhere, so that other bodies cost nothing."""
+    """The work to do on a value of a type: (the enum it is, types of struct members by wire name, type of each
+    element of a list or a map); only types that hold an enum, so that other bodies cost no time."""
     for entry in getattr(kind, "__metadata__", ()):
         if isinstance(entry, JavaEnum):
             return entry, {}, None

@@ -1,7 +1,7 @@
 """Bodies of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ.
 
 Owns        their shape.
-Must not know   who owns a queue.
+Must not know   the owners of queues.
 """
 
 from __future__ import annotations

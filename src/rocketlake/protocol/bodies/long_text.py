@@ -1,9 +1,9 @@
 """The text of a body that may be long, written in steps and kept in pieces.
 
-Owns        how a struct, a map or a list of tens of thousands becomes JSON without keeping the loop; the longest text.
+Owns        writing a struct, a map or a list of tens of thousands as JSON in steps; the longest text.
 Must not know   single bodies.
 
-Its maker lets other requests in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
+The handler lets other requests in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
 megabytes would be copied and freed in one go.
 """
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _PIECE_BYTES: Final = 64 * 1024
 _BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
-"""What fits a frame beside its header."""
+"""The largest body that fits a frame beside its header."""
 _SHORT: Final = 32
 """A struct whose lists and maps have no more members than this is written in one step."""
 
@@ -36,8 +36,8 @@ _SHORT: Final = 32
 def encoding(value: Any, *, bare_keys: bool = False) -> Generator[None, None, list[Buffer]]:
     """The JSON text of a body, one member a step; None members are left out. UsageError when no frame could hold it.
 
-    A map may have message queues as keys. An iterator of (key, value) becomes a map, and Each of an iterator a list, so
-    that none must be built.
+    A map may have message queues as keys. An iterator of (key, value) becomes a map, and Each of an iterator a list:
+    neither is built in memory.
     `bare_keys`: number keys stand without quotes.
     """
     text = _LongText(bare_keys)
@@ -46,7 +46,7 @@ def encoding(value: Any, *, bare_keys: bool = False) -> Generator[None, None, li
 
 
 class Each:
-    """What an iterator gives, to be written as a list."""
+    """The elements of an iterator, to be written as a list."""
 
     __slots__ = ("elements",)
 
@@ -55,7 +55,7 @@ class Each:
 
 
 def at_once(steps: Generator[None, None, T]) -> T:
-    """The outcome of work that can be done in steps."""
+    """The result of work that is done in steps."""
     while True:
         try:
             next(steps)
@@ -146,7 +146,7 @@ def _write_object(text: _LongText, members: Iterable[tuple[Any, Any]]) -> Genera
 
 
 def _is_long(value: Any) -> bool:
-    """Is there a long list or map in it?"""
+    """True if a list or map in the value is long."""
     if isinstance(value, dict):
         return len(value) > _SHORT or any(map(_is_long, value.values()))
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """Bodies of offsets: of all groups, of delay levels, of one client.
 
 Owns        their shape.
-Must not know   where offsets are kept.
+Must not know   the table of offsets.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class QueueContentsEntry(Entry, kw_only=True):
 
 
 class QueueContents(Body, kw_only=True):
-    """Entries, the ends of the queue, and what the group that was named wants of it."""
+    """Entries, the ends of the queue, and the subscription of the group that was named."""
 
     subscription_data: SubscriptionEntry | None = None
     filter_data: str | None = None

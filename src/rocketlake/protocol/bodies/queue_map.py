@@ -1,7 +1,7 @@
 """Maps whose keys are message queues, as Java writes them: the key is a JSON object.
 
 Owns        MessageQueue <-> JSON, `{{"brokerName":"b","queueId":0,"topic":"T"}:value}`.
-Must not know   which bodies have such maps.
+Must not know   the bodies that have such maps.
 
 Java and the other clients read the object form; Java alone also reads a string key that holds its text.
 """

@@ -27,13 +27,13 @@ UNPACKED_BYTES_MAX: Final = 64 * 1024 * 1024
 """About 700,000 topics."""
 _PIECE_BYTES: Final = 512 * 1024
 _PACKED_BYTES: Final = 16 * 1024
-"""Half a megabyte at most is unpacked, or checked, in one step: two milliseconds."""
+"""Half a megabyte is unpacked or checked in one step at most: about two milliseconds."""
 
 _Topics = dict[str, TopicEntry]
 
 
 class RegisterBrokerBody(Body, kw_only=True):
-    """Everything a broker tells a name server about its topics."""
+    """All topics of a broker, for a name server."""
 
     untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     topics: TopicTable = field(default_factory=TopicTable, name="topicConfigSerializeWrapper")
@@ -73,7 +73,7 @@ def decoding_register_body(
         body = RegisterBrokerBody(topics=TopicTable.decode(rest))
     topics = body.topics.topics
     if first is not None and decode_as(_Topics, first) != topics:
-        raise BodyError("REGISTER_BROKER: topicConfigTable is not where it belongs")
+        raise BodyError("REGISTER_BROKER: topicConfigTable is not at its place")
     for each in others:
         topics.update(decode_as(_Topics, each))
         yield
@@ -143,7 +143,7 @@ class _Reader:
 
 
 def _unpacking(data: bytes) -> Generator[None, None, bytes]:
-    """Some of it a step, into pieces: what is claimed is not believed."""
+    """Unpack a part in each step. The claimed size is not trusted."""
     unpacker = zlib.decompressobj()
     pieces: list[bytes] = []
     unpacked_bytes = 0

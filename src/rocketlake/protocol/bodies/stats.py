@@ -1,7 +1,7 @@
 """Bodies of numbers and lists for administrators: topic and group progress, tables, statistics.
 
 Owns        their shape.
-Must not know   where the numbers come from.
+Must not know   the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GroupList(Body, kw_only=True):
 
 
 class TopicOffsets(Entry, kw_only=True):
-    """Where a queue begins and ends; `last_update_timestamp` in ms, 0 when empty."""
+    """The first and the next offset of a queue; `last_update_timestamp` in ms, 0 when empty."""
 
     min_offset: int = 0
     max_offset: int = 0
@@ -72,7 +72,7 @@ class TopicStats:
 
 
 class GroupOffsets(Entry, kw_only=True):
-    """Where a queue ends and how far a group is; `last_timestamp` in ms: store time of the last consumed message."""
+    """The next offset of a queue and of a group; `last_timestamp` in ms: store time of the last consumed message."""
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -82,7 +82,7 @@ class GroupOffsets(Entry, kw_only=True):
 
 GroupRows = Iterator[tuple[MessageQueue, GroupOffsets]]
 GroupTopic = tuple[float, GroupRows]
-"""Messages a second that a group gets of a topic, and how far it is in each queue."""
+"""Messages a second that a group takes from a topic, and its offset in each queue."""
 
 
 class ConsumeStats:

@@ -62,7 +62,7 @@ class TopicEntry(Body, kw_only=True):
 class TopicTable(Body, kw_only=True):
     """Topics with the version of the table: registration, answer of GET_ALL_TOPIC_CONFIG.
 
-    The mapping members belong to static topics and are kept as they came.
+    The mapping members belong to static topics and are kept unread.
     """
 
     data_version: DataVersionBody | None = None

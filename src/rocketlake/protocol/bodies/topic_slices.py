@@ -1,10 +1,10 @@
 """A long table of topics, read in slices.
 
-Owns        where the table lies in the text, where it can be cut.
-Must not know   what is around it.
+Owns        the place of the table in the text, the places where it can be cut.
+Must not know   the members around the table.
 
 No JSON reader stops in the middle, so the text is cut between two topics, and each slice is read as an object of its
-own. The first slice stays where it is: the reader of the rest finds it in its place, or the cut was wrong.
+own. The first slice stays in the text: if the reader of the rest does not find it at its place, the cut was wrong.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rocketlake.protocol.bodies.body import BodyError
 __all__ = ["WHOLE_BYTES_MAX", "cutting"]
 
 WHOLE_BYTES_MAX: Final = 1024 * 1024
-"""What cannot be cut and is larger is refused: it takes 6 ns a byte in one go."""
+"""A larger body that cannot be cut is refused: reading takes 6 ns a byte in one go."""
 _SLICE_BYTES: Final = 64 * 1024
 _TOPIC_BYTES_MAX: Final = 256 * 1024
 _TABLE_WITHIN: Final = 64 * 1024
-"""The table begins within so many bytes: before it are its version and the filter servers only."""
+"""The table starts within so many bytes: before it are its version and the filter servers only."""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _FLAT = rb'[^{}"]++|' + _STRING
@@ -48,7 +48,7 @@ def cutting(text: bytes, name: str) -> Generator[None, None, tuple[bytes, bytes,
         if len(text) > WHOLE_BYTES_MAX:
             raise BodyError(
                 f"{name}: with {len(text)} bytes the body is too large to be read in one go, and no table of topics"
-                " is found by which it could be cut",
+                " is found at which it could be cut",
                 hint="send standard JSON with the topics in topicConfigTable, or less at a time",
             )
         return None
@@ -58,7 +58,7 @@ def cutting(text: bytes, name: str) -> Generator[None, None, tuple[bytes, bytes,
 
 
 def _slices(text: bytes, begin: int) -> Generator[None, None, list[tuple[int, int]] | None]:
-    """Where each slice begins and ends; None when one topic is not of the plain form."""
+    """The start and end of each slice; None when one topic is not of the plain form."""
     slices = []
     position, is_last = begin, False
     while not is_last:

@@ -1,7 +1,7 @@
 """Headers of queue offsets: query, update, min, max, by time, earliest.
 
 Owns        field names.
-Must not know   where offsets are kept.
+Must not know   the table of offsets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UpdateOffsetHeader(TopicHeader, kw_only=True):
 
 
 class SearchOffsetHeader(TopicHeader, kw_only=True):
-    """SEARCH_OFFSET_BY_TIMESTAMP; `boundary_type` LOWER or UPPER in any case, everything else is LOWER."""
+    """SEARCH_OFFSET_BY_TIMESTAMP; `boundary_type` LOWER or UPPER in any case, any other text is LOWER."""
 
     topic: str
     queue_id: Int32

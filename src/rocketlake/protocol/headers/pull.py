@@ -11,9 +11,9 @@ from typing import Final
 from rocketlake.protocol.fields import Header, Int32, Int64, TopicHeader
 
 PULL_COMMIT_OFFSET: Final = 1
-"""`commit_offset` is meant: store it before reading."""
+"""`commit_offset` is valid: store it before reading."""
 PULL_SUSPEND: Final = 2
-"""Hold the request when there is nothing to read (long polling)."""
+"""Hold the request while there is no message to read (long polling)."""
 PULL_SUBSCRIPTION: Final = 4
 """`subscription` holds the expression to filter by."""
 PULL_CLASS_FILTER: Final = 8
@@ -58,7 +58,7 @@ class PullReplyHeader(Header, kw_only=True):
 def pull_reply_fields(
     next_offset: int, min_offset: int, max_offset: int, topic_sys_flag: int, group_sys_flag: int
 ) -> dict[str, str]:
-    """A PullReplyHeader as it goes on the wire, for who writes many: from the master, nothing mapped or forbidden."""
+    """The fields of a PullReplyHeader, without the struct: from the master, no mapping, no forbidden flags."""
     return {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(next_offset),

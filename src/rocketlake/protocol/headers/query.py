@@ -26,7 +26,7 @@ class QueryMessageHeader(TopicHeader, kw_only=True):
 
 
 class QueryConsumeQueueHeader(TopicHeader, kw_only=True):
-    """QUERY_CONSUME_QUEUE: `count` entries from `index` on; with a group also what it wants."""
+    """QUERY_CONSUME_QUEUE: `count` entries from `index` on; with a group also the subscription of that group."""
 
     topic: str
     queue_id: Int32

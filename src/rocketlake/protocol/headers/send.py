@@ -1,7 +1,7 @@
 """Headers of sending: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, send-back, and their answer.
 
 Owns        field names, long and one-letter.
-Must not know   how a message is stored, batch bodies (codec/record_batch.py).
+Must not know   records, batch bodies (codec/record_batch.py).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LONG_NAMES: Final = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY
 
 
 def read_send_header(command: Command) -> SendHeader:
-    """The header of any send request: its code says which names it uses. Raises HeaderError."""
+    """The header of any send request; the code tells long names from one-letter names. Raises HeaderError."""
     return command.header(SendHeader if command.code in _LONG_NAMES else SendHeaderV2)
 
 
@@ -108,5 +108,5 @@ def parse_host_text(text: str) -> tuple[str, int]:
     """`ip:port` -> (ip, port); an IPv6 address may stand in brackets. Raises UsageError."""
     address, separator, port = text.rpartition(":")
     if not separator or not port.isdigit():
-        raise UsageError(f"address {text[:100]!r} is not host:port")
+        raise UsageError(f"address {text[:100]!r} is not host:port", hint="write it as 127.0.0.1:9876")
     return address.strip("[]").lstrip("/"), int(port)

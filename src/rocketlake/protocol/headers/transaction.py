@@ -1,7 +1,7 @@
 """Headers of transactions: their end, the broker's question about one, checking a given-up one again.
 
 Owns        field names.
-Must not know   where half messages lie.
+Must not know   the half messages.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from rocketlake.protocol.fields import Int32, Int64, RequestHeader
 
 
 class EndTransactionHeader(RequestHeader, kw_only=True):
-    """END_TRANSACTION: what became of the half message at `commit_log_offset`.
+    """END_TRANSACTION: the outcome for the half message at `commit_log_offset`.
 
     `commit_or_rollback`: 8 commit, 12 rollback, 0 not known yet. `tran_state_table_offset` is the half message's queue
     offset. The remark of the command may hold the error of the local transaction.
