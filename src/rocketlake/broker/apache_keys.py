@@ -1,9 +1,9 @@
 """Keys of Apache's broker.conf that this broker does not have a setting for.
 
-Owns        which of them are accepted without effect, and which are refused because they promise something.
-Must not know   the settings there are (config.py).
+Owns        which of them are accepted without effect, and which are refused because they promise a feature.
+Must not know   the settings of this broker (config.py).
 
-They are settings in force in users' files; a key that is in neither list is unknown and is named as such.
+Users' files hold these keys. A key that is in neither list is refused as unknown, with its name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "messageStorePlugIn": ("",),
     "configManagerVersion": ("v1",),
 }
-"""Keys that promise something (a role, safety, a filter) we do not do yet, and the values that ask for nothing."""
+"""Keys that promise a role, safety or a filter that this broker lacks, each with the values that ask for nothing."""
 
 _NAMES = """
 rocketmqHome brokerConfigPath configBlackList brokerIP2 haListenPort haMasterAddress sendMessageThreadPoolNums
@@ -127,6 +127,6 @@ statefulAuthorizationCacheExpiredSecond
 """
 
 WITHOUT_EFFECT = frozenset(_NAMES.split())
-"""Thread pools and buffers we do not have, statistics, replication and controllers whose switch is refused above, and
-settings of parts that come with later issues and refuse clearly what they cannot do. A broker.conf that holds some of
-them starts, with one warning that names them."""
+"""Keys without effect. They set thread pools and buffers that this broker does not need, statistics, and features whose
+switch is refused above or whose requests are refused with a reason. A broker whose broker.conf holds such keys starts,
+with one warning that names them."""

@@ -62,7 +62,7 @@ class Broker(Service):
         limits: NetLimits | None = None,
         workers: Callable[[str], Worker] = ThreadWorker,
     ) -> None:
-        """`network` and `workers` are seams, as files and clock are: tests put a network in memory and no threads."""
+        """Tests give a network and files in memory, a clock moved by hand, and workers without threads."""
         super().__init__(f"broker {config.broker_name}", clock)
         self.health = Health(self._clock)
         self._seams = Seams(
@@ -90,7 +90,7 @@ class Broker(Service):
             self.reading,
             self.cluster,
         )
-        """In the order in which they start, when the store and the tables are there; they stop in reverse."""
+        """They start in this order, after the store and the tables, and stop in reverse."""
         self.adopt(self.store, ground.saver, *self._parts)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Broker(Service):
         )
         dispatcher.before += [flow_control.check, *[gate for wing in self.wings for gate in wing.gates]]
         self._passes = [flow_control.check]
-        """What runs do themselves. By name: a gate that does not stand here ends runs, so it sees every request."""
+        """The gates whose checks the runs do themselves. Any other gate must see each request, so it ends all runs."""
         if not plain_runs.are_there():
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
         return dispatcher
@@ -182,12 +182,12 @@ class Broker(Service):
         self._say_where()
 
     async def stop(self) -> None:
-        """Turn clients away, answer what is held, then close the files. What was acknowledged stays.
+        """Turn clients away, answer held requests, then close the files. Acknowledged messages stay.
 
-        A part that cannot be stopped is logged, and all behind it are stopped: the store above all.
+        A part that cannot be stopped is logged, and all parts behind it are stopped, the store above all.
         """
         parts = [part.stop for part in reversed(self._parts)]
-        # After the store: a delayed or half message counts as dealt with once what became of it is on disk.
+        # After the store: the copy of a delayed message, or the end of a half message, counts once it is on disk.
         wings = [wing.store_stopped for wing in self.wings]
         await stop_each(*parts, self.store.stop, *wings, self.ground.saver.stop)
         await super().stop()
@@ -195,10 +195,10 @@ class Broker(Service):
     # -- a change of role ----------------------------------------------------------------------------------------------
 
     async def become_slave(self, broker_id: int) -> None:
-        """Stop all that only a master does; the store, the listeners, links of clients and reads go on.
+        """Stop the master's wings. The store, the listeners, the links of clients and reads go on.
 
-        First the requests of the master's wings are refused, in runs too; then these wings stop. What they accepted
-        before is finished. `broker_id`: above 0.
+        First the requests of the master's wings are refused, in runs too; then these wings stop. A message that was
+        stored before is acknowledged as usual. `broker_id`: above 0.
         """
         async with self._role_change:
             self.ground.role.broker_id = broker_id
@@ -207,7 +207,7 @@ class Broker(Service):
         await self.cluster.registration.register()
 
     async def become_master(self) -> None:
-        """Start the master's wings on what the store and the tables hold now, then serve their requests."""
+        """Start the master's wings on the present contents of the store and the tables, then serve their requests."""
         async with self._role_change:
             if self.ground.role.is_master:
                 return
@@ -232,7 +232,7 @@ class Broker(Service):
         wings = (self.sending, self.reading) if is_master else (self.reading,)
         self._dispatcher.serve_runs(plain_runs.one_of(wing.run for wing in wings), passes=self._passes)
 
-    # -- who and where -------------------------------------------------------------------------------------------------
+    # -- addresses -----------------------------------------------------------------------------------------------------
 
     def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
         """Connect a part of this process, as Server.join does: its requests are served like those of a client."""

@@ -1,10 +1,11 @@
 """How long the disk rests between reads of old records, so that a consumer that is far behind does not slow sends.
 
-Owns        the share of the broker's time that such consumers get while messages come in; whether one reads just now.
-Must not know   what is read, who reads.
+Owns        the share of the loop's time that such consumers get while messages come in; whether one reads just now.
+Must not know   the records that are read, the consumers.
 
-What is read from disk is work for the loop: pulls that waited, and those that now find records. While messages are
-appended, that work gets a part of the loop's time, however fast the disk is; otherwise it gets all.
+Each read from disk makes work for the loop: the pulls that waited for it are answered, and the next pulls find their
+records in memory. While messages are appended, this work gets a part of the loop's time, even with a fast disk. While
+no messages are appended, it gets the whole loop.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from rocketlake.net.turns import Turns
 __all__ = ["ColdRest"]
 
 _REST = 5.0
-"""Times as long as the work it made: it gets a sixth."""
+"""Rest 5 times as long as the loop worked for the last read: cold readers get at most 1/6 of the loop."""
 _SECONDS_MAX = 0.03
 _RECENT_SECONDS = 0.1
-"""Longer than a rest: between two reads the readers are still there."""
+"""Longer than a rest, so that a consumer counts as reading between two reads of its own."""
 
 
 class ColdRest:
-    """Called after each read of old records; tells how long the disk rests then."""
+    """Called after each read of old records; the result is how long the disk rests then."""
 
     def __init__(self, turns: Turns, stored: Callable[[], int], clock: Clock) -> None:
-        """`stored` counts messages since the start."""
+        """`stored`: the messages that were stored since the start."""
         self._clock = clock
         self._read_at = -math.inf
         self._turns = turns

@@ -1,7 +1,7 @@
 """Settings of the broker.
 
-Owns        names, defaults, ranges; which of them may change while it runs; reading a broker.conf.
-Must not know   who asks for a change; the settings of the store (store/config.py), which share the file.
+Owns        names, defaults, ranges; which settings may change while the broker runs; how a broker.conf is read.
+Must not know   requests that change settings; the settings of the store (store/config.py), which share the file.
 
 Java names and defaults are those of BrokerConfig, BrokerIdentity and NettyServerConfig in RocketMQ 5.3, except that the
 broker listens on this machine only until `bindAddress` says otherwise.
@@ -41,7 +41,7 @@ def _host_name() -> str:
 class BrokerConfig:
     """Settings of one broker."""
 
-    # Behaviour: who we are
+    # Behaviour: the names of this broker
     broker_name: str = setting(_host_name, why="names the group of a master and its slaves in routes")
     cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="the cluster the broker belongs to")
     broker_id: int = setting(0, low=0, high=0, why="0 is the master; slaves come with replication")
@@ -188,7 +188,7 @@ class BrokerConfig:
     )
 
     def validate(self) -> None:
-        """UsageError for a name that cannot be one: both become topics, and parts of file names."""
+        """UsageError for a broker or cluster name that cannot become a topic, and a part of a file name."""
         for name, value in (("brokerName", self.broker_name), ("brokerClusterName", self.cluster_name)):
             if _NAME.fullmatch(value) is None:
                 raise UsageError(
@@ -244,7 +244,7 @@ class LiveConfig(LiveSettings[BrokerConfig]):
 def load_broker_conf(
     path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, files: Files | None = None
 ) -> tuple[BrokerConfig, StoreConfig]:
-    """The settings in a broker.conf. UsageError names a key that is unknown, or that asks for what we do not have."""
+    """The settings in a broker.conf. UsageError names a key that is unknown, or asks for a feature that is missing."""
     broker, store = load_together(
         [BrokerConfig, StoreConfig],
         path,

@@ -1,7 +1,7 @@
-"""Who serves which request: one row for each request code.
+"""Which handler serves which request: one row for each request code.
 
-Owns        code -> handler, the lane whose limits count, what the asker may change by it.
-Must not know   what the handlers do.
+Owns        code -> handler, the lane whose limits count, which rights the request needs (Use).
+Must not know   the work of the handlers.
 
 The columns: request code; handler; lane (its oldest age and how many may wait are settings, see flow_control.py); Use.
 Codes that are not here are answered REQUEST_CODE_NOT_SUPPORTED. Each function gives the rows of one wing, or of one
@@ -57,11 +57,11 @@ __all__ = [
 
 
 _SMALL = 32 * 1024
-"""Bytes of a body that is read in one go, and of which nobody has more."""
+"""Bytes of a body that is decoded in one go. No client sends a larger body with these codes."""
 
 
 class Use(Enum):
-    """What a request does to others: publish, subscribe, only read, or change what everybody relies on."""
+    """What a request does: publish, subscribe, only read, or change settings that other clients rely on."""
 
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
@@ -79,11 +79,11 @@ class Row:
     lane: Lane
     use: Use
     body_bytes_max: int | None = None
-    """Less than for other requests: what is in it is read in one go."""
+    """A lower limit than for other requests, because the body is decoded in one go."""
 
 
 def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
-    """Messages that come in."""
+    """Sends of producers, and messages that consumers hand back."""
     # fmt: off
     yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
@@ -118,7 +118,7 @@ def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
 
 
 def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[Row]:
-    """Connected clients and what they agree on."""
+    """Heartbeats, groups, queue locks and shares of queues."""
     # fmt: off
     yield Row(Code.HEART_BEAT,                          client.heartbeat,           Lane.HEARTBEAT, Use.SUBSCRIBE)
     yield Row(Code.UNREGISTER_CLIENT,                   client.unregister,          Lane.QUICK,     Use.SUBSCRIBE)
@@ -197,9 +197,9 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
 def dispatcher_rows(
     rows: Iterable[Row], admin_access: AdminAccess, body_bytes_max: int, turns: Turns, clock: Clock
 ) -> Iterator[dispatcher.Row]:
-    """The rows as the dispatcher takes them, with a guard before those that change what others rely on.
+    """The rows as the dispatcher takes them, with a guard before each row of `Use.CHANGE`.
 
-    Handlers that are generators are served in turns. `body_bytes_max`: of requests that are no sends.
+    A handler that is a generator is served in turns. `body_bytes_max`: the limit of requests that are no sends.
     """
     for row in rows:
         handler = row.handler

@@ -1,12 +1,12 @@
 """When a request is answered "busy" instead of served.
 
 Owns        the lanes, how old a request may be and how many may wait in each, the texts.
-Must not know   what the requests do.
+Must not know   the handlers of the requests.
 
-A handler runs at once or holds its request, so nothing queues here as in RocketMQ's thread pools. What is left of its
-rules: a request that was read long ago (the loop was late) is not worth serving any more, its client has given up; and
-only so many sends may wait for the disk. Of RocketMQ's reasons these are left: [TIMEOUT_CLEAN_QUEUE] (too old),
-[PCBUSY_CLEAN_QUEUE] (too old because an append took over a second), [OVERLOAD] (too many wait).
+A handler runs at once or holds its request, so no queue forms here as in RocketMQ's thread pools. Two of RocketMQ's
+rules remain. A request that was read long ago, because the loop was late, is refused: its client has given up. And the
+number of sends that wait for the disk is limited. Of RocketMQ's reasons these remain: [TIMEOUT_CLEAN_QUEUE] (too old),
+[PCBUSY_CLEAN_QUEUE] (too old because an append took over a second), [OVERLOAD] (too many sends wait).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Lane(Enum):
     PULL = "pull"
     HEARTBEAT = "heartbeat"
     QUICK = "quick"
-    """Answered from memory, or the end of what was admitted before (a transaction); never refused."""
+    """Answered from memory, or the end of a transaction that was admitted before; never refused."""
     ADMIN = "admin"
 
 
 class FlowControl:
-    """A before-hook of the dispatcher."""
+    """A gate before all handlers: a before-hook of the dispatcher."""
 
     def __init__(
         self,

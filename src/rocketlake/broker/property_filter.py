@@ -1,11 +1,12 @@
 """SQL92 subscriptions, as pulls use them.
 
-Owns        which filters the broker serves, the test of a subscription, how long one read may go on testing, whether
-            what arrives is worth waking a pull for.
+Owns        which filters the broker serves, the test of a subscription, how long one read may test records, whether
+            a message that arrives wakes a pull.
 Must not know   requests, answers, how records are found.
 
 Rules: RocketMQ's ConsumerFilterManager and ExpressionMessageFilter; docs/internals/sql92.md. Records are tested on the
-loop, where others wait: a read that finds little ends after SCAN_SECONDS, and the consumer's next pull goes on there.
+loop, while other requests wait. So a read that finds little ends after SCAN_SECONDS, and the consumer's next pull goes
+on there.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ __all__ = ["SCAN_SECONDS", "Arrivals", "TimedTest", "read_tested", "record_test"
 
 SCAN_SECONDS = 0.001
 _BYTES_OF_ONE = 1
-"""The limit of an answer that nobody gets: the first record that matches is enough."""
+"""Bytes to look for when a pull is only to be woken: the first record that matches is enough."""
 
 
 def unserved(subscription: Subscription, *, enabled: bool) -> str:
-    """Why this filter is not served, empty if it is. `enabled`: enablePropertyFilter."""
+    """Why the broker does not serve this filter; empty if it does. `enabled`: enablePropertyFilter."""
     if subscription.is_tag_type or (enabled and subscription.expression_type == SQL92):
         return ""
     return f"The broker does not support consumer to filter message by {subscription.expression_type}"
@@ -51,7 +52,7 @@ class TimedTest:
         self._end = 0.0
 
     def __call__(self, record: memoryview) -> bool | None:
-        """Does the record match? None when the time is up; at least one is tested."""
+        """True if the record matches; None when the time is up. The first record is tested in any case."""
         now = self._clock.monotonic()
         if self._end == 0.0:
             self._end = now + SCAN_SECONDS
@@ -65,7 +66,7 @@ def read_tested(
 ) -> GetResult:
     """Read `asked` (topic, queue id, offset, most messages, most bytes), as MessageStore.get does.
 
-    Every record must be in memory to be tested; those that were tested before one that is not are done with.
+    A record must be in memory to be tested. The read ends before the first one that is not.
     """
     result = store.get(*asked, match_record=TimedTest(test, clock), wait=False)
     if result.status is not GetStatus.NOT_IN_MEMORY:
@@ -76,14 +77,14 @@ def read_tested(
 
 
 class Arrivals:
-    """What arrives in a queue while a pull with an SQL92 filter is held there; each message is tested once."""
+    """The messages that arrive while a pull with an SQL92 filter is held at a queue; each is tested once."""
 
     __slots__ = ("_clock", "_offset", "_queue_id", "_store", "_test", "_topic")
 
     def __init__(
         self, store: MessageStore, clock: Clock, topic: str, queue_id: int, offset: int, test: RecordTest
     ) -> None:
-        """`offset`: where the pull begins."""
+        """`offset`: where the pull starts."""
         self._store = store
         self._clock = clock
         self._topic = topic
@@ -92,7 +93,7 @@ class Arrivals:
         self._test = test
 
     def is_wanted(self, _tag_code: int) -> bool:
-        """Wake the pull? Yes if a message matches, or if that cannot be said now."""
+        """True, which wakes the pull, if a message matches, or if that cannot be told now."""
         test = TimedTest(self._test, self._clock)
         result = self._store.get(
             self._topic, self._queue_id, self._offset, 1, _BYTES_OF_ONE, match_record=test, wait=False

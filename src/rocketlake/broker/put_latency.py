@@ -1,7 +1,7 @@
-"""How long puts took: what RocketMQ's people know as PAGECACHERT and putLatency99.
+"""How long puts took. RocketMQ's operators know the figures as PAGECACHERT and putLatency99.
 
 Owns        the counts by duration, of this minute and the last.
-Must not know   who puts, what is logged.
+Must not know   senders, the store.
 
 A run of puts counts with one measurement: its messages are stored by one write. With SYNC_FLUSH a put takes until it
 may be acknowledged, with ASYNC_FLUSH until it is in the log.
@@ -23,7 +23,7 @@ _CLASS_NAMES = (
 )  # fmt: skip
 _FINE_MS = tuple(0.01 * 1.25**step for step in range(64))
 _LIMITS_MS = tuple(sorted({*_CLASSES_MS, *_FINE_MS}))
-"""Each put is counted once, between two limits of either kind."""
+"""Limits of both kinds. Each put is counted once, between two of them."""
 
 
 class PutLatency:
@@ -36,7 +36,7 @@ class PutLatency:
         self._last = self._now.copy()
 
     def note(self, seconds: float, count: int = 1) -> None:
-        """`count` messages were put together and took so long."""
+        """`count` messages were put together and took `seconds`."""
         ms = seconds * 1000
         if ms > self.max_ms:
             self.max_ms = ms
@@ -47,7 +47,7 @@ class PutLatency:
         self._last, self._now = self._now, [0] * len(self._now)
 
     def percentile_ms(self, share: float) -> float:
-        """What a `share` of the puts of the last one to two minutes did not exceed; 0 without puts."""
+        """The duration that a `share` of the puts of the last one to two minutes did not exceed; 0 without puts."""
         counts = self._counts(_FINE_MS)
         total = sum(counts)
         sums = list(accumulate(counts))

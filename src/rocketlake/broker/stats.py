@@ -1,7 +1,7 @@
-"""What the broker has done: counted by topic and group, for administrators.
+"""Counts of messages, bytes and calls by topic and group, for administrators.
 
 Owns        the counters, their samples, rates of the last minute, hour and day.
-Must not know   requests, who asks.
+Must not know   requests, administrators.
 
 Names, keys and sampling are RocketMQ's (BrokerStatsManager): a sample every 10 s (7 kept), 10 min (7) and hour (25); a
 rate is taken between the first and the last sample kept. Its per-queue detail items are left out.
@@ -26,7 +26,7 @@ _SAMPLES_PER_MINUTE = 6
 _SAMPLES_PER_TEN_MINUTES = 60
 _SAMPLES_PER_HOUR = 360
 _KEYS_AT_ONCE = 100
-"""Looked at in one step when something is forgotten."""
+"""Keys compared in one step while a topic or group is forgotten."""
 
 BROKER_PUT_NUMS = "BROKER_PUT_NUMS"
 BROKER_GET_NUMS = "BROKER_GET_NUMS"
@@ -42,7 +42,7 @@ DEAD_LETTER_TIMES = "SNDBCK2DLQ_TIMES"
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What happened in a span: the sum, per second, per call."""
+    """The growth of a counter in a span of time: the sum, per second, per call."""
 
     total: int = 0
     per_second: float = 0.0
@@ -50,7 +50,7 @@ class Rate:
 
 
 class Counter:
-    """A sum that grows, and what it was at some earlier times: (ms, sum, calls)."""
+    """A sum that grows, and its value at some earlier times: (ms, sum, calls)."""
 
     __slots__ = ("calls", "day", "hour", "minute", "total")
 
@@ -67,14 +67,14 @@ class Counter:
         self.calls += calls
 
     def sample(self, samples: deque[tuple[int, int, int]], now_ms: int, seconds: int) -> None:
-        """Note where the sum stands; the first sample has one of zero before it, so that nothing counted is missed."""
+        """Note the present sum. A zero stands before the first sample, so that the first counts are in the rate."""
         if not samples:
             samples.append((now_ms - seconds * 1000, 0, 0))
         samples.append((now_ms, self.total, self.calls))
 
     @staticmethod
     def rate(samples: deque[tuple[int, int, int]]) -> Rate:
-        """Between the first and the last sample."""
+        """The growth between the first and the last sample."""
         if len(samples) < 2:
             return Rate()
         (first_ms, first_total, first_calls), (last_ms, last_total, last_calls) = samples[0], samples[-1]
@@ -98,7 +98,7 @@ class BrokerStats(Service):
         self.put_mornings = (0, 0)
         """Messages put up to the start of yesterday and of today, since the start of the broker."""
         self.got_mornings = (0, 0)
-        """The same of messages got."""
+        """The same of messages that consumers got."""
         self._cluster = cluster
         self._rounds = 0
         self._today = time.localtime(self.started_ms / 1000)[:3]
@@ -107,7 +107,7 @@ class BrokerStats(Service):
         self._get_counters: dict[tuple[str, str], tuple[Counter, tuple[Counter, ...]]] = {}
 
     async def start(self) -> None:
-        """Begin to take samples."""
+        """Start to take samples."""
         await super().start()
         self.every("samples", SAMPLE_SECONDS, self.take_samples)
 
@@ -129,7 +129,7 @@ class BrokerStats(Service):
         return found
 
     def count_put_failure(self) -> None:
-        """The store did not take a message."""
+        """The store refused a message."""
         self.put_failures += 1
 
     def count_get(self, group: str, topic: str, count: int, size: int) -> None:
@@ -158,7 +158,7 @@ class BrokerStats(Service):
             self._counter(DEAD_LETTER_TIMES, f"{topic}@{group}").add(1)
 
     def find(self, item: str, key: str) -> Counter | None:
-        """The counter, if anything was counted there."""
+        """The counter; None if it never counted."""
         return self._items.get(item, {}).get(key)
 
     def per_second(self, item: str, key: str) -> float:

@@ -1,7 +1,7 @@
-"""A message that is in the log already, read to be stored once more: later, elsewhere, or committed.
+"""A message of the log that is stored once more: when its delay is over, for another try, or committed.
 
-Owns        reading it by its place, the copy with another target.
-Must not know   why there is a copy, which properties change.
+Owns        how it is read by its place, the copy with another target.
+Must not know   the reason of a copy, which properties change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["copy_message", "read_message"]
 
 
 def read_message(store: MessageStore, physical_offset: int) -> StoredMessage | None:
-    """The message at a place in the log, its body as it was sent; None if there is none."""
+    """The message at a place in the log, its body as it was sent; None if no message starts there."""
     record = store.read_record(physical_offset)
     if record is None:
         return None
@@ -28,7 +28,7 @@ def read_message(store: MessageStore, physical_offset: int) -> StoredMessage | N
 
 
 def copy_message(message: StoredMessage, topic: str, queue_id: int) -> PutMessage:
-    """The message for another queue. It has no properties yet: they come with it, or with the put."""
+    """The message for another queue, without properties: the caller sets them, or the put does."""
     return PutMessage(
         topic,
         queue_id,

@@ -1,7 +1,7 @@
-"""Takes out clients that fell silent and locks that ran out.
+"""Removes silent clients and expired queue locks, every few seconds.
 
-Owns        how often that happens.
-Must not know   what a heartbeat or a lock is.
+Owns        the interval.
+Must not know   when a client is silent or a lock expired (consumers.py, producers.py, queue_locks.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ClientSweep"]
 
 
 class ClientSweep(Service):
-    """Every 10 s: expired consumers, producers (their links are closed) and queue locks."""
+    """Removes expired consumers and producers, whose links are closed, and expired queue locks."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class ClientSweep(Service):
         self._interval_seconds = interval_ms / 1000
 
     async def start(self) -> None:
-        """Begin to sweep."""
+        """Start to sweep."""
         await super().start()
         self.every("sweep", self._interval_seconds, self.sweep)
 
     def sweep(self) -> None:
-        """One round."""
+        """Sweep once."""
         for link in {*self._consumers.expire(), *self._producers.expire()}:
             call(link.close)
         self._queue_locks.expire()

@@ -1,6 +1,6 @@
 """The consumers that are connected now, by group.
 
-Owns        members of each consumer group, what the group subscribes to, who must hear of a change.
+Owns        members of each consumer group, the subscriptions of the group, which members are told of a change.
 Must not know   requests, offsets, group settings, how a notice is sent.
 
 Invariant: a group without members is not kept.
@@ -25,7 +25,7 @@ BROADCASTING = "BROADCASTING"
 
 
 class ChangeNotice(Protocol):
-    """Who tells the members of a group that its membership changed."""
+    """Tells the members of a group that its membership changed (push.py)."""
 
     def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
         """Tell the clients behind `links`."""
@@ -42,7 +42,7 @@ class ConsumerGroup:
     from_where: str = ""
     notify: bool = True
     fingerprint: int = 0
-    """Of the last short heartbeat (v2); 0 before the first."""
+    """The fingerprint of the last short heartbeat (v2); 0 before the first."""
     members: dict[Link, Member] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class ConsumerGroup:
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
     def set_subscriptions(self, subscriptions: Iterable[Subscription]) -> bool:
-        """Take the newest version of each; True if a topic came or went."""
+        """Take the newest version of each subscription; True if a topic came or went."""
         named = {subscription.topic: subscription for subscription in subscriptions}
         changed = named.keys() != self.subscriptions.keys()
         for topic, subscription in named.items():
@@ -114,10 +114,11 @@ class ConsumerTable:
         return changed
 
     def take_fingerprint(self, group: str, fingerprint: int) -> bool:
-        """Keep the fingerprint of a version 2 heartbeat; True if the full text is wanted.
+        """Keep the fingerprint of a version 2 heartbeat; True if the broker asks for a full heartbeat.
 
-        It is when another fingerprint was kept, or when the group's subscriptions are not known (after a restart of the
-        broker a client may go on with short heartbeats; RocketMQ then serves nobody until the client sends all again).
+        It asks when the fingerprint has changed, and when it does not know the group's subscriptions: after a restart
+        of the broker a client may go on with short heartbeats. RocketMQ does not ask then, and refuses the group's
+        pulls until the client sends a full heartbeat for another reason.
         """
         entry = self._groups.get(group)
         if entry is None:
@@ -127,7 +128,7 @@ class ConsumerTable:
         return wanted
 
     def unregister(self, group: str, link: Link) -> bool:
-        """Take one member out; True if it was in."""
+        """Remove one member; True if it was there."""
         entry = self._groups.get(group)
         if entry is None or link not in entry.members:
             return False
@@ -135,12 +136,12 @@ class ConsumerTable:
         return True
 
     def close_link(self, link: Link) -> None:
-        """The link is gone: take its client out of every group."""
+        """The link is gone: remove its client from every group."""
         for group in sorted(self._groups_of.get(link, ())):
             self._drop(self._groups[group], link)
 
     def expire(self) -> list[Link]:
-        """Take out members silent for 120 s; their links, to be closed by the caller."""
+        """Remove members that were silent for 120 s. Returns their links, which the caller closes."""
         oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
         gone: list[Link] = []
         for entry in list(self._groups.values()):
@@ -150,7 +151,7 @@ class ConsumerTable:
         return gone
 
     def find(self, group: str) -> ConsumerGroup | None:
-        """The group, if any of its members is connected."""
+        """The group, if a member of it is connected."""
         return self._groups.get(group)
 
     def members(self, group: str) -> list[str]:
@@ -165,7 +166,7 @@ class ConsumerTable:
         return next((member for member in members if member.client_id == client_id), None)
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """What the group wants of the topic."""
+        """The group's subscription to the topic, if there is one."""
         entry = self._groups.get(group)
         return None if entry is None else entry.subscriptions.get(topic)
 
@@ -188,6 +189,6 @@ class ConsumerTable:
             self._tell(entry)
 
     def _tell(self, entry: ConsumerGroup) -> None:
-        # Broadcasting clients read every queue, alone or not; a notice would be noise.
+        # A broadcasting client reads every queue whether it is alone or not: it has no use for a notice.
         if entry.notify and entry.message_model != BROADCASTING:
             self._notice.consumers_changed(entry.name, list(entry.members))

@@ -1,11 +1,12 @@
-"""Members of a consumer group that do not go together: said in the log, shown to administrators.
+"""Members of a consumer group that contradict each other: a warning in the log, shown to administrators.
 
-Owns        when two members are unequal, how often that is said.
-Must not know   requests, what the group reads.
+Owns        when two members contradict each other, how often the warning comes.
+Must not know   requests, which messages the group reads.
 
-The latest heartbeat sets what a group subscribes to, but each member skips messages by its own expression, and the
-queues are shared among all: what one member's queue holds and this member does not want reaches nobody. Two members
-with one client id share queues as if they were one: both get all of them. RocketMQ says neither.
+The latest heartbeat sets the subscriptions of the group, but each member skips messages by its own expression. The
+queues are shared among all members. So a message in one member's queue that this member does not want reaches no member
+at all. Two members with one client id count as one in the sharing of queues: both read the same queues. RocketMQ warns
+of neither.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ __all__ = ["Disagreements", "is_unequal"]
 _log = get_logger(__name__)
 _AGAIN_SECONDS = 60.0
 _SMALL = 100
-"""Members of a group that is looked at with each heartbeat."""
+"""A group of up to this many members is compared at each heartbeat."""
 _LARGE_AGAIN_SECONDS = 10.0
 _COMPARED_MAX = 20_000
-"""Members and subscriptions compared at once: some milliseconds."""
+"""Members and subscriptions compared in one go, which takes some milliseconds."""
 
 
 class Disagreements:
-    """Warns of members that do not go together, each group at most once a minute."""
+    """Warns of members that contradict each other, at most once a minute for each group."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._warnings = RareWarnings(_log, interval_seconds=_AGAIN_SECONDS, clock=clock)
         self._looked: dict[str, float] = {}
-        """When a large group was looked at last."""
+        """When each large group was compared last."""
 
     def look(self, group: str, members: Collection[Member], member: Member) -> None:
-        """`member` of the group was just heard: does it go with the others?
+        """A heartbeat of `member` came: compare it with the other members of its group.
 
-        Each member of a large group is heard twice a minute: it is not compared with all others each time.
+        Each member of a large group sends two heartbeats a minute, so a large group is not compared at each of them.
         """
         if len(members) > _SMALL and not self._is_due(group):
             return
@@ -86,7 +87,7 @@ class Disagreements:
 
 
 def is_unequal(members: Collection[Member]) -> bool:
-    """Do two members of a group subscribe to different things?"""
+    """True if two members of a group have different subscriptions."""
     known = [member for member in members if member.wants is not None]
     return any(_differ(known[0], member) for member in known[1:])
 

@@ -1,7 +1,7 @@
 """One connected member of a group.
 
-Owns        what is known of a client behind a link.
-Must not know   which groups it is in, how a link works.
+Owns        the facts about a client behind a link.
+Must not know   the groups of the client, how a link works.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rocketlake.protocol.command import Command
 __all__ = ["SILENT_SECONDS_MAX", "Link", "Member"]
 
 SILENT_SECONDS_MAX = 120.0
-"""A client not heard for this long is gone (ClientChannelInfo's expiry in RocketMQ)."""
+"""A client without a heartbeat for this long is gone (ClientChannelInfo's expiry in RocketMQ)."""
 
 
 class Link(Protocol):
-    """What the groups need of a connection. Links are compared by identity."""
+    """The part of a connection that groups use. Links are compared by identity."""
 
     address: str
     """The other side, as "ip:port"."""
@@ -40,7 +40,7 @@ class Link(Protocol):
 
 @dataclass(slots=True)
 class Member:
-    """A client of a group: its link, its own name for itself, what it is made of, when it was last heard."""
+    """A client of a group: its link, its client id, language and version, when its last heartbeat came."""
 
     link: Link
     client_id: str
@@ -51,6 +51,6 @@ class Member:
     heard_ms: int
     """The same moment on the wall clock, for people."""
     since: float = 0.0
-    """When it came on this link, seconds of the monotonic clock."""
+    """When the client joined by this link, seconds of the monotonic clock."""
     wants: dict[str, Subscription] | None = None
-    """What a consumer itself subscribes to, by topic; None until it has said so."""
+    """The subscriptions of this consumer itself, by topic; None before its first full heartbeat."""

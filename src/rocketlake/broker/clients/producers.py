@@ -1,6 +1,6 @@
 """The producers that are connected now, by group.
 
-Owns        members of each producer group, choosing one of them to ask.
+Owns        members of each producer group, which of them is asked about a transaction.
 Must not know   requests, consumers, transactions.
 
 Invariant: a group without members is not kept.
@@ -14,7 +14,7 @@ from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Link, Member
 __all__ = ["ProducerTable"]
 
 _TRIES = 3
-"""Members looked at to find one that reads, as in RocketMQ's ProducerManager."""
+"""Members tried to find one that reads its link, as in RocketMQ's ProducerManager."""
 
 
 class ProducerTable:
@@ -33,7 +33,7 @@ class ProducerTable:
         return is_new
 
     def unregister(self, group: str, link: Link) -> bool:
-        """Take one member out; True if it was in."""
+        """Remove one member; True if it was there."""
         members = self._groups.get(group)
         if members is None or link not in members:
             return False
@@ -43,12 +43,12 @@ class ProducerTable:
         return True
 
     def close_link(self, link: Link) -> None:
-        """The link is gone: take its client out of every group."""
+        """The link is gone: remove its client from every group."""
         for group in [group for group, members in self._groups.items() if link in members]:
             self.unregister(group, link)
 
     def expire(self) -> list[Link]:
-        """Take out members silent for 120 s; their links, to be closed by the caller."""
+        """Remove members that were silent for 120 s. Returns their links, which the caller closes."""
         oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
         gone: list[Link] = []
         for group, members in list(self._groups.items()):
@@ -62,7 +62,7 @@ class ProducerTable:
         return list(self._groups.get(group, {}).values())
 
     def any(self, group: str) -> Member | None:
-        """One connected member that keeps up with reading, another one at each call."""
+        """A connected member that reads its link, another one at each call."""
         members = list(self._groups.get(group, {}).values())
         for _ in members[:_TRIES]:
             self._turn += 1

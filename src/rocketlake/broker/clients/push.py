@@ -1,7 +1,7 @@
 """Requests from the broker to its clients.
 
-Owns        the commands sent to clients, the questions of admins that are passed on to a client.
-Must not know   who is in which group, what a client does with a command.
+Owns        the commands sent to clients, the questions of administrators that are passed on to a client.
+Must not know   the members of groups, what a client does with a command.
 
 Source: docs/internals/clients.md.
 """
@@ -29,14 +29,14 @@ from rocketlake.protocol.response_code import ResponseCode
 __all__ = ["ASK_MS_MAX", "Push"]
 
 ASK_MS_MAX = 10_000
-"""How long an admin's question may take a client."""
+"""How long a client may take to answer an administrator's question."""
 _TOLD_AT_ONCE = 64
 _ASK_EACH_MS_MAX = 5_000
 """The same when several clients are asked (RocketMQ's limit, too)."""
 
 
 class Push(Service):
-    """Tells and asks clients. Questions under way end with the service."""
+    """Sends notices and questions to clients. Questions under way end with the service."""
 
     def __init__(self, turns: Turns, clock: Clock, *, notify_changes: bool = True) -> None:
         """`notify_changes`: the broker's notifyConsumerIdsChangedEnable."""
@@ -44,10 +44,10 @@ class Push(Service):
         self._turns = turns
         self._notify_changes = notify_changes
         self._to_tell: OrderedDict[str, dict[Link, None]] = OrderedDict()
-        """Members of large groups that have not been told yet; the oldest group is found without a walk."""
+        """By group, oldest first: members of large groups that have not been told yet."""
 
     def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
-        """Tell the members of a group to share the queues anew; the many of a large group in turns."""
+        """Tell the members of a group to share the queues anew; the members of a large group are told in turns."""
         if not self._notify_changes:
             return
         if len(links) <= _TOLD_AT_ONCE and group not in self._to_tell:
@@ -73,7 +73,7 @@ class Push(Service):
         link.send(Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, record))
 
     def pass_on(self, request: Request, link: Link, command: Command) -> Held:
-        """Ask a client in an admin's place; its answer becomes the answer to `request`."""
+        """Ask a client on behalf of an administrator; its answer becomes the answer to `request`."""
         self.spawn("pass-on", self._pass_on(request, link, command))
         return HELD
 
@@ -84,7 +84,7 @@ class Push(Service):
         question: Callable[[], Command],
         reply: Callable[[list[Command | LinkError]], Reply],
     ) -> Held:
-        """Ask several clients at once; `reply` makes the answer to `request` of theirs, in the order of the links."""
+        """Ask several clients at once; `reply` makes one answer of theirs, which come in the order of the links."""
         self.spawn("ask-each", self._ask_each(request, links, question, reply))
         return HELD
 

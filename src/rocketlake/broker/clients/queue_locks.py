@@ -1,6 +1,6 @@
-"""Who owns which queue of an ordered consumer group.
+"""Locks of queues: which client of an ordered consumer group owns which queue.
 
-Owns        the owner of each (group, queue) and when it was last heard.
+Owns        the owner of each (group, queue) and when it renewed its lock.
 Must not know   requests, connections, which queues exist.
 
 Invariant: a queue of a group has one owner; a lock not renewed for 60 s belongs to the next client that asks
@@ -37,7 +37,7 @@ class QueueLocks:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Take or renew what is free, expired or already ours; the queues of `queues` now held by the client."""
+        """Lock each queue that is free, expired or the client's own; returns those that the client owns now."""
         now = self._clock.monotonic()
         deadline = now + self._life_seconds
         locks = self._groups.setdefault(group, {})
@@ -57,7 +57,7 @@ class QueueLocks:
         return held
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Give queues back; those of another owner stay his."""
+        """Unlock these queues, except those that another client owns."""
         locks = self._groups.get(group)
         if locks is None:
             return
@@ -81,7 +81,7 @@ class QueueLocks:
         return any(lock.deadline > now for lock in self._groups.get(group, {}).values())
 
     def expire(self) -> None:
-        """Forget locks that ran out, so that groups long gone take no memory."""
+        """Forget expired locks, so that groups long gone take no memory."""
         now = self._clock.monotonic()
         for group in list(self._groups):
             live = {queue: lock for queue, lock in self._groups[group].items() if lock.deadline > now}

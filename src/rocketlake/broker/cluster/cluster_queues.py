@@ -1,7 +1,7 @@
 """The readable queues of a topic on all brokers of the cluster.
 
-Owns        what is done while no name server answers.
-Must not know   who shares the queues out.
+Owns        which name server is asked, the result while no name server answers.
+Must not know   how the queues are shared out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClusterQueues:
         self._outbound = outbound
 
     async def find(self, topic: str) -> list[MessageQueue] | None:
-        """Queues that may be read, sorted; None if the topic is unknown. LinkError if no name server answers."""
+        """Readable queues, sorted; None if the topic is unknown. LinkError if no name server answers."""
         problem: LinkError | None = None
         for namesrv in self._config.now.namesrv_addresses:
             try:

@@ -1,7 +1,7 @@
-"""What the broker asks of name servers.
+"""Requests of the broker to name servers.
 
-Owns        the commands, what an answer means.
-Must not know   when they are sent (registration.py), the broker's tables.
+Owns        the commands, the meaning of each answer.
+Must not know   when the commands are sent (registration.py), the broker's tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUTE_MS = 3000
 
 
 class Identity:
-    """Who a broker is: names, id, and the address clients use ("ip:port")."""
+    """The names of a broker, its id, and the address that clients use ("ip:port")."""
 
     __slots__ = ("address", "broker_id", "broker_name", "cluster_name", "ha_address")
 
@@ -45,7 +45,7 @@ class Identity:
 
 
 class Outbound:
-    """Calls to name servers. All raise LinkError when there is no answer and RemoteError when it is a no."""
+    """Calls to name servers. LinkError when no answer comes, RemoteError when the name server refuses."""
 
     def __init__(self, net: NetClient, identity: Callable[[], Identity]) -> None:
         self._net = net
@@ -54,7 +54,7 @@ class Outbound:
     async def register(self, namesrv: str, data: bytes, timeout_ms: int) -> dict[str, str]:
         """REGISTER_BROKER; `data`: a RegisterBrokerBody.
 
-        The answer: order settings by topic name, which mark ordered topics.
+        Returns the order settings by topic name, which mark ordered topics.
         """
         identity = self._identity()
         header = RegisterBrokerHeader(
@@ -71,8 +71,8 @@ class Outbound:
         return _orders(answer, namesrv)
 
     async def register_topic(self, namesrv: str, topic: TopicConfig, timeout_ms: int) -> dict[str, str]:
-        """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic, beside all that is registered. The answer of our name
-        server is that of a registration, Apache's is empty."""
+        """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic; all other topics stay registered. Our name server answers
+        as it answers a registration, Apache's name server sends an empty answer."""
         queues = QueueInfo(
             self._identity().broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag
         )

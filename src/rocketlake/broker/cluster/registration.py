@@ -1,12 +1,12 @@
 """Tells name servers about this broker.
 
-Owns        when, and with which topics.
+Owns        when a name server is told, and of which topics.
 Must not know   requests of clients, links to name servers (outbound.py).
 
-Rules (RocketMQ's BrokerController): every name server at start, then every 30 s (kept between 10 and 60 s), and at once
-when a topic changed, then with the changed topics only, one by one. A name server that refuses those, because it was
-restarted and knows nothing of us, gets the whole table. Failures are logged; the next round tries again.
-Each name server is told one thing after the other, the newest last.
+Rules (RocketMQ's BrokerController): every name server gets the whole table at start, then every 30 s (kept between 10
+and 60 s). When a topic changes, every name server gets the changed topics at once, one by one. A name server that was
+restarted does not know this broker and refuses single topics: it gets the whole table. Failures are logged, and the
+next round tries again. Each name server gets one registration after the other, the newest last.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _log = get_logger(__name__)
 
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
 _TOPICS_AT_ONCE = 100
-"""Put into a registration in one turn of the loop: some two milliseconds."""
+"""Topics put into a registration in one turn of the loop: that takes some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
 
 
 @dataclass(frozen=True, slots=True)
 class _Everything:
-    """The whole table as a body, and what it shows: the version of the topics and the broker's own permission."""
+    """The whole table as a body, with the version of the topics and the broker's permission that went into it."""
 
     state: tuple[DataVersion, int]
     data: bytes
@@ -64,10 +64,10 @@ class Registration(Service):
         self._red: set[str] = set()
         """Name servers that the last round did not reach."""
         self._lines: dict[str, asyncio.Lock] = {}
-        """One a name server: what it is told is read and sent before anything newer is."""
+        """One for each name server: a registration is made and sent before a newer one is made."""
 
     async def start(self) -> None:
-        """Register everywhere once, then begin to keep it up. A name server out of reach does not stop the start."""
+        """Register everywhere once, then start to keep it up. A name server out of reach does not stop the start."""
         await super().start()
         await self.register()
         self._topics.on_change.append(self._note_change)
@@ -84,12 +84,12 @@ class Registration(Service):
                 self._end_waiting()
 
     def when_registered(self, done: Callable[[], None]) -> None:
-        """Call `done` when the changes made so far were offered to every name server."""
+        """Call `done` when the changes made so far were sent to every name server, or could not be sent."""
         self._waiting.append(done)
         self._wake.set()
 
     async def register(self) -> None:
-        """Tell every name server everything now."""
+        """Send every name server the whole table now."""
         told = await self._everything()
 
         async def one(namesrv: str) -> None:
@@ -100,7 +100,7 @@ class Registration(Service):
 
     async def _register_changed(self, names: set[str]) -> None:
         if any(name not in self._topics for name in names):
-            await self.register()  # a topic is gone: only the whole table can say that
+            await self.register()  # a topic is gone, which only the whole table can tell
             return
 
         async def one(namesrv: str) -> None:
@@ -116,15 +116,15 @@ class Registration(Service):
         return self._lines.setdefault(namesrv, asyncio.Lock())
 
     async def _register_some(self, namesrv: str, names: set[str]) -> None:
-        """One by one: a registration of some topics only would take all others away from a name server that has
-        deleteTopicWithBrokerRegistration=true. Name servers before 5.0 do not know that request."""
+        """One topic a request. A registration of some topics only would make a name server that has
+        deleteTopicWithBrokerRegistration=true forget all others. Name servers before 5.0 do not know this request."""
         config = self._config.now
         topics = self._masked(topic for name in sorted(names) if (topic := self._topics.get(name)) is not None)
         if config.single_topic_register:
             try:
                 for topic in topics:
                     if topic.name not in self._topics:
-                        continue  # deleted while the one before was told
+                        continue  # deleted while the topic before it was sent
                     self._mark_ordered(await self._outbound.register_topic(namesrv, topic, config.register_timeout_ms))
                 return
             except RemoteError as error:
@@ -133,13 +133,13 @@ class Registration(Service):
         await self._register(namesrv, await self._body(topics))
 
     async def _register_all(self, namesrv: str, told: _Everything | None = None) -> None:
-        """With `told`, unless a topic has changed since: it may be gone, and must not come back."""
+        """Send the table in `told`. If a topic has changed since, make it anew: a deleted topic must not come back."""
         if told is None or told.state != self._state():
             told = await self._everything()
         await self._register(namesrv, told.data)
 
     async def _everything(self) -> _Everything:
-        """As it is now: what changes while the text is made has a registration of its own behind this one."""
+        """The table as it is now. A topic that changes meanwhile gets a registration of its own behind this one."""
         return _Everything(self._state(), await self._body(list(self._topics.all())))
 
     def _state(self) -> tuple[DataVersion, int]:
@@ -161,7 +161,7 @@ class Registration(Service):
             if names:
                 await self._register_changed(names)
         finally:
-            # Also when it failed, or the broker stops: they wait for an offer, not for its success.
+            # Also after a failure, or when the broker stops: the waiters wait for an attempt, not for its success.
             call_each(waiting)
 
     def _note_change(self, name: str) -> None:
@@ -173,7 +173,7 @@ class Registration(Service):
         call_each(waiting)
 
     async def _body(self, topics: list[TopicConfig]) -> bytes:
-        """Of these topics, some at a time: ten thousand of them hold up nobody."""
+        """The body of these topics, made some at a time: ten thousand topics must not hold up the loop."""
         entries: dict[str, TopicEntry] = {}
         body = RegisterBrokerBody(topics=TopicTableBody.from_model(self._topics.data_version, []))
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
@@ -184,14 +184,14 @@ class Registration(Service):
         return b"".join(await in_slices(encoding(body)))
 
     def _masked(self, topics: Iterable[TopicConfig]) -> list[TopicConfig]:
-        """The topics with no more permission than the broker has."""
+        """The topics, each with no more permissions than the broker has."""
         permission = self._config.now.permission
         if permission & _READ_WRITE == _READ_WRITE:
             return list(topics)
         return [replace(topic, perm=topic.perm & permission) for topic in topics]
 
     def _mark_ordered(self, orders: dict[str, str]) -> None:
-        """Topics a name server calls ordered stay so (the mark is never taken back)."""
+        """Mark the topics that a name server calls ordered. The mark is never taken back."""
         for name in orders:
             topic = self._topics.get(name)
             if topic is not None and not topic.order:

@@ -1,7 +1,7 @@
-"""What this broker is in its group, now: master or slave, under which id and address.
+"""The role of this broker in its group now, master or slave, with its id and address.
 
 Owns        the broker id, which a change of role changes; the identity that name servers and records get.
-Must not know   who changes the role, what follows from a change (broker.py).
+Must not know   why a role changes, what follows from a change (broker.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Role:
 
     @property
     def is_master(self) -> bool:
-        """Does this broker take messages?"""
+        """True while this broker takes messages."""
         return self.broker_id == MASTER_ID
 
     @property
     def refusal(self) -> str:
-        """Says to a client why a request that only a master serves is not served here."""
+        """The reason that a client gets whose request only a master serves."""
         return f"this broker is a slave (brokerId {self.broker_id}): ask the master of {self._config.now.broker_name}"
 
     def address(self) -> tuple[str, int]:
@@ -41,7 +41,7 @@ class Role:
         return self.host, self._port()
 
     def identity(self) -> Identity:
-        """What name servers are told."""
+        """The names and addresses that name servers get."""
         config = self._config.now
         host, port = self.address()
         # A slave looks for its master one port higher, as in RocketMQ; nothing listens there before replication comes.

@@ -1,6 +1,6 @@
-"""The last step of every message that comes in: the rules that hold for all of them, then the store.
+"""The last step of every message before the store, with the rules that hold for messages of all senders.
 
-Owns        what is done to every message, from any sender: host bits, batch marks, parking delayed ones, counting.
+Owns        host bits, the check of batch marks, the parking of delayed messages, the counting of puts.
 Must not know   requests, topics and groups, how the store works.
 """
 
@@ -31,11 +31,11 @@ _HOST_BITS = sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6
 _INNER_BATCH_BITS = sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
 
 _SLOW_APPEND_SECONDS = 1.0
-"""RocketMQ's osPageCacheBusyTimeOutMills: from here on the page cache counts as busy."""
+"""RocketMQ's osPageCacheBusyTimeOutMills: after an append that took longer the page cache counts as busy."""
 
 
 class SlowAppend(NamedTuple):
-    """An append that took long."""
+    """An append that held up the loop."""
 
     ended: float
     """Seconds of the monotonic clock."""
@@ -52,13 +52,13 @@ class Intake:
         self._seconds = stats.seconds
         self._durability = store.durability
         self.waiting = 0
-        """Messages stored whose durability somebody waits for."""
+        """Messages that are stored, but whose sender still waits for the disk or for replicas."""
         self.slow_append = SlowAppend(float("-inf"), 0.0)
-        """The last append that held everybody up for more than a second."""
+        """The last append that held up the loop for more than a second."""
 
     @property
     def acks_at_once(self) -> bool:
-        """True while no ack waits: what `put` returns is final, `when_durable` is not needed. It follows the role."""
+        """True while no ack waits: the result of `put` is final, `when_durable` is not needed. It follows the role."""
         return self._durability.acks_at_once
 
     def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
@@ -80,22 +80,26 @@ class Intake:
         return result
 
     def prepare_batch(self, message: PutMessage, properties: dict[str, str]) -> None:
-        """What is done to a batch before it is put: checks, its property text. RemoteError if refused."""
+        """Check a batch and make its property text, before it is put. RemoteError if it is refused."""
         self._check_marks(message, properties)
         if delay_level(properties) > 0:
-            raise RemoteError("a batch cannot be delayed", code=ResponseCode.MESSAGE_ILLEGAL)
+            raise RemoteError(
+                "a batch cannot be delayed",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint="send its messages one by one, or leave the delay level away",
+            )
         park_if_delayed(message, properties, self._levels)
         message.properties = property_text.encode(properties)
 
     def put_large(self, batch: LargeBatch) -> PutResult:
-        """Append a batch that was made ready in steps (its message by `prepare_batch`)."""
+        """Append a batch whose entries were checked in steps, after `prepare_batch`."""
         began = self._seconds()
         result = self._store.put_large(batch)
         self._count(batch.message.topic, result, began)
         return result
 
     def when_durable(self, result: PutResult, properties: dict[str, str], done: Callable[[PutStatus], None]) -> None:
-        """Call `done` when the message is as safe as broker and sender want it (property WAIT), or cannot become so."""
+        """Call `done` when the message is as safe as broker and sender (property WAIT) ask, or cannot become so."""
         self.waiting += 1
         began = self._seconds()
         is_timed = self.acks_at_once  # by `_appended`
@@ -109,7 +113,7 @@ class Intake:
         self._store.when_durable(result, wait=properties.get(names.WAIT, "true").lower() == "true", done=count_out)
 
     def put_run(self, run: record_run.RecordRun, counts: Iterable[tuple[str, int, int, int]]) -> bool:
-        """Append the plain messages of a run together; False: nothing was done, put them one by one.
+        """Append the plain messages of a run together; False: nothing was stored, put them one by one.
 
         `counts`: (topic, messages, bytes, requests) of the run.
         """
@@ -124,7 +128,7 @@ class Intake:
     def when_run_durable(
         self, run: record_run.RecordRun, requests: int, done: Callable[[PutStatus, str], None]
     ) -> None:
-        """`when_durable` for a run whose senders all wait; `done` gets the reason of a failure, too."""
+        """`when_durable` for a run whose senders all wait; `done` also gets the reason of a failure."""
         end = run.physical_offset + run.size
         result = PutResult(PutStatus.OK, run.physical_offset, run.size, next_offset=end, count=len(run))
         self.waiting += requests
@@ -141,9 +145,11 @@ class Intake:
         flags = message.sys_flag & ~_HOST_BITS
         if flags & _INNER_BATCH_BITS or names.INNER_NUM in properties:
             raise RemoteError(
-                "inner batch marks on a message of a topic that is not BatchCQ", code=ResponseCode.MESSAGE_ILLEGAL
+                "inner batch marks on a message of a topic that is not BatchCQ",
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                hint=f"leave {names.INNER_NUM} and the inner batch flags away",
             )
-        # The sender may say what it likes about hosts; the record says what it holds.
+        # The sender may set any host bits. The record has the bits of the hosts that it holds.
         if len(message.born_host) > HOST_BYTES_V4:
             flags |= sys_flag.BORN_HOST_V6
         if len(message.store_host) > HOST_BYTES_V4:
@@ -151,7 +157,7 @@ class Intake:
         message.sys_flag = flags
 
     def _appended(self, began: float, count: int) -> None:
-        """An append that began then has ended; `count` messages are stored."""
+        """An append of `count` messages, which began at `began`, has ended."""
         now = self._seconds()
         seconds = now - began
         if seconds > _SLOW_APPEND_SECONDS:

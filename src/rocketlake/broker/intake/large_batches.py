@@ -1,14 +1,14 @@
 """Batches of thousands of messages: stored one after the other, each made ready in turns.
 
-Owns        which one is worked on, how many bytes of them may wait, and how long.
+Owns        which batch is worked on, how many bytes of batches may wait, and how long.
 Must not know   how a batch is made ready and stored (sends/batch.py, store/large_batch.py).
 
-Apache takes whatever fits maxMessageSize, a hundred thousand small messages too; so do we, but that is half a second of
-work. Only the last step of it, the write, holds everybody up. A message that its producer sends behind such a batch
-without waiting for the answer may be stored before it.
+A batch may be as large as maxMessageSize, here as in Apache's broker: that can be a hundred thousand small messages and
+half a second of work. It is worked on in turns, and only its last step, the write, holds up the loop. A producer that
+sends a message behind such a batch without waiting for the answer may find it stored before the batch.
 
-A batch that stood in line for too long is refused before any work on it: its producer gives up after three seconds and
-sends it again, and then it would be stored twice.
+A batch that stood in line for too long is refused before any work on it. Its producer gives up after three seconds and
+sends it again, so it would be stored twice.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["LARGE", "LargeBatches"]
 _log = get_logger(__name__)
 
 LARGE = 1000
-"""A batch of more messages than this is made ready in turns: it takes more than some six milliseconds."""
+"""A batch of more messages than this is made ready in turns, because it takes more than some six milliseconds."""
 _WAITING_BYTES_MAX = 64 * 1024 * 1024
 _WAITING_SECONDS_MAX = 1.0
-"""So long one may stand in line (waitTimeMillsInSendQueue, if it is more): the batch before it takes so long."""
+"""How long a batch may stand in line, unless waitTimeMillsInSendQueue is longer: one batch before it takes so long."""
 
 
 class LargeBatches:
@@ -48,11 +48,11 @@ class LargeBatches:
         self._clock = clock
         self._line: deque[tuple[Request, ReplySteps]] = deque()
         self._bytes = 0
-        """Of the bodies in the line."""
+        """The bytes of all bodies in the line."""
         self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
 
     def serve(self, request: Request, store: Callable[[Request], ReplySteps]) -> Reply | Held:
-        """Have the batch of this request stored when those before it are."""
+        """Store the batch of this request after all batches before it in the line."""
         size = len(request.body)
         if self._bytes + size > _WAITING_BYTES_MAX:
             self._warnings.warn(
@@ -72,7 +72,7 @@ class LargeBatches:
         return HELD
 
     def end(self, refuse: Handler) -> None:
-        """Finish the batch that is made ready now; have all behind it answered by `refuse`."""
+        """Finish the batch in work; answer each batch behind it by `refuse`."""
         if self._line and getgeneratorstate(self._line[0][1]) != GEN_CREATED:
             self._go_on(math.inf)
         while self._line:
@@ -84,7 +84,7 @@ class LargeBatches:
                 call(request.answer, reply)
 
     def _in_time(self, request: Request, store: Callable[[Request], ReplySteps]) -> ReplySteps:
-        """What `store` does, unless the sender will have given up by then."""
+        """The steps of `store`, unless the sender has given up before the first of them."""
         config = self._config.now
         waited = self._clock.monotonic() - request.received
         allowed = max(_WAITING_SECONDS_MAX, config.send_age_max_ms / 1000)
@@ -99,7 +99,7 @@ class LargeBatches:
 
     def _go_on(self, turn_end: float) -> None:
         if not self._line:
-            return  # ended meanwhile
+            return  # `end` has emptied the line
         request, steps = self._line[0]
         is_done = True
 

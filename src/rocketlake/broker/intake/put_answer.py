@@ -1,7 +1,7 @@
-"""What a put that ended with some status means for who sent the message.
+"""The answer to the sender of a message, by the status of the put.
 
 Owns        the response code of each status, the answer when nothing was stored.
-Must not know   what the message was.
+Must not know   the message.
 """
 
 from __future__ import annotations

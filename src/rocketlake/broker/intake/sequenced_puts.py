@@ -1,6 +1,6 @@
-"""A batch with a mark: what of it was stored before is cut off, the rest is stored.
+"""A batch with a sequence mark: its messages that were stored before are cut off, the rest is stored.
 
-Owns        the check before a marked batch goes to the store, counting it afterwards.
+Owns        the check before a marked batch goes to the store, the count of it afterwards.
 Must not know   headers of a send, how requests are held (held/requests.py), where the table is kept.
 
 Rules: docs/decisions/0010-replays-are-dropped-by-the-broker.md.
@@ -38,12 +38,12 @@ _INNER_NAMES = tuple(
 MarkedBatch = tuple[str, int, str, int]
 """(topic, queue id, mark, messages)."""
 NextBatch = tuple[str, int, SequenceMark, int]
-"""The same with the mark read; it is the next one of its producer in its queue."""
+"""(topic, queue id, parsed mark, messages) of the next batch of its producer in its queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How many messages of a request were stored before, and how many of its batch are stored in the queue now."""
+    """How many messages of a request were stored before, and how many messages of its batch the queue holds now."""
 
     messages: int
     next_number: int
@@ -63,10 +63,10 @@ class SequencedPuts:
         self._saver = saver
         self._log_end = log_end
         self.held: HeldRequests[None] = HeldRequests()
-        """The very first marked batches, until the table is on disk."""
+        """The first marked batches, which wait until the table is on disk."""
 
     def once_kept(self, request: Request, serve: Handler) -> Reply | Held:
-        """Serve the request now; the very first ones when the table has been written to disk."""
+        """Serve the request now; the first requests of all wait until the table is on disk."""
         if self._sequences.is_kept:
             return serve(request)
         if self.held.hold(None, request, serve):
@@ -78,15 +78,15 @@ class SequencedPuts:
         self._sequences.has_file = saved
         self.held.settle(None, None if saved else _not_saved)
 
-    # -- what send_runs.py needs to do the same for many ---------------------------------------------------------------
+    # -- for the runs of send_runs.py ----------------------------------------------------------------------------------
 
     def next_ones(self, batches: Sequence[MarkedBatch]) -> list[NextBatch] | None:
-        """These batches if they are new as a whole, each of them, so that they can be stored as they are; or None."""
+        """These batches if every message of them is new, so that they can be stored as they are; None otherwise."""
         if not self._sequences.is_kept:
             return None
         found: list[NextBatch] = []
         seen: dict[tuple[str, str], tuple[str, set[int]]] = {}
-        writing: dict[tuple[str, str], int] = {}  # which batch of a query
+        writing: dict[tuple[str, str], int] = {}  # the batch of each query
         for topic, queue_id, text, count in batches:
             try:
                 mark = parse_mark(text)
@@ -104,16 +104,17 @@ class SequencedPuts:
         return found
 
     def note(self, batches: Sequence[NextBatch]) -> None:
-        """They were stored."""
+        """Count these batches: they were stored."""
         for batch in batches:
             self._sequences.advance(*batch)
 
     # -- one by one ----------------------------------------------------------------------------------------------------
 
     def put_batch(self, message: PutMessage, properties: dict[str, str]) -> tuple[PutResult, Known]:
-        """(what became of the new messages, what was known). Without a new one nothing is appended: `count` 0.
+        """Store the new messages of a batch: (result of the put, messages known before).
 
-        RemoteError if the mark is none, or its number may not be taken now.
+        If no message is new, nothing is appended and `count` is 0. RemoteError if the mark cannot be read, or if its
+        number may not be taken now.
         """
         topic, queue_id = message.topic, message.queue_id
         mark = _read(properties)
@@ -138,7 +139,7 @@ class SequencedPuts:
         try:
             result = self._intake.put_batch(message, properties)
         except Exception:
-            if self._log_end() != log_end:  # it is stored, and will be sent again
+            if self._log_end() != log_end:  # the batch is stored, and its sender will send it again
                 self._sequences.advance(topic, queue_id, mark, count - known)
             raise
         if result.status.is_stored:
@@ -147,12 +148,12 @@ class SequencedPuts:
 
 
 def _digest_before(mark: SequenceMark) -> Callable[[int], int | None]:
-    """Of a batch of which nothing is known: behind none of its messages. If some are known it is not looked at."""
+    """The digest at the start of an unknown batch. For a batch that is partly known it is never asked for."""
     return lambda _count: mark.before
 
 
 def _entries(body: memoryview, mark: SequenceMark) -> list[int]:
-    """Where the entries of a batch begin, and where the last one ends. RemoteError if it is broken."""
+    """Where each entry of a batch starts, and where the last one ends. RemoteError if the batch is broken."""
     try:
         starts = entry_starts(body)
     except RecordError as error:
@@ -171,9 +172,10 @@ def _not_saved(_request: Request) -> Reply:
 
 
 def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
-    """RemoteError if a message of a batch asks for something of its own: it would be stored without it, in silence.
+    """RemoteError if a message of a batch carries a mark, is a half message or asks for a delay.
 
-    A sequence mark would be counted, but was not checked; half messages and delayed ones would be seen at once.
+    The store does not look into a batch. So a mark would be counted without a check, and consumers would see a half
+    message or a delayed one at once.
     """
     data = bytes(body)
     if not any(name in data for name in _INNER_NAMES):
@@ -181,13 +183,13 @@ def refuse_inner_marks(body: bytes | bytearray | memoryview) -> None:
     try:
         entries = decode_batch(body)
     except RecordError:
-        return  # refused for that
+        return  # the intake refuses the batch, and says where it is broken
     for _flag, _body, text in entries:
         refuse_inner_mark(text)
 
 
 def refuse_inner_mark(text: bytes) -> None:
-    """The same for the properties of one message."""
+    """`refuse_inner_marks` for the properties of one message."""
     if not any(name in text for name in _INNER_NAMES):
         return
     if find(text, _NAME) is not None:

@@ -1,10 +1,10 @@
 """The members of one JSON object of a table's file, each with its text made once.
 
-Owns        which texts are still as they were, so that one change costs one line and not the whole table.
+Owns        which texts are still valid, so that a change costs one line and not the whole table.
 Must not know   what a line holds, when a table is saved.
 
-Lines stand in blocks, in the order they came: a change makes the text of its block anew. The text is handed out block
-by block, so that other work comes in between the blocks of a big one.
+Lines stand in blocks, in the order in which they were added. A change makes the text of its block anew. The text is
+handed out block by block, so that the loop can do other work between two blocks.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 __all__ = ["SavedLine", "SavedLines"]
 
 _BLOCK_LINES = 128
-"""Making so many lines anew takes one to two milliseconds."""
+"""Lines of a block: to make their texts anew takes one to two milliseconds."""
 _LONG_LINE = 16_384
-"""Characters of a line, of a topic with thousands of queues, that is made in a step of its own."""
+"""A line with more characters, of a topic with thousands of queues, is made in a step of its own."""
 _BETWEEN = ",\n\t\t"
 
 
@@ -56,13 +56,13 @@ class SavedLine(ABC):
         """The text as of now."""
 
     def touch(self) -> None:
-        """What the line holds has changed."""
+        """The contents of the line have changed."""
         self._text = None
         if self.block is not None:
             self.block.touch()
 
     def text(self) -> str:
-        """The text, from the last time if nothing changed."""
+        """The text; the last one if the line has not changed since."""
         if self._text is None:
             self._text = self.make_text()
         return self._text
@@ -77,7 +77,7 @@ class SavedLines:
         self._together = _Block()
 
     def add(self, line: SavedLine, *, together: bool = False) -> None:
-        """Put a line behind all others. `together`: those few lines have texts of one moment."""
+        """Put a line behind all others. `together`: the texts of these few lines are made in one moment."""
         if len(self._last.lines) >= _BLOCK_LINES:
             self._last = _Block()
         block = self._together if together else self._last
@@ -98,7 +98,7 @@ class SavedLines:
             del self._blocks[block]
 
     def parts(self) -> Iterator[str]:
-        """The object's text, as a member of the top object: block by block, each as of the moment it is asked for."""
+        """The text of the object, block by block. Each block is as of the moment in which it is made."""
         start = "{\n\t\t"
         separator = start
         for block in list(self._blocks):
@@ -109,6 +109,6 @@ class SavedLines:
             text = block.text()
             if text:
                 yield separator
-                yield text  # as it is: ten thousand topics are three megabytes to copy
+                yield text  # alone, because a join would copy it: ten thousand topics are three megabytes
                 separator = _BETWEEN
         yield "{}" if separator is start else "\n\t}"

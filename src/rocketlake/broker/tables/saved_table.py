@@ -1,7 +1,7 @@
-"""What all tables of the broker that live in a JSON file have in common.
+"""The base of all tables of the broker that live in a JSON file.
 
 Owns        loading and saving of the file, whether it must be saved, the data version of the table.
-Must not know   what a table holds; when it is saved in time (table_saver.py).
+Must not know   the contents of a table; when it is saved in time (table_saver.py).
 
 Bytes: docs/internals/store_layout.md.
 """
@@ -27,9 +27,9 @@ class SavedTable(ABC):
     """A table in memory, saved as one JSON file with a data version."""
 
     holds: str
-    """What the file holds, for error texts."""
+    """The name of the table in error texts."""
     without_file: str
-    """What an operator gets who moves a broken file away, for error texts."""
+    """The effect of moving a broken file away, in the hint of error texts."""
 
     def __init__(self, path: Path, files: Files, clock: Clock, *, version_step: int = 1) -> None:
         """`version_step`: changes that make a new data version."""
@@ -46,21 +46,21 @@ class SavedTable(ABC):
         """The whole text of the file."""
 
     def text_parts(self) -> Iterator[str]:
-        """The same text in parts, none of which takes long to make: others may work, and change the table, in between.
+        """The same text in parts, none of which takes long to make. The table may change between two parts.
 
-        What changed meanwhile may be in it or not; it is saved once more then.
+        Such a change is in the text or not; in any case the table is saved once more.
         """
         yield self.to_text()
 
     @abstractmethod
     def _take(self, wire: dict[str, Any]) -> None:
-        """Hold what the file holds, and nothing else. ValueError, TypeError, ... for a file that makes no sense.
+        """Take the contents of the file in place of the present ones. ValueError, TypeError, ... if they make no sense.
 
         All or nothing: a table that raises is as it was.
         """
 
     def load(self) -> None:
-        """Read the file, if there is one. StoreError if neither it nor its copy makes sense."""
+        """Read the file, if it exists. StoreError if neither the file nor its copy makes sense."""
         text = load_text(self._files, self.path)
         if text is None:
             return
@@ -68,7 +68,7 @@ class SavedTable(ABC):
         self.changed = False
 
     def replace(self, text: str) -> None:
-        """Hold what this text says in place of the present contents: a slave gets the text of its master's table.
+        """Take the contents of this text in place of the present ones: a slave gets the text of its master's table.
 
         The data version is the one of the text. StoreError if the text makes no sense; the table is as it was then.
         """
@@ -85,7 +85,7 @@ class SavedTable(ABC):
         self.data_version = version
 
     def save(self) -> None:
-        """Write the file now, if anything changed. OSError if the disk refuses: then it is still to be saved."""
+        """Write the file now, if the table has changed. OSError if the disk refuses; the table stays changed then."""
         if self.changed:
             save_text(self._files, self.path, self.to_text())
             self.changed = False
@@ -117,5 +117,5 @@ class SavedTable(ABC):
 
 
 def quoted(text: str) -> str:
-    """The text as a JSON text."""
+    """The text as a JSON string."""
     return to_text(text).decode()

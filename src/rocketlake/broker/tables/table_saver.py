@@ -1,7 +1,7 @@
 """Saves the broker's tables to their files, away from the event loop.
 
-Owns        when a table is saved, who waits for it.
-Must not know   what a table holds.
+Owns        when a table is saved, the calls that wait for a save.
+Must not know   the contents of a table.
 
 Invariant: one save at a time; a change made during a save is saved by the next one.
 """
@@ -23,13 +23,13 @@ from rocketlake.broker.tables.saved_table import SavedTable
 __all__ = ["NOT_SAVED", "TableSaver"]
 
 NOT_SAVED = "the change is in force, but could not be saved; see the broker's log"
-"""What a requester is told whose change reached memory only."""
+"""The answer to a request whose change is in memory only."""
 
 _log = get_logger("broker.table_saver")
 
 
 _TURN_SECONDS = 0.002
-"""How long the loop is kept by making texts, before it looks at its sockets again."""
+"""How long the loop makes texts before it serves its sockets again."""
 
 
 class _Round:
@@ -45,10 +45,10 @@ class _Round:
 
 
 class TableSaver(Service):
-    """Saves changed tables every few seconds, at once when somebody waits, and at stop."""
+    """Saves changed tables every few seconds, at once for a call that waits, and at stop."""
 
     def __init__(self, files: Files, clock: Clock, worker: Worker, interval_ms: int = 5000) -> None:
-        """`interval_ms`: flushConsumerOffsetInterval. The worker is the saver's own and is closed at stop."""
+        """`interval_ms`: flushConsumerOffsetInterval. The worker serves this saver only, which closes it at stop."""
         super().__init__("table-saver", clock)
         self.tables: list[SavedTable] = []
         self._files = files
@@ -57,19 +57,19 @@ class TableSaver(Service):
         self._waiting: list[Callable[[bool], None]] = []
         self._saving = False
         self._collecting: _Round | None = None
-        """The save whose texts are being made."""
+        """The save whose texts are in the making."""
 
     def add(self, *tables: SavedTable) -> None:
         """Save these tables too, from now on."""
         self.tables += tables
 
     async def start(self) -> None:
-        """Begin to save."""
+        """Start to save."""
         await super().start()
         self.every("tick", self._interval_seconds, self._save_changed)
 
     async def stop(self) -> None:
-        """Save what is left, each table for itself, then end; what the disk refuses is logged."""
+        """Save each changed table for itself, then end. A table that the disk refuses is logged."""
         await super().stop()
         await self._worker.close()
         self._give_up_collecting()
@@ -87,9 +87,9 @@ class TableSaver(Service):
         self.save_soon()
 
     def save_soon(self) -> None:
-        """Begin to save what changed; while a save is under way, the next begins after it."""
+        """Start to save the changed tables; while a save is under way, the next one starts after it."""
         if self._saving or not self.is_running:
-            return  # stop() saves the rest itself
+            return  # stop() saves the changed tables itself
         self._saving = True
         waiting, self._waiting = self._waiting, []
         self._collecting = save = _Round(waiting)
@@ -99,7 +99,7 @@ class TableSaver(Service):
     def _collect(self, save: _Round) -> None:
         """Make texts for one turn; when all are there, they go to the worker."""
         if self._collecting is not save:
-            return  # stopped meanwhile
+            return  # the saver was stopped meanwhile
         end = self._clock.monotonic() + _TURN_SECONDS
         for _step in save.steps:
             if self._clock.monotonic() > end:
@@ -109,11 +109,11 @@ class TableSaver(Service):
         self._write(save)
 
     def _make_texts(self, save: _Round) -> Iterator[None]:
-        """The texts of all tables that changed, part by part; what one raises harms no other."""
+        """The texts of all changed tables, part by part. A table that raises keeps no other from being saved."""
         for table in self.tables:
             if not table.changed:
                 continue
-            table.changed = False  # a change from here on is saved by the next round
+            table.changed = False  # a change made from here on is saved by the next round
             parts: list[str] = []
             save.texts.append((table, parts))
             try:
@@ -146,7 +146,7 @@ class TableSaver(Service):
         self._worker.submit(write, written)
 
     def _give_up_collecting(self) -> None:
-        """What was to be saved by this round is saved by the stop."""
+        """Leave the tables of this round to the stop, which saves them."""
         save, self._collecting = self._collecting, None
         if save is not None:
             for table, _parts in save.texts:

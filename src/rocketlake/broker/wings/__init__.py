@@ -1,6 +1,6 @@
 """The features of the broker, each built with its tables, background services and rows of the dispatch table.
 
-Owns        which part gets which; one module a wing.
-Must not know   what any part does.
+Owns        how the parts of each feature are put together; one module a wing.
+Must not know   the work of the parts.
 Start reading at    wing.py, then sending.py
 """

@@ -1,7 +1,7 @@
 """The wing of connected clients: heartbeats, groups, queue locks, shares of queues.
 
-Owns        which part gets which.
-Must not know   what the parts do.
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Clients"]
 
 
 class Clients(Wing):
-    """Knows who is connected."""
+    """Keeps the connected clients."""
 
     def __init__(self, ground: Ground, cluster_queues: ClusterQueues) -> None:
         super().__init__("clients", ground.clock)

@@ -1,7 +1,7 @@
 """The wing that knows the rest of the cluster: registration with name servers, queues of other brokers.
 
-Owns        which part gets which.
-Must not know   what the parts do.
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The wing of delayed messages.
 
-Owns        which part gets which.
-Must not know   what the parts do.
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parts of a broker that several wings stand on.
 
-Owns        the store, the tables of topics, groups and offsets, what is shared by all; built once, never replaced.
+Owns        the store, the tables of topics, groups and offsets, and other shared parts; built once, never replaced.
 Must not know   the wings, roles, requests.
 """
 
@@ -37,7 +37,7 @@ __all__ = ["Ground", "Seams"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """What a test replaces by hand-driven forms."""
+    """The parts that a test replaces by hand-driven forms."""
 
     files: Files
     clock: Clock
@@ -47,7 +47,7 @@ class Seams:
 
 
 class Ground:
-    """What all wings share."""
+    """The shared parts."""
 
     def __init__(
         self, config: BrokerConfig, store_config: StoreConfig, seams: Seams, *, host: str, port: Callable[[], int]

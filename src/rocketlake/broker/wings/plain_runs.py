@@ -1,7 +1,7 @@
 """The fast path of the wings: how runs of plain sends and pulls come to the dispatcher.
 
 Owns        whether the kernels are there; the order in which runs are tried.
-Must not know   what is plain (broker/hot).
+Must not know   which requests are plain (broker/hot).
 
 The modules of broker/hot import the kernels, so they are imported here only after a look whether the kernels exist.
 """
@@ -58,7 +58,7 @@ def pull_run(ground: Ground, pull: Pull) -> Run | None:
 
 
 def one_of(runs: Iterable[Run | None]) -> Run | None:
-    """Tries these at each position, in order; None if there are none."""
+    """A run that tries these runs at each position, in order; None if the list is empty."""
     every = [run for run in runs if run is not None]
     return reduce(_either, every) if every else None
 

@@ -1,7 +1,7 @@
-"""The wing of sends: messages of producers, and those that consumers hand back.
+"""The wing of sends: messages of producers, and messages that consumers hand back.
 
-Owns        which part gets which; what a slave answers to a send; the requests that are answered when the wing stops.
-Must not know   what the parts do.
+Owns        how the parts of this wing are put together; the answers to sends while it stops and on a slave.
+Must not know   the work of the parts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sending(MasterWing):
         self._held = (ground.auto_create.held, sequenced.held)
 
     async def start(self) -> None:
-        """Have the table of producer sequences know what the log holds, before the first send."""
+        """Bring the table of producer sequences up to the end of the log, before the first send."""
         await super().start()
         catch_up(self.sequences, self._store, self._clock)
 

@@ -1,7 +1,7 @@
-"""The wing of transactions: ends of half messages, questions about those without an end.
+"""The wing of transactions: ends of half messages, questions about half messages without an end.
 
-Owns        which part gets which.
-Must not know   what the parts do.
+Owns        how the parts of this wing are put together.
+Must not know   the work of the parts.
 """
 
 from __future__ import annotations

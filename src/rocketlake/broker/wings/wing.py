@@ -1,7 +1,7 @@
-"""A wing: one feature of the broker, which is started and stopped as a whole.
+"""A wing: one feature of the broker, started and stopped as a whole.
 
 Owns        the order in which the services of a wing start and stop; what a stopped wing of a master answers.
-Must not know   which wings there are (broker.py), what they do.
+Must not know   the list of wings (broker.py), the features.
 
 A broker has one role at a time. `MasterWing`s run on a master only. A change of role stops or starts them while the
 rest of the broker goes on: the store, the listeners, the links of clients, pulls.
