@@ -43,6 +43,7 @@ OWN_WORDS = {
         "tail",
         "turn",
         "twin",
+        "waiter",
         "wing",
     ),
 }
