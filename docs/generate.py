@@ -91,7 +91,7 @@ def codes_page() -> str:
 def peers_of_codes() -> dict[str, str]:
     """Who serves each code in RocketMQ, as the comments beside the codes say."""
     rows = re.findall(r"^    ([A-Z0-9_]+) = [0-9]+  # (.+)$", inspect.getsource(RequestCode), re.MULTILINE)
-    return {name: "nobody" if peer.endswith("nobody") else peer for name, peer in rows}
+    return {name: "no server" if peer.endswith("no server") else peer for name, peer in rows}
 
 
 def served_codes(table: ModuleType) -> set[RequestCode]:
