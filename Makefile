@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories store-histories spark-kills check bench bench-growth bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories store-histories spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -79,6 +79,9 @@ bench: install   ## speed beside Apache RocketMQ on this machine, an hour; JSON 
 
 bench-growth: install ## what costs more after ten minutes, or at ten times as much; 75 minutes; JSON to bench/results (BENCH="--only transactions,topics")
 	$(BIN)/python -m bench.growth $(BENCH)
+
+bench-slow-disk: install ## does a broker keep its pace while its disk is slow; 5 minutes; JSON to bench/results (BENCH="--quick")
+	$(BIN)/python -m bench.slow_disk $(BENCH)
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
 	$(BIN)/python -m bench.spark_loads $(BENCH)

@@ -38,6 +38,8 @@ ROOT = Path("/store")
 TOPICS = ("A", "B-with-a-longer-name", "C")
 Queue = tuple[str, int]
 _NOWHERE = 1 << 62
+_HAND_DRIVEN = ("store-queues", "store-delete", "store-notes", "store-queue-files", "store-files")
+"""Workers that may be slow in a history; the flush always is."""
 _EQUAL_BYTES, _RECORD_BYTES = 256, 91
 _PROPERTIES, _RUN_PROPERTIES = b"KEYS\x01k\x02", 42
 DAMAGED_AT_REST = ("consumequeue", "index", "checkpoint", "commitlog")
@@ -108,7 +110,7 @@ class History:
             delete_when=";".join(f"{hour:02}" for hour in range(24)),
             file_reserved_hours=72,
         )
-        self.hand_driven = {name for name in ("store-queues", "store-delete", "store-notes") if pick.random() < 0.3}
+        self.hand_driven = {name for name in _HAND_DRIVEN if pick.random() < 0.3}
         self.store: MessageStore
 
     # -- playing -------------------------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ async def test_entries_on_disk_are_left_to_the_whole_fetch(world: World) -> None
     queue = store.queues.find("T", 0)
     assert queue is not None
     queue.write_tail()
+    plain.begin()
     world.files.plan.add(Fault("pread_now", "consumequeue", times=1, error=None))
     assert not plain.fetch(queue, 0, 16, 1 << 20, None)
     assert plain.fetch(queue, 0, 16, 1 << 20, None)

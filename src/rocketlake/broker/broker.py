@@ -87,6 +87,8 @@ class Broker(Service):
             *self._inner_wings,
             self.cluster.net,
             *self._servers,
+            ground.cold_requests,
+            ground.late_log,
             self.reading,
             self.cluster,
         )
@@ -124,7 +126,10 @@ class Broker(Service):
         ground = self.ground
         rows = [row for wing in self.wings for row in wing.rows]
         access, bytes_max = config.admin_access, config.request_body_bytes_max
-        dispatcher = Dispatcher(dispatcher_rows(rows, access, bytes_max, ground.turns, self._clock))
+        dispatcher = Dispatcher(
+            dispatcher_rows(rows, access, bytes_max, ground.turns, self._clock, ground.cold_requests)
+        )
+        ground.late_log.serve = dispatcher.serve
         flow_control = FlowControl(
             ground.config,
             dispatcher.lanes,
@@ -132,9 +137,9 @@ class Broker(Service):
             lambda: ground.intake.slow_append,
             self._clock,
         )
-        dispatcher.before += [flow_control.check, *[gate for wing in self.wings for gate in wing.gates]]
-        self._passes = [flow_control.check]
+        self._passes = [flow_control.check, ground.late_log.check]
         """The gates whose checks the runs do themselves. Any other gate must see each request, so it ends all runs."""
+        dispatcher.before += [*self._passes, *[gate for wing in self.wings for gate in wing.gates]]
         if not plain_runs.are_there():
             _log.info("the kernels of broker/ are not compiled: requests are served one by one, which takes more CPU")
         return dispatcher

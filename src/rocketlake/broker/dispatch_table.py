@@ -18,6 +18,7 @@ from typing import cast
 
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import Clock
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.flow_control import Lane
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
@@ -70,6 +71,16 @@ class Use(Enum):
     """Allowed by the setting adminAccess (docs/decisions/0004)."""
 
 
+class Cold(Enum):
+    """May a request need old messages, which a worker must read from disk first (cold_requests.py)?"""
+
+    NEVER = "never"
+    """Or it waits by a room of its own, as pulls do."""
+    ANY_ORDER = "any order"
+    IN_ORDER = "in order"
+    """A later one of the same asker does not pass one that waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One request code."""
@@ -80,6 +91,7 @@ class Row:
     use: Use
     body_bytes_max: int | None = None
     """A lower limit than for other requests, because the body is decoded in one go."""
+    cold: Cold = Cold.NEVER
 
 
 def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
@@ -88,15 +100,15 @@ def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
     yield Row(Code.SEND_MESSAGE,                        send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_MESSAGE_V2,                     send.send,                  Lane.SEND,      Use.PUBLISH)
     yield Row(Code.SEND_BATCH_MESSAGE,                  send.send,                  Lane.SEND,      Use.PUBLISH)
-    yield Row(Code.CONSUMER_SEND_MSG_BACK,              send_back.send_back,        Lane.SEND,      Use.SUBSCRIBE)
+    yield Row(Code.CONSUMER_SEND_MSG_BACK, send_back.send_back, Lane.SEND, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
     # fmt: on
 
 
 def transaction_rows(transaction: Transaction) -> Iterator[Row]:
     """Ends of transactions."""
     # fmt: off
-    yield Row(Code.END_TRANSACTION,                     transaction.end,            Lane.QUICK,     Use.PUBLISH)
-    yield Row(Code.RESUME_CHECK_HALF_MESSAGE,           transaction.resume,         Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.END_TRANSACTION, transaction.end, Lane.QUICK, Use.PUBLISH, cold=Cold.IN_ORDER)
+    yield Row(Code.RESUME_CHECK_HALF_MESSAGE, transaction.resume, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
     # fmt: on
 
 
@@ -105,15 +117,15 @@ def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
     # fmt: off
     yield Row(Code.PULL_MESSAGE,                        pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
     yield Row(Code.LITE_PULL_MESSAGE,                   pull.pull,                  Lane.PULL,      Use.SUBSCRIBE)
-    yield Row(Code.QUERY_MESSAGE,                       query.by_key,               Lane.ADMIN,     Use.READ)
-    yield Row(Code.VIEW_MESSAGE_BY_ID,                  query.by_offset,            Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_MESSAGE, query.by_key, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
+    yield Row(Code.VIEW_MESSAGE_BY_ID, query.by_offset, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
 
-    yield Row(Code.QUERY_CONSUMER_OFFSET,               offset.query,               Lane.QUICK,     Use.SUBSCRIBE)
+    yield Row(Code.QUERY_CONSUMER_OFFSET, offset.query, Lane.QUICK, Use.SUBSCRIBE, cold=Cold.ANY_ORDER)
     yield Row(Code.UPDATE_CONSUMER_OFFSET,              offset.update,              Lane.QUICK,     Use.SUBSCRIBE)
-    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP,          offset.by_time,             Lane.ADMIN,     Use.READ)
+    yield Row(Code.SEARCH_OFFSET_BY_TIMESTAMP, offset.by_time, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
     yield Row(Code.GET_MAX_OFFSET,                      offset.maximum,             Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_MIN_OFFSET,                      offset.minimum,             Lane.QUICK,     Use.READ)
-    yield Row(Code.GET_EARLIEST_MSG_STORETIME,          offset.earliest_time,       Lane.QUICK,     Use.READ)
+    yield Row(Code.GET_MIN_OFFSET, offset.minimum, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
+    yield Row(Code.GET_EARLIEST_MSG_STORETIME, offset.earliest_time, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
     # fmt: on
 
 
@@ -187,7 +199,7 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)
-    yield Row(Code.QUERY_CONSUME_QUEUE,                 store.queue_contents,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.QUERY_CONSUME_QUEUE, store.queue_contents, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
     yield Row(Code.DELETE_EXPIRED_COMMITLOG,            store.delete_expired,       Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          store.clean_queues,         Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.CLEAN_UNUSED_TOPIC,                  store.clean_topics,         Lane.ADMIN,     Use.CHANGE)
@@ -195,7 +207,12 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
 
 
 def dispatcher_rows(
-    rows: Iterable[Row], admin_access: AdminAccess, body_bytes_max: int, turns: Turns, clock: Clock
+    rows: Iterable[Row],
+    admin_access: AdminAccess,
+    body_bytes_max: int,
+    turns: Turns,
+    clock: Clock,
+    cold_requests: ColdRequests,
 ) -> Iterator[dispatcher.Row]:
     """The rows as the dispatcher takes them, with a guard before each row of `Use.CHANGE`.
 
@@ -205,6 +222,10 @@ def dispatcher_rows(
         handler = row.handler
         if isgeneratorfunction(handler):
             handler = in_steps(handler, turns, clock, finishes=row.use is not Use.READ)
+        if row.cold is Cold.ANY_ORDER:
+            handler = cold_requests.handler(cast(Handler, handler))
+        elif row.cold is Cold.IN_ORDER:
+            handler = cold_requests.handler_in_order(cast(Handler, handler))
         if row.use is Use.CHANGE:
             handler = guard(admin_access, cast(Handler, handler))
         limit = None if row.lane is Lane.SEND else min(body_bytes_max, row.body_bytes_max or body_bytes_max)

@@ -39,15 +39,20 @@ Run: TypeAlias = Callable[[FrameAsker, bytes, int, float], int]
 Requests that take a turn are served only until its end (monotonic time). Returns the position behind those served."""
 
 
+Hook: TypeAlias = Callable[[Request], "Reply | Held | None"]
+"""A before-hook."""
+
+
 class Dispatcher:
     """Serves requests by their code. Hooks may be added at any time; the next request passes them.
 
-    A before-hook returns a Reply to answer in the handler's place, or None to go on; it may raise as a handler does.
-    An after-hook sees each reply before it is written, also the replies to held requests.
+    A before-hook returns a Reply to answer in the handler's place, HELD if it has the request served later, or None to
+    go on; it may raise as a handler does. An after-hook sees each reply before it is written, also the replies to held
+    requests.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self.before: list[Callable[[Request], Reply | None]] = []
+        self.before: list[Hook] = []
         self.after: list[Callable[[Request, Reply], None]] = []
         self._handlers: dict[int, Handler] = {}
         """Handlers by code; `turn_away` puts others in their place."""
@@ -56,7 +61,7 @@ class Dispatcher:
         self.lanes: dict[int, str] = {}
         self._body_bytes_max: dict[int, int] = {}
         self._run_server: Run | None = None
-        self._run_hooks: list[Callable[[Request], Reply | None]] = []
+        self._run_hooks: list[Hook] = []
         for row in rows:
             code = int(row.code)
             if code in self._handlers:
@@ -66,7 +71,7 @@ class Dispatcher:
             if row.body_bytes_max is not None:
                 self._body_bytes_max[code] = row.body_bytes_max
 
-    def serve_runs(self, run: Run | None, passes: Iterable[Callable[[Request], Reply | None]]) -> None:
+    def serve_runs(self, run: Run | None, passes: Iterable[Hook]) -> None:
         """Have runs of requests served by `run`, which itself does the work of the before-hooks in `passes`.
 
         With a hook that is not in `passes`, or with None as `run`, each request is dispatched alone.
@@ -104,6 +109,10 @@ class Dispatcher:
                 hook(request, reply)
             except Exception:
                 log.exception("after-hook of %s failed", request_name(request.code))
+
+    def serve(self, request: Request) -> Reply | Held:
+        """What the handler of a request returns, for a request that a before-hook has held. May raise."""
+        return self._handlers[request.command.code](request)
 
     def _run(self, request: Request) -> Reply | Held:
         handler = self._handlers.get(request.command.code)

@@ -8,11 +8,13 @@ Must not know   when a file is full, which bytes go into it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 
 __all__ = ["Allocate", "make_file"]
@@ -42,6 +44,8 @@ class _Ahead:
         self._lock = threading.Lock()
         self._file: File | None = None
         self._cancelled = False
+        self.is_done = False
+        """The worker has told the loop that it made the file, or cannot."""
 
     def make(self) -> None:
         """Make the file, unless it is made or given up already. Raises OSError."""
@@ -77,25 +81,52 @@ class Allocate:
         self._files = files
         self._file_size = file_size
         self._worker = worker
+        self._warnings = RareWarnings(_log)
         self._ahead: _Ahead | None = None
+        self._error: Exception | None = None
+        self.on_made: list[Callable[[], object]] = []
+        """Called on the loop when the worker has made a file, or cannot."""
+
+    @property
+    def is_late(self) -> bool:
+        """True while the next file is asked for and the worker has not come to its end."""
+        return self._ahead is not None and not self._ahead.is_done
+
+    def retry(self) -> None:
+        """Have the worker try once more, if it could not make the file."""
+        if self._ahead is not None and self._error is not None:
+            path, self._ahead = self._ahead.path, None
+            self.prepare(path)
 
     def prepare(self, path: Path) -> None:
         """Have the worker make this file. A second call for the same file does nothing."""
         if self._ahead is not None and self._ahead.path == path:
             return
         self._ahead = ahead = _Ahead(self._files, path, self._file_size)
-        self._worker.submit(ahead.make, self._made)
+        self._error = None
+        self._worker.submit(ahead.make, lambda _result, error: self._made(ahead, error))
 
-    def _made(self, _result: None, error: Exception | None) -> None:
+    def prepare_now(self, path: Path) -> None:
+        """Make this file on this thread. Raises OSError."""
+        ahead = _Ahead(self._files, path, self._file_size)
+        ahead.make()
+        ahead.is_done = True
+        self._ahead = ahead
+
+    def _made(self, ahead: _Ahead, error: Exception | None) -> None:
+        ahead.is_done = True
         if error is not None:
-            _log.warning("the next file of the log could not be made ahead: %s", error)
+            self._warnings.warn("ahead", "the next file of the log could not be made ahead: %s", error)
+        if self._ahead is ahead:
+            self._error = error
+        call_each(self.on_made)
 
     def open_file(self, path: Path) -> File:
         """The file to append to next. Raises OSError or StoreError; may be called again after that."""
         if self._ahead is None or self._ahead.path != path:
             self._ahead = _Ahead(self._files, path, self._file_size)
         file = self._ahead.take()
-        self._ahead = None
+        self._ahead = self._error = None
         return file
 
     def remove_unused(self) -> None:

@@ -47,6 +47,7 @@ RECORD_HEAD_BYTES = _HEAD.size
 _STORE_MS = struct.Struct(">q")
 _SYS_FLAG = struct.Struct(">i")
 _V6_EXTRA = 12
+_HEADS_BYTES_MAX = 256 * 1024  # of a record, or of the records of a usual batch, beside the bodies
 _COMMITTED_AT_ONCE = 16 * 1024 * 1024  # of the write pool: some milliseconds
 _SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -68,11 +69,14 @@ class CommitLog:
         self.on_pool_busy: Callable[[], object] = _nobody_commits
         """Called when a put is refused because all write buffers are full: have them committed soon."""
         self.allocate = Allocate(files, self.file_size, worker)
+        self.before_look: Callable[[MappedFile, int, int], object] = _nobody_minds
+        """(file, position, size): called before records are looked at; may raise NotInMemory (disk_wait.py)."""
         self.list = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
         """Why nothing can be appended any more; "" while all is well."""
         self.last_store_ms = 0
         """Store time of the last record appended."""
+        self._reserve = min(self.file_size // 4, config.body_bytes_max + _HEADS_BYTES_MAX)
         self._disk = files
         self._warnings = RareWarnings(_log)
 
@@ -271,10 +275,21 @@ class CommitLog:
         self.make_ahead()
         return mapped
 
+    def make_first(self) -> None:
+        """Make the first file of an empty log, on this thread. Raises OSError."""
+        if self.list.last is None:
+            self.allocate.prepare_now(self.list.folder / offset_file_name(0))
+
     def make_ahead(self) -> None:
         """Have the worker make the file behind the last one, so that the roll to it costs nothing."""
         if self.list.last is not None:
             self.allocate.prepare(self.list.folder / offset_file_name(self.list.last.end))
+
+    @property
+    def is_late(self) -> bool:
+        """True while the next put may need a file that is still being made: it would wait for it, on the loop."""
+        last = self.list.last
+        return self.allocate.is_late and (last is None or last.room < self._reserve)
 
     def _free_buffers(self) -> None:
         """Have a buffer for the next file: all files so far are full, so a commit sets theirs free.
@@ -344,24 +359,32 @@ class CommitLog:
 
     def view(self, offset: int, size: int) -> memoryview | None:
         """`size` readable bytes at physical `offset`; None if not all are there."""
-        return self.list.view(offset, size)
+        mapped = self.list.find(offset)
+        found = None if mapped is None else mapped.read(offset - mapped.start, size)
+        if mapped is not None and found:
+            self.before_look(mapped, offset - mapped.start, size)
+        return found
 
     def record(self, offset: int) -> memoryview | None:
         """The whole record that starts at `offset`; None if none starts there (offsets may come from outside)."""
-        head = self.list.view(offset, _HEAD.size)
+        head = self.view(offset, _HEAD.size)
         if head is None:
             return None
-        record = self.list.view(offset, _HEAD.unpack(head)[0])
+        record = self.view(offset, _HEAD.unpack(head)[0])
         return record if record is not None and is_record(record, offset) else None
 
     def store_ms_at(self, offset: int) -> int:
         """Store time of the record at `offset`, -1 when it cannot be read."""
-        flag = self.list.view(offset + SYS_FLAG_AT, _SYS_FLAG.size)
+        flag = self.view(offset + SYS_FLAG_AT, _SYS_FLAG.size)
         if flag is None:
             return -1
         position = STORE_MS_AT + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
-        stored = self.list.view(offset + position, _STORE_MS.size)
+        stored = self.view(offset + position, _STORE_MS.size)
         return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
+
+
+def _nobody_minds(_mapped: MappedFile, _position: int, _size: int) -> None:
+    """Until the store is there."""
 
 
 def _nobody_commits() -> None:

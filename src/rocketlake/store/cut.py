@@ -16,6 +16,7 @@ Invariant: a view that a reader holds keeps its bytes (mapped_file.py, `made_ane
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from rocketlake.base.callbacks import call
@@ -65,6 +66,7 @@ class Cut:
         self.durability = parts.durability
         self.sync = parts.sync
         self._worker = parts.workers["queues"]
+        self._late_files = parts.late_files
         self._after_cut = after_cut
 
     def check(self, end: int) -> None:
@@ -96,7 +98,10 @@ class Cut:
 
         After an error the store must not be appended to; the next start finds out how far the cut came.
         """
-        jobs = self._begin(end)
+        with contextlib.ExitStack() as here:
+            for late in self._late_files:
+                here.enter_context(late.made_here())
+            jobs = self._begin(end)
         for heard in self._after_cut:
             call(heard, end)
         noted: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()

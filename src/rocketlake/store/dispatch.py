@@ -24,6 +24,7 @@ from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry, scan
 from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.late_files import FileLate
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import MappedFileList
 
@@ -68,6 +69,8 @@ class Dispatch:
         """Why the record at `position` could not be dispatched; "" while all is well."""
         self.waits_for_index = False
         """The index is not loaded: nothing can be dispatched."""
+        self.is_late = False
+        """The record at `position` waits for a file that a worker makes or opens; `run` again when it is ready."""
         self.behind: int | None = None
         """The first record that a full disk kept out of its queue or the index in the walk of a start."""
         self._no_room_for: set[str] = set()
@@ -112,17 +115,22 @@ class Dispatch:
     def run(self, limit: int, *, slices: int = 2) -> bool:
         """Dispatch up to physical offset `limit` in at most so many slices; True when there is more to do.
 
-        A disk that refuses is no exception here: `error` says why, and the next run tries again.
+        A disk that refuses is no exception here: `error` says why, and the next run tries again. Nor is a file that is
+        late: `is_late` then.
         """
         if self.waits_for_index:
             return False
         limit = min(limit, self._log_files.max_offset)
-        self.error = ""
+        before, self.error = self.error, ""
+        self.is_late = False
         try:
             while slices > 0 and self.position < limit:
                 slices -= 1
                 if not self._dispatch_appended(limit) and not self._scan_slice(limit):
                     return False
+        except FileLate:
+            self.error, self.is_late = before, True
+            return False
         except (OSError, StoreError) as error:
             self.error = str(error)
             self._warnings.warn("disk", "cannot dispatch the record at %d: %s", self.position, error)

@@ -10,6 +10,7 @@ cdef class Fetch:
     cdef long long _memory_bytes, _scan_min
     cdef tuple _recent, _old
     cdef public object mend
+    cdef public object wait
     cdef bint _is_mended
 
     cpdef bint is_in_memory(self, long long physical_offset) except -1

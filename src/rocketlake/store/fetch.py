@@ -15,6 +15,7 @@ from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE, unpack_entries
 from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.store.disk_wait import DiskWait, NotInMemory
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.residency import Residency
 from rocketlake.store.results import ColdPart, GetResult, GetStatus
@@ -34,7 +35,8 @@ _ENTRIES_AT_ONCE = 64
 class Fetch:
     """Reads queues of one store."""
 
-    def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency) -> None:
+    def __init__(self, log: CommitLog, config: StoreConfig, residency: Residency, wait: DiskWait | None = None) -> None:
+        self.wait = wait or DiskWait()
         self._log = log
         self._residency = residency
         self.mend: Callable[[ConsumeQueue, int, int, bool], bool] = _nobody_mends
@@ -94,6 +96,29 @@ class Fetch:
 
         `wait` False: where the disk would have to be waited for the answer ends, or is NOT_IN_MEMORY if it is empty.
         """
+        if wait or not self.wait.is_allowed:
+            return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+        self.wait.is_allowed = False
+        try:
+            return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=False)
+        except NotInMemory as needed:
+            return GetResult(
+                GetStatus.NOT_IN_MEMORY, next_offset=offset, max_offset=queue.max_offset, cold=list(needed.parts)
+            )
+        finally:
+            self.wait.is_allowed = True
+
+    def _fetch(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_messages: int,
+        max_bytes: int,
+        match: MatchTag | None,
+        match_record: MatchRecord | None,
+        *,
+        wait: bool,
+    ) -> GetResult:
         low, high = queue.min_offset(self._log.min_offset), queue.max_offset
         status, next_offset = _out_of_range(offset, low, high)
         if status is not None:
@@ -121,7 +146,7 @@ class Fetch:
         if not is_sound and not self._is_mended and self.mend(queue, offset, position, selection.odd > 0):
             self._is_mended = True  # once: entries that are odd after that are passed by
             try:
-                return self.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
+                return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
             finally:
                 self._is_mended = False
         if selection.count:

@@ -86,6 +86,8 @@ class MessageStore(StoreReads, Service):
         self._delays_ms = parts.delays_ms
         self._deletion = parts.deletion
         self._sync = parts.sync
+        self._late_files = parts.late_files
+        self._late_queue_files, self._late_index_files = parts.late_files
         self._closed = _NOT_STARTED
         self._cutting = ""
         """Why nothing is appended while the log is cut."""
@@ -114,6 +116,8 @@ class MessageStore(StoreReads, Service):
         self.dispatch.on_arrival = self._arrived
         self.dispatch.is_awaited = self.is_awaited
         await super().start()
+        for late in self._late_files:
+            late.serve()
         for service in self.upkeep.services:
             await service.start()
         self.every("dispatch-retry", _RETRY_SECONDS, self.upkeep.retry_dispatch)
@@ -135,6 +139,8 @@ class MessageStore(StoreReads, Service):
             await self.residency.stop()
             for worker in self._workers.values():
                 await worker.close()
+            for late in self._late_files:
+                late.end()
             await self._opening.flush_all()
         except Exception as error:
             trace = None if isinstance(error, OSError | StoreError) else error
@@ -157,6 +163,8 @@ class MessageStore(StoreReads, Service):
             or self.retention.disk_full
             or self.upkeep.commit_failure
             or self.dispatch.error
+            or self._late_queue_files.error
+            or self._late_index_files.error
         )
 
     @property

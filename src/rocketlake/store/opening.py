@@ -9,6 +9,7 @@ Invariant: `abort` is there from the first change of a file on, until everything
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -75,8 +76,16 @@ class Opening:
         self.durability.flushed.advance(self.log.list.flushed_offset)
         self._late.then("deleted topics and the ends of the queues cannot be noted", self._write_known)
         self._is_open = True
+        self._make_first_files()
         if self._late.are_open:
             _log.error("%s; messages can be read, and are taken as soon as there is room", self._late.reason)
+
+    def _make_first_files(self) -> None:
+        """A new store: the files for its first message, so that nobody waits for them. A full disk may refuse."""
+        with contextlib.suppress(OSError, StoreError):
+            self.log.make_first()
+            if self.config.index_enabled and not self._late.are_open:
+                self.index.make_first()
 
     def _load_index(self, clean: bool, index_ms: int) -> bool:
         self.index.load(last_exit_ok=clean, index_ms=index_ms)
@@ -131,6 +140,7 @@ class Opening:
         checkpoint.derived_offset = self.dispatch.position
         checkpoint.write(checkpoint.encode())
         self.log.allocate.remove_unused()
+        self.index.remove_unused()
         if self.dispatch.position < self.log.list.wrote_offset:
             raise StoreError("not all messages are dispatched", offset=self.dispatch.position)
         self._ends.write(

@@ -19,11 +19,13 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.ends import QueueEnds
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
+from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.durability import Demands, Durability, Stage
 from rocketlake.store.fetch import Fetch
 from rocketlake.store.flush import LogSync
 from rocketlake.store.key_index.files import KeyIndex
+from rocketlake.store.late_files import LateFiles
 from rocketlake.store.late_steps import LateSteps
 from rocketlake.store.paths import StorePaths
 from rocketlake.store.removal import Removal
@@ -33,7 +35,7 @@ from rocketlake.store.topic_deletion import TopicDeletion
 
 __all__ = ["WORKERS", "StoreParts"]
 
-WORKERS = ("flush", "queues", "files", "delete", "notes", "reads")
+WORKERS = ("flush", "queues", "queue-files", "files", "delete", "notes", "reads")
 """The threads of a store, by their duties."""
 
 _ZERO_STEP = 256 * 1024
@@ -55,29 +57,45 @@ class StoreParts:
         self.late = LateSteps()
         self.slow = SlowDisk(clock)
         self.log = log = CommitLog(paths.commit_log, config, files, workers["files"])
+        self.disk_wait = DiskWait()
+        self.late_queue_files = LateFiles(workers["queue-files"])
+        self.late_index_files = LateFiles(workers["files"])
+        self.late_files = (self.late_queue_files, self.late_index_files)
         self.deletions = Deletions(files, paths.deletions)
         self.queues = ConsumeQueueTable(
             paths.consume_queue,
             files,
             file_size=config.consume_queue_file_bytes,
             began_anew=self.deletions.begins_anew,
+            late=self.late_queue_files,
+            wait=self.disk_wait,
         )
-        self.index = KeyIndex(paths.index, files, clock, slots=config.index_slots, entries_max=config.index_entries)
+        self.index = KeyIndex(
+            paths.index,
+            files,
+            clock,
+            slots=config.index_slots,
+            entries_max=config.index_entries,
+            late=self.late_index_files,
+            wait=self.disk_wait,
+        )
         self.checkpoint = Checkpoint(files, paths.checkpoint)
-        self.ends = QueueEnds(paths.queue_ends, files, self.queues)
+        self.ends = QueueEnds(paths.queue_ends, files, self.queues, workers["queues"])
         self.deletion = TopicDeletion(
             self.queues,
             self.ends,
             self.deletions,
             Removal(files, paths.removed),
+            makes=workers["queue-files"],
             notes=workers["notes"],
             files=workers["delete"],
         )
+        self.queues.before_make(self.deletion.before_make)
         self.dispatch = Dispatch(
             log.list, self.queues, self.index if config.index_enabled else None, self.deletions, self.delays_ms
         )
-        self.residency = Residency(files, clock, workers["reads"])
-        self.fetch = Fetch(log, config, self.residency)
+        self.residency = Residency(files, clock, workers["reads"], self.late_queue_files)
+        self.fetch = Fetch(log, config, self.residency, self.disk_wait)
         self.durability = Durability(lambda: log.max_offset, clock, is_buffered=log.pool is not None)
         self.durability.demand(_own_demands(config))
         self.sync = LogSync(log.list, workers["flush"], self.durability, lambda: log.last_store_ms, self.slow)

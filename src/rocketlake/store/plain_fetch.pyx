@@ -21,6 +21,7 @@ from rocketlake.codec.record_layout cimport (
     BODY_AT, BORN_HOST_V6, ENTRY_SIZE, FILLER_SIZE, HOST_V6_MORE, MAGIC_AT, MAGIC_V1, MAGIC_V2, PHYSICAL_OFFSET_AT,
     QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_BYTES_MIN, STORE_HOST_V6, SYS_FLAG_AT, load32, load64,
 )
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.residency import BLOCK_BITS
 from rocketlake.store.results import PIECE_BYTES_MIN
 
@@ -93,7 +94,7 @@ cdef class PlainFetch:
     cdef readonly int64_t count
     cdef readonly int64_t size
 
-    cdef object _fetch
+    cdef object _fetch, _wait
     cdef dict _ahead
     cdef int64_t _memory_bytes, _scan_min, _recent_count, _recent_bytes, _old_count, _old_bytes
     cdef int64_t _min_physical, _recent_from
@@ -110,6 +111,7 @@ cdef class PlainFetch:
     def __init__(self, fetch):
         """`fetch`: the Fetch of the store."""
         self._fetch = fetch
+        self._wait = fetch.wait
         self._ahead = {}
         self._behind_body = 0
         self._memory_bytes, self._scan_min, recent, old = fetch.limits
@@ -121,10 +123,12 @@ cdef class PlainFetch:
         """Call it before the first fetch of a turn of the loop: it reads where the log starts and ends."""
         log_start, log_end = self._fetch.log_range
         self._min_physical = log_start
+        self._wait.is_allowed = False
         self._recent_from = log_end - self._memory_bytes
 
     def end(self):
         """Call it after the last fetch of a turn: bytes may leave memory, and the file of the window may expire."""
+        self._wait.is_allowed = True
         self._window = self._view = None
         self._sure = None
         self._data = NULL
@@ -135,7 +139,7 @@ cdef class PlainFetch:
 
         Raises OSError.
         """
-        cdef int64_t low = queue.min_offset(self._min_physical)
+        cdef int64_t low
         cdef int64_t high = queue.max_offset
         cdef int64_t per_file = queue.entries_per_file
         cdef int64_t position = offset, scan_end, taken
@@ -143,6 +147,10 @@ cdef class PlainFetch:
         cdef Limits limits
         self.count = self.size = 0
         self._pieces = 0
+        try:
+            low = queue.min_offset(self._min_physical)
+        except NotInMemory:
+            return False
         if offset < low or offset >= high:
             return False
         max_bytes = min(max(max_bytes, <int64_t>BYTES_MIN), <int64_t>BYTES_MAX)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
+from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -56,12 +57,17 @@ class QueueFlush(Service):
         config: StoreConfig,
         clock: Clock,
         worker: Worker,
+        *,
+        are_tails_written: Callable[[], bool] = lambda: True,
     ) -> None:
         """`to_flush` looks at one queue after the other, by least pages: the sync that is due, None: none.
 
         `dispatched`: the store time of the last record dispatched, and the physical offset behind it.
+        `are_tails_written`: are all entries of those records in files by now? Asked until it says yes.
         """
         super().__init__("queue-flush", clock)
+        self.after_round: Callable[[], object] = _nobody_waits
+        """Called when a round has ended well."""
         self._to_flush = to_flush
         self._dispatched = dispatched
         self._checkpoint = checkpoint
@@ -71,8 +77,11 @@ class QueueFlush(Service):
         self._soon = Soon(self._look)
         self._round: Iterator[SyncJob | None] | None = None
         """The queues of this round that are still to be looked at; None between rounds."""
+        self._are_tails_written = are_tails_written
+        self._awaited: tuple[int, int] | None = None
+        """What was `dispatched` when a thorough round was due; it begins when the tails are written."""
         self._safe: tuple[int, int] | None = None
-        """The value of `dispatched` when this round began, None if it is not thorough."""
+        """The value of `dispatched` when this round was due, None if it is not thorough."""
         self._progress = Progress(clock)
         self._looked_at = self._synced_count = 0
         """Queues of this round so far."""
@@ -93,10 +102,22 @@ class QueueFlush(Service):
         self.flush(thorough=self._thorough.is_due())
 
     def flush(self, *, thorough: bool) -> None:
-        """Begin a round; nothing happens while one is under way or after a failed sync."""
+        """Begin a round; nothing happens while one is under way or after a failed sync.
+
+        A thorough one waits until the tails are in their files, and rounds that are not thorough go on meanwhile.
+        """
         if self._round is not None or self._failed:
             return
-        self._safe = self._dispatched() if thorough else None
+        if thorough and self._awaited is None:
+            self._awaited = self._dispatched()
+        self._safe = None
+        try:
+            thorough = self._awaited is not None and self._are_tails_written()
+        except Exception as error:
+            self._give_up(error)
+            return
+        if thorough:
+            self._safe, self._awaited = self._awaited, None
         self._progress, self._looked_at, self._synced_count = Progress(self._clock), 0, 0
         self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
         self._look()
@@ -104,6 +125,8 @@ class QueueFlush(Service):
     def log_was_cut(self) -> None:
         """This round must not move the checkpoint: it has synced entries that were cut."""
         self._safe = None
+        if self._awaited is not None:
+            self._awaited = self._dispatched()
 
     def _look(self) -> None:
         """Look at some queues, and go on when those are synced: requests are served in between."""
@@ -169,6 +192,7 @@ class QueueFlush(Service):
 
     def _end(self) -> None:
         self._round = None
+        call(self.after_round)
         if self._progress.was_due:
             self._say_progress("done")
         if self._safe is None or self._failed:
@@ -188,6 +212,10 @@ def _run_all(jobs: Sequence[SyncJob]) -> list[tuple[SyncJob, Exception | None]]:
         except Exception as error:
             outcomes.append((job, error))
     return outcomes
+
+
+def _nobody_waits() -> None:
+    """Until the store is there."""
 
 
 class CheckpointWriter(Service):

@@ -6,13 +6,16 @@ Must not know   how messages come in, when they are safe, consumer groups, subsc
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.dispatch_scan import scan
 from rocketlake.store.fetch import MatchRecord, MatchTag
+from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_mend import QueueMend
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
@@ -36,6 +39,9 @@ class StoreReads:
         self.fetch = parts.fetch
         self.fetch.mend = self._mend
         self._queue_mend = QueueMend(parts.log, parts.deletions, parts.delays_ms)
+        self.disk_wait = parts.disk_wait
+        """May a read wait for the disk? See disk_wait.py."""
+        self.log.before_look = self._check_in_memory
         self._ends = parts.ends
         self._late = parts.late
         self._odd = RareWarnings(_log, interval_seconds=60, clock=parts.clock)
@@ -80,6 +86,22 @@ class StoreReads:
             f"{found} were found in the log again" if found else what,
         )
         return found > 0
+
+    def _check_in_memory(self, mapped: MappedFile, position: int, size: int) -> None:
+        """Raise NotInMemory for bytes of the log that the disk would have to be waited for, where that is forbidden."""
+        if not self.disk_wait.is_allowed and self.residency.sure_blocks(mapped, position, size) is None:
+            raise NotInMemory([self.residency.cold_part(mapped, position, size)])
+
+    async def bring(self, cold: Sequence[ColdPart]) -> None:
+        """`load`, for a task. Raises OSError."""
+        brought: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if not brought.done():
+                brought.set_result(None) if error is None else brought.set_exception(error)
+
+        self.load(cold, done)
+        await brought
 
     def load(self, cold: Sequence[ColdPart], done: Callable[[Exception | None], object]) -> None:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
@@ -153,10 +175,17 @@ class StoreReads:
         result = QueryResult(index_last_ms=self.index.last_ms, index_last_offset=self.index.last_physical_offset)
         wanted = f"{topic}#{key}"
         count = min(max_count, self.config.query_count_max)
+        cold: list[ColdPart] = []
         for offset in sorted(self.index.find(wanted, count, begin_ms, end_ms)):
-            record = self.log.record(offset)
-            if record is not None and self._has_key(record, offset, wanted, unique):
+            try:
+                record = self.log.record(offset)
+            except NotInMemory as needed:
+                cold += needed.parts
+                continue
+            if record is not None and not cold and self._has_key(record, offset, wanted, unique):
                 result.slices.append(record)
+        if cold:
+            raise NotInMemory(list(dict.fromkeys(cold)))  # all at once
         return result
 
     def _has_key(self, record: memoryview, offset: int, wanted: str, unique: bool) -> bool:

@@ -20,27 +20,27 @@ class Removal:
     """Takes files and folders of one store out of the way; they must lie on the same file system."""
 
     def __init__(self, files: Files, folder: Path) -> None:
-        self._disk = files
+        self.disk = files
         self._folder = folder
         self._count = 0
 
     def take(self, path: Path) -> Removed:
         """Rename a file or a folder out of the way, now. Raises OSError; then it is where it was."""
-        self._disk.make_dirs(self._folder)
+        self.disk.make_dirs(self._folder)
         target = self._next_name()
-        self._disk.rename(path, target)
-        return Removed(self._disk, path, target)
+        self.disk.rename(path, target)
+        return Removed(self.disk, path, target)
 
     def left_over(self) -> list[Removed]:
         """Files that an earlier process took out of the way and did not delete. Raises OSError."""
-        found = [self._folder / name for name in self._disk.list_dir(self._folder)]
-        return [Removed(self._disk, path, path) for path in found]
+        found = [self._folder / name for name in self.disk.list_dir(self._folder)]
+        return [Removed(self.disk, path, path) for path in found]
 
     def _next_name(self) -> Path:
         while True:
             self._count += 1
             target = self._folder / str(self._count)
-            if not self._disk.exists(target):
+            if not self.disk.exists(target):
                 return target
 
 

@@ -25,6 +25,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.store.late_files import LateFiles
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.results import ColdPart
 
@@ -54,8 +55,10 @@ class _Load:
 class Residency(Service):
     """Which blocks of the log's files are in the page cache."""
 
-    def __init__(self, files: Files, clock: Clock, worker: Worker) -> None:
+    def __init__(self, files: Files, clock: Clock, worker: Worker, late: LateFiles | None = None) -> None:
+        """`late`: files of queues that must be open, too, before their bytes can be looked at."""
         super().__init__("residency", clock)
+        self._late = late or LateFiles()
         self._files = files
         self._worker = worker
         self._sure: dict[int, bytearray] = {}
@@ -63,6 +66,8 @@ class Residency(Service):
         self._loading: dict[ColdPart, list[_Load]] = {}
         """The readers that wait for each part that is queued or being read."""
         self._asked: deque[ColdPart] = deque()
+        self._starts: dict[Path, int] = {}
+        """Files of the log that parts were asked of."""
         self._reading = False
         self._closed = False
         self.rest: Callable[[], float] = lambda: 0.0
@@ -95,6 +100,7 @@ class Residency(Service):
         """The blocks that hold these bytes, to be read from disk."""
         start = position >> BLOCK_BITS << BLOCK_BITS
         end = (position + size - 1 >> BLOCK_BITS) + 1 << BLOCK_BITS
+        self._starts[mapped.path] = mapped.start
         return mapped.path, start, min(end, mapped.readable) - start
 
     def forget(self) -> None:
@@ -106,7 +112,7 @@ class Residency(Service):
 
         Many queues lie in one block, and all their readers come at once: each part is read once for all of them.
         """
-        load = _Load(len(parts), done)
+        load = _Load(len(parts), lambda error: self._late.when_ready([part[0] for part in parts], lambda: done(error)))
         for part in parts:
             waiting = self._loading.get(part)
             if waiting is None:
@@ -150,10 +156,22 @@ class Residency(Service):
                 load.error = load.error or error or (errors or {}).get(part)
                 if not load.left:
                     ended.append(load)
+            if error is None and part not in (errors or {}):
+                self._note_read(part)
         self._reading = False
         self._go_on()
         for load in ended:
             call(load.done, load.error)
+
+    def _note_read(self, part: ColdPart) -> None:
+        """Blocks that were just read count as sure: some file systems cannot say that they are in memory."""
+        path, start, size = part
+        sure = self._sure.get(self._starts.get(path, -1))
+        if sure is not None:
+            first, end = start >> BLOCK_BITS, (start + size - 1 >> BLOCK_BITS) + 1
+            sure[first:end] = b"\1" * (end - first)
+        if not self._loading:
+            self._starts.clear()
 
     def _go_on(self) -> None:
         seconds = 0.0

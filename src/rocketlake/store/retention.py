@@ -119,6 +119,10 @@ class Retention(Service):
         self._followed = -1
         self.look()
 
+    def follow_again(self) -> None:
+        """Queue files below the log's begin could not be taken out: the next round tries again."""
+        self._followed = -1
+
     # -- one round -----------------------------------------------------------------------------------------------------
 
     def look(self) -> None:

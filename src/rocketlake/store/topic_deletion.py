@@ -3,14 +3,15 @@
 Owns        the order of these steps, which of them run on a worker, which are tried again.
 Must not know   topic settings, group offsets, why a topic is deleted.
 
-Order: the queues' folder is renamed out of the way and the deletion is noted in memory, in one turn of the loop, so the
-next message finds a topic without queues. Then a worker makes the note safe; only then the deletion is answered.
-Another deletes the files.
+Order: the queues are forgotten and the deletion is noted in memory, in one turn of the loop, so the next message finds
+a topic without queues. The worker that makes queue files renames their folder out of the way: so no file of a topic
+made anew is made before. Then another worker makes the note safe; only then the deletion is answered. A third one
+deletes the files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from rocketlake.base.errors import StoreError
@@ -40,33 +41,66 @@ class TopicDeletion:
         deletions: Deletions,
         removal: Removal,
         *,
+        makes: Worker,
         notes: Worker,
         files: Worker,
     ) -> None:
-        """`notes` makes notes safe, `files` deletes; the second may take long."""
+        """`makes` makes queue files, `notes` makes notes safe, `files` deletes, which may take long."""
         self._table = table
         self._ends = ends
         self._deletions = deletions
         self._removal = removal
+        self._leaving: dict[Path, None] = {}
+        """Folders of deleted topics that are to go out of the way. The loop adds, the worker `makes` removes."""
+        self._makes = makes
         self._notes = notes
         self._files = files
         self._failed = False
+        self._retries = False
 
     def delete(self, names: Collection[str], log_end: int, noted: Noted) -> None:
-        """Delete these topics; the log ends at `log_end`. Raises StoreError: the topics from there on are as before."""
-        for name in names:
-            try:
-                removed = self._table.delete_topic(name, self._removal)
-            except OSError as error:
-                raise StoreError(
-                    f"the queues of topic {name} cannot be deleted: {error}",
-                    path=str(self._table.folder / name),
+        """Delete these topics; the log ends at `log_end`. They have no queues any more when this returns."""
+        folders = [self._table.folder / name for name in names if self._table.forget_topic(name)]
+        self._deletions.note(names, log_end)
+        self._ends.forget(names)
+        self._leaving.update(dict.fromkeys(folders))
+        self._take_away(folders, noted)
+
+    def _take_away(self, folders: Sequence[Path], noted: Noted) -> None:
+        """Have the folders of deleted topics go out of the way, then the deletion written down."""
+
+        def taken(removed: list[Removed] | None, error: Exception | None) -> None:
+            self._remove(removed or [])
+            if error is None:
+                self._write(noted)
+                return
+            _log.error("the queues of a deleted topic cannot go, a crash may bring them back; tried again: %s", error)
+            noted(
+                StoreError(
+                    f"the queues of a topic cannot be deleted: {error}",
+                    path=str(self._table.folder),
                     hint="see that the disk can be written, then delete the topic again",
-                ) from error
-            self._deletions.note([name], log_end)
-            self._ends.forget([name])
-            self._remove([] if removed is None else [removed])
-        self._write(noted)
+                )
+            )
+
+        self._makes.submit(lambda: self._go(folders), taken)
+
+    def _go(self, folders: Iterable[Path]) -> list[Removed]:
+        """Rename folders that are to leave. On the worker that makes files. Raises OSError; then the rest stays."""
+        gone: list[Removed] = []
+        for folder in folders:
+            if folder in self._leaving:
+                if self._removal.disk.exists(folder):
+                    gone.append(self._removal.take(folder))
+                del self._leaving[folder]
+        return gone
+
+    def before_make(self, path: Path) -> None:
+        """A queue file is to be made at `path`: the queues of a deleted topic must not lie there any more.
+
+        On the worker that makes files. Raises OSError. What goes now is deleted by the next start.
+        """
+        self._go([folder for folder in path.parents if folder in self._leaving])
 
     # -- start and upkeep ----------------------------------------------------------------------------------------------
 
@@ -84,7 +118,9 @@ class TopicDeletion:
             gone.update(
                 {(name, queue.queue_id): end for queue in self._table if queue.topic == name and queue.max_offset}
             )
-            self._table.delete_topic(name, self._removal)
+            self._table.forget_topic(name)
+            if self._removal.disk.exists(self._table.folder / name):
+                self._removal.take(self._table.folder / name)
         return gone
 
     def fit(self, log_begin: int, log_end: int) -> None:
@@ -132,9 +168,15 @@ class TopicDeletion:
             self._write(unasked)
 
     def retry(self) -> None:
-        """Write the notes again if that failed."""
-        if self._failed:
+        """Rename folders and write the notes again where that failed."""
+        if self._leaving and not self._retries:
+            self._retries = True
+            self._take_away(list(self._leaving), self._retried)
+        elif self._failed:
             self._write(unasked)
+
+    def _retried(self, _error: Exception | None) -> None:
+        self._retries = False
 
     # -- on workers ----------------------------------------------------------------------------------------------------
 
@@ -155,13 +197,22 @@ class TopicDeletion:
 
         self._notes.submit(write, written)
 
-    def out_of_the_way(self, dropped: Iterable[MappedFile]) -> Iterator[Removed]:
-        """Queue files give up their names at once: until they are deleted, their queue may be made anew."""
+    def remove_files(self, dropped: Sequence[MappedFile]) -> None:
+        """Delete queue files whose entries have expired.
+
+        They give up their names first: until they are deleted, their queue may be made anew.
+        """
+        if dropped:
+            self._makes.submit(lambda: self._out_of_the_way(dropped), lambda gone, _error: self._remove(gone or []))
+
+    def _out_of_the_way(self, dropped: Sequence[MappedFile]) -> list[Removed]:
+        gone: list[Removed] = []
         for mapped in dropped:
             try:
-                yield self._removal.take(mapped.path)
+                gone.append(self._removal.take(mapped.path))
             except OSError as error:
                 _log.warning("cannot delete %s, it comes back with the next start: %s", mapped.path, error)
+        return gone
 
     def _remove(self, parts: Sequence[Removed]) -> None:
         for part in parts:

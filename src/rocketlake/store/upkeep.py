@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.flush import PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.check import IndexCheck
+from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
 from rocketlake.store.retention import Removable, Retention
@@ -40,6 +43,9 @@ class Upkeep:
         self.checkpoint = parts.checkpoint
         self.durability = parts.durability
         self._late = parts.late
+        self._late_files = parts.late_files
+        self._disk_wait = parts.disk_wait
+        self._residency = parts.residency
         self._ends = parts.ends
         self._deletion = parts.deletion
         self._slow = parts.slow
@@ -74,7 +80,11 @@ class Upkeep:
             config,
             clock,
             workers["queues"],
+            are_tails_written=self.queues.are_tails_written,
         )
+        self.queue_flush.after_round = self._dispatch_late
+        for late in self._late_files:
+            late.on_ready.append(self._dispatch_late)
         checkpoint_writer = CheckpointWriter(self.checkpoint, self.note_safe, clock, workers["queues"])
         self.services: list[Service] = [self.queue_flush, checkpoint_writer, self.retention, self.durability]
         if not config.sync_flush:
@@ -100,13 +110,23 @@ class Upkeep:
         """Dispatch the records that may be read, a bounded piece now and the rest in the next turns."""
         if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
+        elif self.dispatch.is_late:
+            self.queue_flush.flush(thorough=False)  # perhaps it waits for a sync of older entries
+
+    def _dispatch_late(self) -> None:
+        """A file is ready, or queues were synced: the next record may be dispatched."""
+        if self.dispatch.is_late:
+            self._dispatch_soon.ask()
 
     def retry_dispatch(self) -> None:
         if self._late.are_open:
             self._late.retry()
             if not self._late.are_open:
                 _log.warning("there is room on the disk again: all that the start left undone is done")
-        if self.dispatch.error or self._late.are_open:
+        for late in self._late_files:
+            late.retry()
+        self.log.allocate.retry()
+        if self.dispatch.error or self.dispatch.is_late or self._late.are_open:
             self.dispatch_readable()
         self._deletion.retry()
 
@@ -152,7 +172,28 @@ class Upkeep:
 
     def _drop_below(self, min_physical: int) -> Iterator[Removable]:
         yield from self.index.delete_before(min_physical)
-        yield from self._deletion.out_of_the_way(self.queues.delete_before(min_physical))
+        self._drop_queue_files(min_physical)
+
+    def _drop_queue_files(self, min_physical: int) -> None:
+        """Queue files below the start of the log; entries that are not in memory are brought first."""
+        dropped: list[MappedFile] = []
+        try:
+            with self._disk_wait.none():
+                for mapped in self.queues.delete_before(min_physical):
+                    dropped.append(mapped)
+        except NotInMemory as cold:
+            self._residency.load(cold.parts, lambda error: self._drop_again(min_physical, error))
+        finally:
+            self._deletion.remove_files(dropped)
+
+    def _drop_again(self, min_physical: int, error: Exception | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            self._drop_queue_files(min_physical)
+        except (OSError, StoreError) as problem:
+            _log.warning("queue files of expired messages stay for now, the next round tries again: %s", problem)
+            self.retention.follow_again()
 
     def note_safe(self) -> None:
         """Bring the checkpoint's numbers up to date, except that of the queues, which QueueFlush sets."""

@@ -37,6 +37,7 @@ from rocketlake.codec.record_parts import properties_block
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
 
@@ -104,7 +105,12 @@ class DelaySchedule(Service):
     async def _deliver_next(self, level: int) -> None:
         arrival = self._arrivals[level]
         arrival.clear()
-        pause = self.deliver_due(level)
+        try:
+            with self._store.disk_wait.none():
+                pause = self.deliver_due(level)
+        except NotInMemory as cold:  # as after an hour; what was delivered before is noted
+            await self._store.bring(cold.parts)
+            pause = _NOW
         if pause.ms is None:
             await arrival.wait()
         else:

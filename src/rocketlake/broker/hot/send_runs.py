@@ -75,7 +75,7 @@ class SendRuns:
         config = self._config.now
         if config is not self._made_for:
             self._make_cutter(config)
-        if not self._takes_sends or (config.start_accept_send_ms and self._rights.is_early):
+        if self._intake.line or not self._takes_sends or (config.start_accept_send_ms and self._rights.is_early):
             return position
         host = link.state.get(_BORN_HOST)
         sends = self._cutter.cut(ready, position, host or _born_host(link))

@@ -5,7 +5,8 @@ Must not know   the checks (rights/read.py), how a queue is read and a pull wait
 
 A pull is served when it comes. It waits if it finds nothing yet and allows the broker to hold it, or if its records
 must be read from disk first. A pull that waited is served a second time from the first check on (its group may be gone
-by then), and is answered even if it finds nothing.
+by then), and is answered even if it finds nothing. A worker may have to read several
+times for it: the entries of the queue, then records.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import GetStatus
 
 __all__ = ["Pull"]
+
+_LOADS_MAX = 4
+"""So often a worker reads for one pull: entries, then records. Memory that loses them by then is waited for."""
 
 
 class Pull:
@@ -45,7 +49,7 @@ class Pull:
         may_wait = not self.waiting.is_closed
         result = self.reads.read(header, admission, wait=not may_wait)
         if result.status is GetStatus.NOT_IN_MEMORY:
-            reply = self.waiting.load(request, result.cold, partial(self._pull_again, header=header))
+            reply = self.waiting.load(request, result.cold, partial(self._pull_again, header=header, loads=1))
             if reply is HELD:
                 self.progress.keep_brought(header)
             return reply
@@ -61,7 +65,7 @@ class Pull:
         """Answer a pull that waited as a part of a run."""
         self.waiting.resume(request, partial(self._pull_again, header=request.header(PullHeader)))
 
-    def _pull_again(self, request: Request, header: PullHeader) -> Reply:
+    def _pull_again(self, request: Request, header: PullHeader, loads: int = 0) -> Reply | Held:
         """Answer a pull that waited, by the messages that are there now.
 
         A peer that does not read its answers is told that there is nothing: it may have hundreds of pulls held, and the
@@ -73,7 +77,10 @@ class Pull:
             admission = self.rights.admit(request.code, header, request.asker.remote[0])
         except Refused as refused:
             return refusal_of(refused)
-        result = self.reads.read(header, admission, wait=True)
+        result = self.reads.read(header, admission, wait=loads >= _LOADS_MAX or self.waiting.is_closed)
+        if result.status is GetStatus.NOT_IN_MEMORY:
+            again = partial(self._pull_again, header=header, loads=loads + 1)
+            return self.waiting.load(request, result.cold, again)
         self.progress.note_read(header, result)
         code = code_of(result.status, header.queue_offset)
         return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag)

@@ -29,6 +29,7 @@ from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.broker.transaction.recovery import recover_transactions
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
@@ -113,7 +114,14 @@ class TransactionCheck(Service):
         half_offset = ledger.next_open(ledger.position)
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         try:
-            while (now := self._clock.monotonic()) < until and self._deal_with(half_offset, end):
+            while (now := self._clock.monotonic()) < until:
+                try:
+                    with self._store.disk_wait.none():
+                        if not self._deal_with(half_offset, end):
+                            break
+                except NotInMemory as cold:
+                    await self._store.bring(cold.parts)
+                    continue
                 half_offset = ledger.next_open(half_offset + 1)
                 if now > turn_end:
                     await self._clock.sleep(0)

@@ -14,9 +14,11 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.worker import Worker
 from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
+from rocketlake.broker.late_log import LateLog
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.tables.table_saver import TableSaver
@@ -83,6 +85,9 @@ class Ground:
         self.saver.add(*self.tables)
         self.auto_create = AutoCreate(self.topics, self.saver, self.config)
         self.intake = Intake(self.store, self.levels, self.stats)
+        self.cold_requests = ColdRequests(self.config, self.store, self.turns)
+        self.late_log = LateLog(self.config, self.store, self.turns, clock)
+        self.intake.line = self.late_log.line
         self.readable_queue = ReadableQueue(self.topics, clock)
 
     def table_path(self, name: str) -> Path:

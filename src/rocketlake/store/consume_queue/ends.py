@@ -18,6 +18,7 @@ from pathlib import Path
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import InlineWorker, Worker
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 
@@ -56,7 +57,9 @@ class KnownEnds:
 class QueueEnds:
     """The file and who must not be believed."""
 
-    def __init__(self, path: Path, files: Files, table: ConsumeQueueTable) -> None:
+    def __init__(self, path: Path, files: Files, table: ConsumeQueueTable, worker: Worker | None = None) -> None:
+        """`worker` removes an outdated file; without one it is removed on this thread."""
+        self._worker = worker or InlineWorker()
         self._path = path
         self._disk = files
         self._table = table
@@ -140,6 +143,11 @@ class QueueEnds:
         self._known = {}
         self._remove()
 
+    def remove_soon(self) -> None:
+        """Have the file removed: what it says is outdated. The next round writes it again."""
+        self.is_behind = True
+        self._worker.submit(self._remove, _removed)
+
     def _remove(self) -> None:
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
@@ -152,6 +160,11 @@ class QueueEnds:
             job.lines.append(line)
             yield None
         yield job
+
+
+def _removed(_result: None, error: Exception | None) -> None:
+    if error is not None:
+        _log.warning("outdated ends of queues cannot be removed, the next round writes them anew: %s", error)
 
 
 class EndsJob:
@@ -179,7 +192,7 @@ class EndsJob:
         """It was written, all queues are safe; but a topic may have been deleted meanwhile."""
         self._owner._known = {}
         if self._is_outdated:
-            self._owner._remove()
+            self._owner.remove_soon()
 
     def failed(self, error: Exception) -> None:
         """`run` raises nothing."""

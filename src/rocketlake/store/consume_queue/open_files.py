@@ -1,6 +1,6 @@
 """Consume queue files that are open only while they are used.
 
-Owns        a bounded number of open descriptors for any number of queue files.
+Owns        a bounded number of open descriptors for any number of queue files; who opens one (late_files.py).
 Must not know   entries.
 
 Tens of thousands of queues have tens of thousands of files, most of them idle. A `QueueFile` looks like an open file
@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import resource
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from rocketlake.base.disk.seam import File, Files
+from rocketlake.store.disk_wait import DiskWait, NotInMemory, block_of
+from rocketlake.store.late_files import FileLate, LateFiles
 
 __all__ = ["OpenFiles", "QueueFile", "descriptors_to_spare"]
 
@@ -36,9 +39,13 @@ def descriptors_to_spare() -> int:
 class OpenFiles:
     """At most `limit` open files; the least recently used one gives way."""
 
-    def __init__(self, files: Files, limit: int) -> None:
+    def __init__(self, files: Files, limit: int, late: LateFiles | None = None, wait: DiskWait | None = None) -> None:
         self.files = files
-        self._limit = max(1, limit)
+        self.limit = max(1, limit)
+        self.late = late or LateFiles()
+        self.wait = wait or DiskWait()
+        self.before_make: Callable[[Path], object] = _nothing_before
+        """Called on the thread that makes a file, before it is made. Raises OSError."""
         self._opened: OrderedDict[QueueFile, File] = OrderedDict()  # least recently used first
 
     def __len__(self) -> int:
@@ -49,34 +56,65 @@ class OpenFiles:
         return QueueFile(self, path, size, is_new=not is_safe)
 
     def make(self, path: Path, size: int) -> QueueFile:
-        """Make a zero-filled file and its folders; they are safe after the first sync. Raises OSError, StoreError."""
-        if self.files.exists(path.parent):
-            # A power cut must not leave a later file without the earlier one: that looks like a queue whose old part
-            # has expired. Once in 300,000 entries this waits for the disk.
-            self.files.sync_dir(path.parent)
-        self.files.make_dirs(path.parent)
-        self._make_room()
+        """Make a zero-filled file and its folders; they are safe after the first sync.
+
+        Raises FileLate while a worker makes it; OSError, StoreError.
+        """
+        opened = self.late.take(path, lambda: self._make(path, size))
         made = QueueFile(self, path, size, is_new=True)
-        self._opened[made] = self.files.open(path, size=size, create=True)
+        self._keep(made, opened)
         return made
 
+    def _make(self, path: Path, size: int) -> File:
+        self.before_make(path)
+        if self.files.exists(path.parent):
+            # A power cut must not leave a later file without the earlier one: that looks like a queue whose old part
+            # has expired.
+            self.files.sync_dir(path.parent)
+        self.files.make_dirs(path.parent)
+        return self.files.open(path, size=size, create=True)
+
     def open(self, file: QueueFile) -> File:
-        """The open file. Raises OSError."""
+        """The open file. Raises FileLate while a worker opens it; OSError."""
         opened = self._opened.pop(file, None)
         if opened is None:
-            self._make_room()
-            opened = self.files.open(file.path)
-        self._opened[file] = opened
+            path = file.path
+            opened = self.late.take(path, lambda: self.files.open(path))
+        self._keep(file, opened)
         return opened
 
+    def open_now(self, file: QueueFile) -> File | None:
+        """The open file; None while a worker opens it. Raises OSError."""
+        if file in self._opened or not self.late.is_serving:
+            return self.open(file)
+        try:
+            return self.open(file)
+        except FileLate:
+            return None
+
+    def open_waiting(self, file: QueueFile) -> File:
+        """The open file, opened on this thread if need be. Raises OSError."""
+        opened = self.open_now(file)
+        if opened is None:
+            self.late.forget([file.path])
+            opened = self.files.open(file.path)
+            self._keep(file, opened)
+        return opened
+
+    def _keep(self, file: QueueFile, opened: File) -> None:
+        while len(self._opened) >= self.limit:
+            self._opened.popitem(last=False)[1].close()
+        self._opened[file] = opened
+
     def close(self, file: QueueFile) -> None:
-        """Close it if it is open."""
+        """Close it if it is open, or being opened."""
+        self.late.forget([file.path])
         if (opened := self._opened.pop(file, None)) is not None:
             opened.close()
 
-    def _make_room(self) -> None:
-        while len(self._opened) >= self._limit:
-            self._opened.popitem(last=False)[1].close()
+
+def _nothing_before(_path: Path) -> None:
+    """Until topics are deleted."""
 
 
 class QueueFile:
@@ -92,8 +130,13 @@ class QueueFile:
         self._closed = False
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset`."""
-        return self._pool.open(self).pread(size, offset)
+        """Up to `size` bytes from `offset`. Raises NotInMemory where the loop must not wait."""
+        data = self.pread_now(size, offset) if self._pool.late.is_serving else None
+        if data is not None:
+            return bytes(data)
+        if not self._pool.wait.is_allowed:
+            raise NotInMemory([block_of(self, size, offset)])
+        return self._pool.open_waiting(self).pread(size, offset)
 
     def is_zero_from(self, offset: int) -> bool:
         """True if nothing but zeros lies from `offset` on."""
@@ -110,10 +153,11 @@ class QueueFile:
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
         """The same, or None if the disk would have to be waited for."""
-        return self._pool.open(self).pread_now(size, offset)
+        opened = self._pool.open_now(self)
+        return None if opened is None else opened.pread_now(size, offset)
 
     def pwrite(self, data: Bytes, offset: int) -> None:
-        """Write all of `data`."""
+        """Write all of `data`. Raises FileLate while a worker opens the file; OSError."""
         self._pool.open(self).pwrite(data, offset)
 
     def sync(self) -> None:

@@ -26,6 +26,7 @@ from rocketlake.store.consume_queue.entry import (
     valid_count,
 )
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
+from rocketlake.store.late_files import FileLate, LateFiles
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.results import ColdPart
@@ -39,6 +40,7 @@ _RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
 _RECORD_BYTES_MIN = 91
 _TAIL_MAX = 32_000  # 1,600 entries to a write
+_LATE_TAIL_MAX = 20 * _TAIL_MAX  # while a worker makes or opens the file
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
 Entry = tuple[int, int, int]
@@ -50,7 +52,17 @@ BeganAnew = Callable[[str, int, int], object]
 class ConsumeQueue(QueueTail):
     """The entries of one queue. Queue offsets count entries; a physical offset is a byte position in the commit log."""
 
-    __slots__ = ("_began_anew", "_list", "_min_offset", "_min_physical", "cuts", "queue_id", "topic", "topic_name")
+    __slots__ = (
+        "_began_anew",
+        "_late",
+        "_list",
+        "_min_offset",
+        "_min_physical",
+        "cuts",
+        "queue_id",
+        "topic",
+        "topic_name",
+    )
 
     def __init__(
         self,
@@ -59,9 +71,11 @@ class ConsumeQueue(QueueTail):
         mapped: MappedFileList,
         tails: Tails | None = None,
         began_anew: BeganAnew | None = None,
+        late: LateFiles | None = None,
     ) -> None:
-        """Without `tails` every entry is written at once."""
+        """Without `tails` every entry is written at once; without `late` its files are made at once."""
         super().__init__(tails or Tails(0))
+        self._late = late
         self.topic = topic
         self.topic_name = topic.encode("utf-8", "surrogateescape")
         """The topic as records name it."""
@@ -101,8 +115,9 @@ class ConsumeQueue(QueueTail):
         return self._packed(offset, count, wait=False)
 
     def _packed(self, offset: int, count: int, *, wait: bool) -> Bytes | None:
-        wanted = count * ENTRY_SIZE
         position = offset * ENTRY_SIZE
+        file_size = self._list.file_size
+        wanted = min(count * ENTRY_SIZE, file_size - position % file_size)
         tail_start = self.max_offset * ENTRY_SIZE - len(self.tail)
         if position >= tail_start:
             return bytes(self.tail[position - tail_start : position - tail_start + wanted])
@@ -229,12 +244,19 @@ class ConsumeQueue(QueueTail):
         return True
 
     def _append_new(self, entries: bytes, end_physical: int) -> None:
-        """Append what the tail did not take: write it, begin a new file if need be, then take it."""
+        """Append what the tail had no room for: write the tail, begin a new file if need be, then take it.
+
+        While a worker makes or opens the file, the tail takes more than else. Raises FileLate when it is full, too.
+        """
         done = 0
         while done < len(entries):
-            self.write_tail()
-            self._keep_old_files_flushed()
-            mapped = self._list.file_for_append()
+            try:
+                self.write_tail()
+                mapped = self._next_file()
+            except FileLate:
+                if not self._take_late(entries[done:], end_physical):
+                    raise
+                return
             piece = entries[done : done + mapped.room]
             done += len(piece)
             end = end_physical if done == len(entries) else _end_of_last(piece)
@@ -246,12 +268,28 @@ class ConsumeQueue(QueueTail):
                 self.next_offset = max(self.next_offset, self.max_offset)
                 self._set_tail_room()
 
+    def _take_late(self, entries: bytes, end_physical: int) -> bool:
+        """Take entries into the tail although no file for them is open; False if there are too many."""
+        if len(self.tail) + len(entries) > _LATE_TAIL_MAX:
+            return False
+        self.tail_room = len(entries)
+        is_taken = self.take_run(self.max_offset, entries, end_physical)
+        self.tail_room = min(_TAIL_MAX, _LATE_TAIL_MAX - len(self.tail))
+        return is_taken
+
+    def _next_file(self) -> MappedFile:
+        """The file that the next entry goes into. Raises FileLate, OSError, StoreError."""
+        self._keep_old_files_flushed()
+        return self._list.file_for_append()
+
     def write_tail(self) -> None:
-        """Carry the tail into the file. Raises OSError; it may be tried again."""
-        if self.tail:
-            self._list.append(self.tail)
-            self.drop_tail()
-            self._set_tail_room()
+        """Carry the tail into the file, or into several. Raises FileLate, OSError; it may be tried again."""
+        while self.tail:
+            mapped = self._next_file()
+            size = min(len(self.tail), mapped.room)
+            mapped.append(self.tail[:size])
+            self.tail_written(size)
+        self._set_tail_room()
 
     def _set_tail_room(self) -> None:
         last = self._list.last
@@ -269,7 +307,10 @@ class ConsumeQueue(QueueTail):
         if len(files) >= _RECOVER_FILES and files[-1].is_full:
             oldest = files[-_RECOVER_FILES]
             if oldest.flushed < oldest.size:
-                self.flush()
+                if self._late is not None and self._late.is_serving:
+                    raise FileLate("older entries are not on disk yet", path=str(oldest.path))
+                while self._list.flushed_offset < self._list.wrote_offset:
+                    self._list.flush()
 
     def _fill(self, offset: int) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
@@ -441,9 +482,14 @@ class ConsumeQueue(QueueTail):
 
     def flush(self) -> None:
         """Sync everything on this thread. Raises StoreError."""
-        self.write_tail()
         while not self.is_flushed:
-            self._list.flush()
+            try:
+                self.write_tail()
+            except FileLate:
+                if self._list.flushed_offset >= self._list.wrote_offset:
+                    raise
+            while self._list.flushed_offset < self._list.wrote_offset:
+                self._list.flush()
 
     def drop_before(self, min_physical: int) -> list[MappedFile]:
         """Take out the files of which nothing can be read any more, never the last; closed, to be removed."""
@@ -455,7 +501,10 @@ class ConsumeQueue(QueueTail):
 
     def abandon(self) -> None:
         """Forget everything: its files are another's to delete. What is still asked of it finds it empty."""
+        if self._late is not None:
+            self._late.forget_below(self._list.folder)
         self.drop_tail()
+        self.tail_room = 0
         self._list.abandon()
         self.max_offset = 0
 

@@ -8,6 +8,7 @@ Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,16 +20,20 @@ from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_
 from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
 from rocketlake.store.consume_queue.tail import Tails
 from rocketlake.store.deletions import Deletions
+from rocketlake.store.disk_wait import DiskWait, NotInMemory
+from rocketlake.store.late_files import FileLate, LateFiles
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
-from rocketlake.store.removal import Removal, Removed
+from rocketlake.store.results import ColdPart
 
 __all__ = ["BadQueueName", "ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
 _TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: what a start after a kill must dispatch again
+_LATE_TIMES = 8
+"""So much more may wait while files are made."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -49,6 +54,8 @@ class ConsumeQueueTable:
         open_files_max: int = 0,
         tail_bytes_max: int = _TAIL_BYTES_MAX,
         began_anew: BeganAnew | None = None,
+        late: LateFiles | None = None,
+        wait: DiskWait | None = None,
     ) -> None:
         """`file_size` is rounded up to whole entries; `tail_bytes_max` of all queues may wait in memory.
 
@@ -59,11 +66,14 @@ class ConsumeQueueTable:
         self.min_physical = 0
         """Where the commit log starts: entries below it count as gone."""
         self._disk = files
-        self._open = OpenFiles(files, open_files_max or descriptors_to_spare())
+        self._open = OpenFiles(files, open_files_max or descriptors_to_spare(), late, wait)
+        self._late = self._open.late
         self._tails = Tails(tail_bytes_max)
         self._began_anew = began_anew
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
+        self._leaving: dict[ConsumeQueue, None] | None = None
+        """Queues whose tail must be written before a thorough round begins; None between the rounds."""
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -79,7 +89,7 @@ class ConsumeQueueTable:
                 lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
                 cut_at_damage=not last_exit_ok,
             )
-            queue = ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew)
+            queue = self._queue(topic, queue_id, mapped)
             if queue.recover(all_flushed=last_exit_ok, before_cut=before_cut):
                 torn.append(queue)
             self._topics.setdefault(topic, {})[queue_id] = queue
@@ -89,6 +99,9 @@ class ConsumeQueueTable:
 
     def _file_list(self, folder: Path) -> MappedFileList:
         return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))
+
+    def _queue(self, topic: str, queue_id: int, mapped: MappedFileList) -> ConsumeQueue:
+        return ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew, self._late)
 
     # -- queues --------------------------------------------------------------------------------------------------------
 
@@ -111,7 +124,7 @@ class ConsumeQueueTable:
         if topic in _NOT_A_FOLDER or "/" in topic or "\0" in topic or len(topic.encode()) > _NAME_BYTES_MAX:
             raise BadQueueName(f"no queue can have the topic {topic!r}", path=str(self.folder))
         mapped = self._file_list(self.folder / topic / str(queue_id))
-        queue = ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew)
+        queue = self._queue(topic, queue_id, mapped)
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -171,20 +184,55 @@ class ConsumeQueueTable:
         queue.append_run(offset, entries, end_physical)
 
     def _make_room(self) -> None:
-        """Write the oldest tails until the rest is no more than memory may hold. Raises OSError, StoreError."""
-        while self._tails.is_over:
-            next(iter(self._tails.queues)).write_tail()
+        """Write the oldest tails until the rest is no more than memory may hold. Raises OSError, StoreError.
+
+        A tail whose file a worker makes or opens stays in memory for a while.
+        """
+        tails = self._tails
+        while tails.is_over:
+            queue = next(iter(tails.queues))
+            try:
+                queue.write_tail()
+            except FileLate:
+                if tails.held > _LATE_TIMES * tails.bytes_max:
+                    raise
+                tails.queues.move_to_end(queue)
+                return
+
+    def are_tails_written(self) -> bool:
+        """Write the tails that were there at the first call; True when all are in their files.
+
+        False: a worker makes or opens files of some, call again. Raises OSError, StoreError.
+        """
+        if self._leaving is None:
+            self._leaving = dict.fromkeys(self._not_flushed)
+        late = 0
+        for queue in list(self._leaving):
+            try:
+                queue.write_tail()
+            except FileLate:
+                late += 1
+                if late >= self._open.limit // 2:  # more would close each other
+                    return False
+            else:
+                del self._leaving[queue]
+        if late:
+            return False
+        self._leaving = None
+        return True
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob | None]:
         """Look at one queue after the other that was appended to since its last sync: what to sync now, None: nothing.
 
-        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError.
+        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. A tail that
+        began after `are_tails_written` may stay, if its file is late.
         """
         for queue in list(self._not_flushed):
             if least_pages == 0:
-                queue.write_tail()
+                with contextlib.suppress(FileLate):
+                    queue.write_tail()
             job = queue.to_flush(least_pages)
             if job is None and queue.is_flushed:
                 self._not_flushed.pop(queue, None)
@@ -239,35 +287,40 @@ class ConsumeQueueTable:
         """The commit log starts at `min_physical` now: gives the files to remove, on a worker if you like.
 
         Min offsets are worked out when they are asked for, so this stays cheap with many queues. A queue that cannot be
-        read keeps its files, and the error is raised at the end (OSError, StoreError): ask again for the same position.
+        read keeps its files, and the error is raised at the end (OSError, StoreError, NotInMemory): ask again for the
+        same position.
         """
         self.min_physical = min_physical
         problem: Exception | None = None
+        cold: list[ColdPart] = []
         for queue in self:
             if len(queue.files) > 1:
                 try:
                     dropped = queue.drop_before(min_physical)
+                except NotInMemory as needed:
+                    cold += needed.parts
                 except (OSError, StoreError) as error:
                     problem = error
                 else:
                     yield from dropped
         if problem is not None:
             raise problem
+        if cold:
+            raise NotInMemory(cold)
 
-    def delete_topic(self, name: str, removal: Removal) -> Removed | None:
-        """Forget all queues of a topic; the caller has deleted what is returned.
-
-        Their folder goes out of the way in one step. Raises OSError: then the queues are as they were.
-        """
-        queues = self._topics.get(name)
-        if queues is None:
-            return None
-        removed = removal.take(self.folder / name) if self._disk.exists(self.folder / name) else None
-        del self._topics[name]
-        for queue in queues.values():
+    def forget_topic(self, name: str) -> bool:
+        """Forget all queues of a topic, whose folder is another's to take away; False if there are none."""
+        queues = self._topics.pop(name, None)
+        for queue in (queues or {}).values():
             self._not_flushed.pop(queue, None)
+            if self._leaving is not None:
+                self._leaving.pop(queue, None)
             queue.abandon()
-        return removed
+        return queues is not None
+
+    def before_make(self, call: Callable[[Path], object]) -> None:
+        """Have `call` called with the path of each new file, on the thread that makes it, before it is made."""
+        self._open.before_make = call
 
     def outdated_topics(self, deletions: Deletions) -> list[str]:
         """Topics that were noted as deleted while their queues stayed: all their records are dead."""

@@ -19,4 +19,6 @@ cdef class QueueTail:
     @cython.locals(size=cython.longlong, first=cython.longlong, index=cython.Py_ssize_t)
     cpdef bint take_run(self, long long offset, bytes entries, long long end_physical) except -1
 
+    cpdef tail_written(self, long long size)
+
     cpdef drop_tail(self)

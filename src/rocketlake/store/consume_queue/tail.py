@@ -79,6 +79,14 @@ class QueueTail:
         """Carry the tail into the file. Raises OSError, StoreError; it may be tried again."""
         raise NotImplementedError
 
+    def tail_written(self, size: int) -> None:
+        """The first `size` bytes of the tail are in a file."""
+        if size < len(self.tail):
+            self.tails.held -= size
+            self.tail = self.tail[size:]
+        else:
+            self.drop_tail()
+
     def drop_tail(self) -> None:
         """Forget the tail: it is in the file, or nobody wants it."""
         if self.tail:

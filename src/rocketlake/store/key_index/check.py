@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.disk.seam import Files
+from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
@@ -42,7 +42,8 @@ class FileCheck:
     def __init__(self, files: Files, file: KeyIndexFile) -> None:
         self.problem = ""
         """What is wrong with it; "" while nothing was found."""
-        self._file = files.open(file.path, read_only=True)
+        self._files = files
+        self._file: File | None = None
         self._checked = file
         self._slots = file.slots
         self._count = file.opened_count
@@ -55,22 +56,25 @@ class FileCheck:
         self._slot = 0
 
     def step(self) -> bool:
-        """Look at a bounded piece. Raises OSError."""
+        """Look at a bounded piece; the first step opens the file. Raises OSError."""
+        if self._file is None:
+            self._file = self._files.open(self._checked.path, read_only=True)
         if self._number < self._count:
-            self._look_at_entries()
+            self._look_at_entries(self._file)
         elif self._slot < self._slots and self._count > 1:
-            self._look_at_slots()
+            self._look_at_slots(self._file)
         else:
             return False
         return not self.problem
 
     def close(self) -> None:
         """Give the file back."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
-    def _look_at_entries(self) -> None:
+    def _look_at_entries(self, file: File) -> None:
         wanted = min(_STEP_ENTRIES, self._count - self._number)
-        chunk = self._file.pread(wanted * ENTRY_SIZE, entry_position(self._slots, self._number))
+        chunk = file.pread(wanted * ENTRY_SIZE, entry_position(self._slots, self._number))
         if self._first_physical < 0:
             self._first_physical = int.from_bytes(chunk[4:12], "big")
         sound, self._last, self._seconds, _used, linked = link_entries(
@@ -93,10 +97,10 @@ class FileCheck:
         elif self._seconds != seconds_since(begin_ms, end_ms):
             self.problem = "the times of the header do not fit to the last entry"
 
-    def _look_at_slots(self) -> None:
+    def _look_at_slots(self, file: File) -> None:
         first = self._slot
         count = min(_STEP_SLOTS, self._slots - first)
-        found = array("i", self._file.pread(4 * count, slot_position(first)).ljust(4 * count, b"\0"))
+        found = array("i", file.pread(4 * count, slot_position(first)).ljust(4 * count, b"\0"))
         found.byteswap()  # slots are big-endian
         expected = self._heads[first : first + count]
         if found != expected:  # others may have got newer entries meanwhile

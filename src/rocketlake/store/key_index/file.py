@@ -18,6 +18,7 @@ from array import array
 from pathlib import Path
 
 from rocketlake.base.disk.seam import File, Files
+from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.key_index.chains import NewEntries, link_entries
 from rocketlake.store.key_index.layout import (
     ENTRY_SIZE,
@@ -54,8 +55,10 @@ class KeyIndexFile:
         entries_max: int,
         slots_waiting_max: int = SLOTS_WAITING_MAX,
         read_only: bool = False,
+        wait: DiskWait | None = None,
     ) -> None:
         """Open a file, or make an empty one. Raises OSError, or StoreError for a file of another size."""
+        self._wait = wait or DiskWait()
         self.path = path
         self.slots = slots
         self.entries_max = entries_max
@@ -143,7 +146,7 @@ class KeyIndexFile:
         """Number of the newest entry of a slot, 0 if it has none."""
         if self._new is not None:
             return self._new.head(slot, self.count)
-        number = unpack_slot(self.file.pread(SLOT_SIZE, slot_position(slot)), 0)
+        number = unpack_slot(bytes(self._wait.pread(self.file, SLOT_SIZE, slot_position(slot))), 0)
         return number if 0 < number < self.count else 0
 
     def _held_pages(self) -> bytearray:
@@ -159,7 +162,8 @@ class KeyIndexFile:
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
         """(hash, physical offset, seconds, previous) of an entry that was written out. Raises OSError."""
-        return unpack_entry(self.file.pread(ENTRY_SIZE, entry_position(self.slots, number)).ljust(ENTRY_SIZE, b"\0"), 0)
+        data = self._wait.pread(self.file, ENTRY_SIZE, entry_position(self.slots, number))
+        return unpack_entry(bytes(data).ljust(ENTRY_SIZE, b"\0"), 0)
 
     # -- writing out ---------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from pathlib import Path
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.key_index.file import SLOTS_WAITING_MAX, KeyIndexFile
 from rocketlake.store.key_index.layout import file_size, key_hash
+from rocketlake.store.late_files import LateFiles
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
 
@@ -73,7 +75,10 @@ class KeyIndex:
         slots: int = 5_000_000,
         entries_max: int = 20_000_000,
         slots_waiting_max: int = SLOTS_WAITING_MAX,
+        late: LateFiles | None = None,
+        wait: DiskWait | None = None,
     ) -> None:
+        """Without `late` a new file is made at once; without `wait` a search waits for the disk."""
         self.folder = folder
         self.files: list[KeyIndexFile] = []
         self.safe_ms = 0
@@ -90,6 +95,12 @@ class KeyIndex:
         self._slots = slots
         self._entries_max = entries_max
         self._slots_waiting_max = slots_waiting_max
+        self._late = late or LateFiles()
+        self._wait = wait or DiskWait()
+        self._next: Path | None = None
+        """The file that was asked for, to be the next one."""
+        self._first: KeyIndexFile | None = None
+        """The first file of all, made before the store serves."""
         self._not_synced: list[KeyIndexFile] = []
 
     # -- loading -------------------------------------------------------------------------------------------------------
@@ -163,6 +174,7 @@ class KeyIndex:
             slots=self._slots,
             entries_max=self._entries_max,
             slots_waiting_max=self._slots_waiting_max,
+            wait=self._wait,
         )
 
     def _mend(self, files: Sequence[KeyIndexFile], end_physical: int) -> None:
@@ -238,11 +250,40 @@ class KeyIndex:
     def _file_with_room(self) -> KeyIndexFile:
         last = self.files[-1] if self.files else None
         if last is not None and not last.is_full:
+            if self._late.is_serving and self._next is None and last.count * 4 > self._entries_max * 3:
+                self._ask_ahead(last)
             return last
-        self._disk.make_dirs(self.folder)
         if last is not None:
             last.write_out()
-        name = self._new_name(last)
+        file = self._take_next(last)
+        if last is not None:
+            file.follow(last)
+        self.files.append(file)
+        return file
+
+    def _take_next(self, last: KeyIndexFile | None) -> KeyIndexFile:
+        """The file behind `last`. Raises FileLate while a worker makes it; OSError, StoreError."""
+        if self._first is not None:
+            file, self._first = self._first, None
+            return file
+        path = self._next = self._next or self.folder / self._new_name(last)
+        file = self._late.take(path, lambda: self._make(path.name))
+        self._next = None
+        return file
+
+    def make_first(self) -> None:
+        """Make the file for the first message of all, on this thread. Raises OSError, StoreError."""
+        if not self.files and self._first is None:
+            self._first = self._make(self._new_name(None))
+
+    def _ask_ahead(self, last: KeyIndexFile) -> None:
+        """Have the worker make the next file, so that nobody waits for it."""
+        path = self._next = self.folder / self._new_name(last)
+        self._late.ask(path, lambda: self._make(path.name))
+
+    def _make(self, name: str) -> KeyIndexFile:
+        """Blocking. Raises OSError, StoreError."""
+        self._disk.make_dirs(self.folder)
         try:
             file = self._open(name)
             # At once: else a power cut may keep a name and lose one before it, and the gap would not be seen.
@@ -252,10 +293,16 @@ class KeyIndex:
             with contextlib.suppress(OSError):
                 self._disk.remove(self.folder / name)
             raise
-        if last is not None:
-            file.follow(last)
-        self.files.append(file)
         return file
+
+    def remove_unused(self) -> None:
+        """Remove the next file if it was made and never used (stop). Raises OSError."""
+        if self._first is not None:
+            self._first.remove()
+            self._first = None
+        path, self._next = self._next, None
+        if path is not None and self._disk.exists(path):
+            self._disk.remove(path)
 
     def _new_name(self, last: KeyIndexFile | None) -> str:
         """The local time to the millisecond; names rise even when the clock is set back, their order is the files'."""
@@ -374,6 +421,8 @@ class KeyIndex:
         for file in self.files:
             file.write_out()
             file.close()
+        if self._first is not None:
+            self._first.close()
 
 
 def _nobody_minds(_path: Path, _what: str) -> None:

@@ -181,7 +181,7 @@ def test_queues_may_come_and_go_while_others_are_looked_at() -> None:
     put(table, "B", 0, 300)
     looked = table.to_flush()
     assert next(looked) is not None
-    table.delete_topic("B", Removal(disk, AWAY))
+    assert table.forget_topic("B")
     put(table, "C", 0, 400)
     for job in looked:
         if job is not None:
@@ -226,12 +226,9 @@ def test_deleted_topics_leave_nothing_behind() -> None:
     put(table, "A", 0, 0)
     put(table, "B", 0, 100)
     table.assign("C", 0)
-    (removed, nothing, unknown) = [table.delete_topic(name, Removal(disk, AWAY)) for name in ("A", "C", "unknown")]
-    assert removed is not None
-    assert (nothing, unknown) == (None, None)
-    assert disk.list_dir(FOLDER) == ["B"]
-    removed.remove()
-    assert disk.list_dir(AWAY) == []
+    assert [table.forget_topic(name) for name in ("A", "C", "unknown")] == [True, True, False]
+    Removal(disk, AWAY).take(FOLDER / "A").remove()
+    assert (disk.list_dir(FOLDER), disk.list_dir(AWAY)) == (["B"], [])
     assert table.topics() == ["B"]
     assert table.assign("A", 0) == 0
     table.flush()
@@ -242,7 +239,7 @@ def test_a_topic_deleted_while_its_flush_is_under_way_does_not_fail_the_flush() 
     table = new_table(disk)
     put(table, "A", 0, 0)
     (job,) = jobs(table)
-    table.delete_topic("A", Removal(disk, AWAY))
+    table.forget_topic("A")
     job.run()
     job.done()
 

@@ -1,0 +1,121 @@
+"""Requests that store messages while the next file of the commit log is late.
+
+Owns        the line of these requests: who waits, in which order, for how long, what is answered at its end.
+Must not know   how the file is made, what the handlers do.
+
+The file is made by a worker as soon as the one before it is begun, so it is late only on a disk that makes files more
+slowly than they fill. Then messages wait here, in the order they came, and the loop does not. A before-hook of the
+dispatcher: runs of plain sends look at `line` themselves.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.intake.put_answer import put_failure
+from rocketlake.net.dispatcher import run_handler
+from rocketlake.net.request import HELD, Handler, Held, Reply, Request
+from rocketlake.net.turns import Turns
+from rocketlake.protocol.request_code import RequestCode as Code
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutResult, PutStatus
+
+__all__ = ["LateLog"]
+
+_log = get_logger(__name__)
+
+_PUTS = frozenset(
+    (
+        Code.SEND_MESSAGE,
+        Code.SEND_MESSAGE_V2,
+        Code.SEND_BATCH_MESSAGE,
+        Code.CONSUMER_SEND_MSG_BACK,
+        Code.END_TRANSACTION,
+    )
+)
+_WAIT_SECONDS = 5.0  # as long as Apache's AllocateMappedFileService lets an append wait
+_LOOK_SECONDS = 0.5
+
+
+class LateLog(Service):
+    """The line."""
+
+    def __init__(self, config: LiveConfig, store: MessageStore, turns: Turns, clock: Clock) -> None:
+        super().__init__("late-log", clock)
+        self.serve: Handler = _not_built
+        """Serves a request that has waited, past the before-hooks: they have seen it."""
+        self._config = config
+        self._store = store
+        self._turns = turns
+        self.line: deque[Request] = deque()
+        """While a request waits here, no other may pass it."""
+        self._warnings = RareWarnings(_log, clock=clock)
+        self._is_planned = False
+        self._is_stopped = False
+        store.log.allocate.on_made.append(self._go_on_soon)
+
+    async def start(self) -> None:
+        """Begin to look for those that have waited too long."""
+        await super().start()
+        self.every("look", _LOOK_SECONDS, self._look)
+
+    async def stop(self) -> None:
+        """Answer all that wait."""
+        self._is_stopped = True
+        await super().stop()
+        while self.line:
+            self._refuse(self.line.popleft(), PutStatus.SERVICE_NOT_AVAILABLE, "the broker stops")
+
+    def check(self, request: Request) -> Reply | Held | None:
+        """Before-hook: hold a request that may need the late file; None for all others."""
+        if not (self.line or self._store.log.is_late) or request.code not in _PUTS or self._is_stopped:
+            return None
+        if len(self.line) >= self._config.now.waiting_sends_max:
+            remark = (
+                f"[OVERLOAD]system busy, start flow control for a while: {len(self.line)} requests wait for the next"
+                " commit log file (sendThreadPoolQueueCapacity)"
+            )
+            self._warnings.warn("full", "a send of %s is refused: %s", request.address, remark)
+            return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+        self.line.append(request)
+        return HELD
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        while self.line and now - self.line[0].received > _WAIT_SECONDS:
+            self._refuse(
+                self.line.popleft(),
+                PutStatus.CREATE_FILE_FAILED,
+                f"cannot make the next commit log file: it is still being made after {_WAIT_SECONDS:g} s",
+            )
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if self.line and not self._is_planned and not self._store.log.is_late:
+            self._is_planned = True
+            self._turns.wait(self._go_on)
+
+    def _go_on(self, turn_end: float) -> None:
+        self._is_planned = False
+        while self.line and not self._store.log.is_late:
+            request = self.line[0]
+            reply = run_handler(self.serve, request)
+            self.line.popleft()
+            if isinstance(reply, Reply):
+                request.answer(reply)
+            if self._clock.monotonic() > turn_end:
+                break
+        self._go_on_soon()
+
+    @staticmethod
+    def _refuse(request: Request, status: PutStatus, reason: str) -> None:
+        request.answer(put_failure(status, PutResult(status, reason=reason)))
+
+
+def _not_built(_request: Request) -> Reply:
+    raise AssertionError("the broker sets it")

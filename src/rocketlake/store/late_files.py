@@ -1,0 +1,169 @@
+"""Files of a store that a worker makes or opens, so that the loop never waits for them.
+
+Owns        which files are asked for, which are ready, why one could not be made; when the loop may wait itself.
+Must not know   what the files hold, where they lie.
+
+While the store serves, a part that needs a file which is not open asks for it and gets `FileLate`: it keeps its bytes
+in memory and asks again. Before and after that (recovery, stop) the file is made at once, on the same thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from rocketlake.base.callbacks import call_each
+from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.worker import Worker
+
+__all__ = ["FileLate", "LateFiles"]
+
+_log = get_logger(__name__)
+
+
+class FileLate(StoreError):
+    """A worker makes or opens this file now; the same call works when it is ready."""
+
+
+class Held(Protocol):
+    """What must be closed if nobody takes it."""
+
+    def close(self) -> object: ...
+
+
+F = TypeVar("F", bound=Held)
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """One file that was asked for."""
+
+    make: Callable[[], Held]
+    file: Held | None = None
+    error: Exception | None = None
+    is_done: bool = False
+
+
+class LateFiles:
+    """The files that one store waits for."""
+
+    def __init__(self, worker: Worker | None = None) -> None:
+        """Without `worker` every file is made at once, for ever."""
+        self.on_ready: list[Callable[[], object]] = []
+        """Called on the loop when a file is ready, or could not be made."""
+        self.is_serving = False
+        """True while the loop must not wait for a file."""
+        self.error = ""
+        """Why a file that was asked for could not be made; "" while all could. Looked at for each put."""
+        self._worker = worker
+        self._asked: dict[Path, _Asked] = {}
+        self._waiting: list[tuple[set[Path], Callable[[], object]]] = []
+        self._warnings = RareWarnings(_log)
+
+    def serve(self) -> None:
+        """From now on files are made by the worker."""
+        self.is_serving = self._worker is not None
+
+    def end(self) -> None:
+        """From now on the caller makes files itself. Files that nobody took are closed."""
+        self.is_serving = False
+        self.forget(list(self._asked))
+
+    @contextmanager
+    def made_here(self) -> Iterator[None]:
+        """In this block the caller makes and opens files itself, and waits for them: the log is cut."""
+        before = self.is_serving
+        self.end()
+        try:
+            yield
+        finally:
+            self.is_serving = before
+
+    def take(self, path: Path, make: Callable[[], F]) -> F:
+        """The file at `path`, as `make` gives it.
+
+        While serving `make` runs on the worker. Raises FileLate until it has run, and what it raised: OSError,
+        StoreError; then it is tried again.
+        """
+        if not self.is_serving:
+            return make()
+        asked = self.ask(path, make)
+        if not asked.is_done:
+            raise FileLate("the file is being made or opened", path=str(path))
+        del self._asked[path]
+        if asked.error is not None:
+            self.ask(path, make)
+            raise asked.error
+        return asked.file  # type: ignore[return-value]
+
+    def ask(self, path: Path, make: Callable[[], Held]) -> _Asked:
+        """Have the worker make this file; nothing happens when it is asked for already. Only while serving."""
+        asked = self._asked.get(path)
+        if asked is None:
+            asked = self._asked[path] = _Asked(make)
+            self._submit(path, asked)
+        return asked
+
+    def retry(self) -> None:
+        """Try again what could not be made."""
+        for path, asked in list(self._asked.items()):
+            if asked.error is not None and asked.is_done:
+                asked.is_done = False
+                self._submit(path, asked)
+
+    def is_asked(self, path: Path) -> bool:
+        """Is this file being made, or is it ready?"""
+        return path in self._asked
+
+    def when_ready(self, paths: Iterable[Path], done: Callable[[], object]) -> None:
+        """Call `done` when none of these files is being made any more, perhaps now."""
+        left = {path for path in paths if path in self._asked and not self._asked[path].is_done}
+        if left:
+            self._waiting.append((left, done))
+        else:
+            done()
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Nobody wants these files any more: what is ready is closed, what is being made will be."""
+        for path in paths:
+            asked = self._asked.pop(path, None)
+            if asked is not None and asked.file is not None:
+                asked.file.close()
+        self._note_error()
+
+    def forget_below(self, folder: Path) -> None:
+        """The same for all files below a folder."""
+        self.forget([path for path in self._asked if folder in path.parents])
+
+    def unused(self) -> list[Path]:
+        """Files that are ready, and were not taken."""
+        return [path for path, asked in self._asked.items() if asked.file is not None]
+
+    def _note_error(self) -> None:
+        self.error = next((str(asked.error) for asked in self._asked.values() if asked.error is not None), "")
+
+    def _submit(self, path: Path, asked: _Asked) -> None:
+        assert self._worker is not None, "asked only while serving"
+        self._worker.submit(asked.make, lambda file, error: self._made(path, asked, file, error))
+
+    def _made(self, path: Path, asked: _Asked, file: Held | None, error: Exception | None) -> None:
+        asked.is_done, asked.file, asked.error = True, file, error
+        if error is not None:
+            self._warnings.warn("made", "a file of the store cannot be made or opened, it is tried again: %s", error)
+        if self._asked.get(path) is not asked and file is not None:
+            file.close()  # its queue was deleted meanwhile
+        self._note_error()
+        waiting, self._waiting = self._waiting, []
+        ready = []
+        for left, done in waiting:
+            left.discard(path)
+            if left:
+                self._waiting.append((left, done))
+            else:
+                ready.append(done)
+        call_each(ready)
+        call_each(self.on_ready)
