@@ -5,8 +5,8 @@ Must not know   the checks (rights/read.py), how a queue is read and a pull wait
 
 A pull is served when it comes. It waits if it finds nothing yet and allows the broker to hold it, or if its records
 must be read from disk first. A pull that waited is served a second time from the first check on (its group may be gone
-by then), and is answered even if it finds nothing. A worker may have to read several
-times for it: the entries of the queue, then records.
+by then), and is answered even if it finds nothing. A worker may have to read several times for it: the entries of the
+queue, then records.
 """
 
 from __future__ import annotations
