@@ -101,6 +101,14 @@ async def test_an_asker_in_process_sends_pulls_and_waits(proxy: Proxy) -> None:
     assert decode_record(held.result().body_bytes).body == b"second"
 
 
+async def test_a_command_that_is_asked_again_is_a_request_of_its_own(proxy: Proxy) -> None:
+    link = proxy.join()
+    command = Command.request(Code.SEND_MESSAGE_V2, send_header(), b"twice")
+    asked = [asyncio.ensure_future(link.invoke(command, 60_000)) for _ in range(2)]
+    await proxy.clock.settle()
+    assert [((task.done() and task.result().fields) or {}).get("queueOffset") for task in asked] == ["0", "1"]
+
+
 async def test_an_asker_that_closes_takes_its_held_pull_and_its_memberships_along(proxy: Proxy) -> None:
     link, stays = proxy.join(), proxy.join()
     await proxy.send(link, b"first")

@@ -1,4 +1,4 @@
-"""LocalLink: one end of a connection inside this process. Commands are handed over as they are, without bytes.
+"""LocalLink: one end of a connection inside this process. Commands are handed over as objects, without bytes.
 
 Owns        the pair of ends, the order of the commands between them, the end of both.
 Must not know   servers (server.py makes a pair), the meaning of request codes.
@@ -87,7 +87,7 @@ class LocalLink(Peer):
         if command.block is not None:
             raise UsageError("a header block cannot be handed over inside a process", hint="give the fields instead")
         if self._other is not None:
-            self._other._take(command)
+            self._other._take(_copy(command))
 
     # -- serving ---------------------------------------------------------------------------------------------------
 
@@ -153,3 +153,18 @@ class LocalLink(Peer):
         self._backlog.clear()
         self.asked.fail_all(f"link to {self.address} closed")
         call_each(self.on_close, self)
+
+
+def _copy(request: Command) -> Command:
+    """The request as it is now. Its sender may send the object again, which gives the object another opaque."""
+    return Command(
+        request.code,
+        opaque=request.opaque,
+        flag=request.flag,
+        language=request.language,
+        version=request.version,
+        remark=request.remark,
+        fields=request.fields,
+        body=None if request.body is None else request.body_bytes,
+        codec=request.codec,
+    )
