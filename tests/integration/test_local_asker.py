@@ -109,6 +109,12 @@ async def test_a_command_that_is_asked_again_is_a_request_of_its_own(proxy: Prox
     assert [((task.done() and task.result().fields) or {}).get("queueOffset") for task in asked] == ["0", "1"]
 
 
+async def test_a_broker_that_stops_takes_no_more_askers(proxy: Proxy) -> None:
+    await proxy.broker.stop()
+    with pytest.raises(LinkError, match="stops, no more connections are taken"):
+        proxy.join()
+
+
 async def test_an_asker_that_closes_takes_its_held_pull_and_its_memberships_along(proxy: Proxy) -> None:
     link, stays = proxy.join(), proxy.join()
     await proxy.send(link, b"first")

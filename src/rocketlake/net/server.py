@@ -124,8 +124,11 @@ class Server(Service):
     def join(self, remote: tuple[str, int], handlers: Mapping[int, Handler] | None = None) -> LocalLink:
         """Connect a part of this process, known to handlers by the address `remote`: ask with the returned end.
 
-        `handlers` serve the requests of this server to it. Raises LinkError when there are too many connections.
+        `handlers` serve the requests of this server to it. Raises LinkError when there are too many connections, and
+        from the start of a stop on: the link would outlive the server.
         """
+        if self.draining:
+            raise LinkError(f"{self.address} stops, no more connections are taken", hint="ask another server")
         served = self._endpoint
         link = LocalLink(served, remote, self.expects, self._refuse)
         if not self.opened(link):
