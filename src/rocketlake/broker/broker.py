@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.posix import PosixFiles
@@ -129,7 +130,7 @@ class Broker(Service):
         dispatcher = Dispatcher(
             dispatcher_rows(rows, access, bytes_max, ground.turns, self._clock, ground.cold_requests)
         )
-        ground.late_log.serve = dispatcher.serve
+        ground.late_log.serve = partial(dispatcher.serve_behind, ground.late_log.check)
         flow_control = FlowControl(
             ground.config,
             dispatcher.lanes,

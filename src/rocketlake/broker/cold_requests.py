@@ -38,7 +38,7 @@ class ColdRequests(Service):
         self._turns = turns
         self._held: set[Request] = set()
         self._lines: dict[Asker, deque[tuple[Request, Handler]]] = {}
-        """Askers with a request that waits and must not be passed: those behind it, in order."""
+        """Askers with a request that waits and must not be passed: that request first, those behind it in order."""
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class ColdRequests(Service):
                 return HELD
             reply = self._serve(request, serve, 0)
             if request in self._held:
-                self._lines[request.asker] = deque()
+                self._lines[request.asker] = deque([(request, serve)])
             return reply
 
         return serve_in_order
@@ -107,20 +107,24 @@ class ColdRequests(Service):
             if isinstance(reply, Reply):
                 request.answer(reply)
         if request not in self._held:
-            self._next_in_line(request.asker)
+            self._next_in_line(request)
 
-    def _next_in_line(self, asker: Asker) -> None:
-        """What stood behind a request that is done: up to the next one that must wait."""
-        line = self._lines.get(asker)
+    def _next_in_line(self, done: Request) -> None:
+        """Serve the requests behind `done`, up to the next one that must wait; only if `done` led its line."""
+        line = self._lines.get(done.asker)
+        if line is None or line[0][0] is not done:
+            return
+        line.popleft()
         while line:
-            request, serve = line.popleft()
+            request, serve = line[0]
             self._held.discard(request)
             reply = run_handler(lambda request, serve=serve: self._serve(request, serve, 0), request)  # type: ignore[misc]
             if isinstance(reply, Reply):
                 request.answer(reply)
             if request in self._held:
                 return
-        self._lines.pop(asker, None)
+            line.popleft()
+        del self._lines[done.asker]
 
     @property
     def _is_full(self) -> bool:

@@ -48,7 +48,7 @@ class LateLog(Service):
     def __init__(self, config: LiveConfig, store: MessageStore, turns: Turns, clock: Clock) -> None:
         super().__init__("late-log", clock)
         self.serve: Handler = _not_built
-        """Serves a request that has waited, past the before-hooks: they have seen it."""
+        """Serves a request that has waited: the before-hooks behind `check` see it then, those before have seen it."""
         self._config = config
         self._store = store
         self._turns = turns

@@ -110,8 +110,12 @@ class Dispatcher:
             except Exception:
                 log.exception("after-hook of %s failed", request_name(request.code))
 
-    def serve(self, request: Request) -> Reply | Held:
-        """What the handler of a request returns, for a request that a before-hook has held. May raise."""
+    def serve_behind(self, hook: Hook, request: Request) -> Reply | Held:
+        """Serve a request that this before-hook has held: by the hooks behind it, then by its handler. May raise."""
+        for later in self.before[self.before.index(hook) + 1 :]:
+            reply = later(request)
+            if reply is not None:
+                return reply
         return self._handlers[request.command.code](request)
 
     def _run(self, request: Request) -> Reply | Held:

@@ -124,6 +124,7 @@ class Allocate:
     def open_file(self, path: Path) -> File:
         """The file to append to next. Raises OSError or StoreError; may be called again after that."""
         if self._ahead is None or self._ahead.path != path:
+            self.remove_unused()  # a log that begins or goes on elsewhere must not leave a gap between its files
             self._ahead = _Ahead(self._files, path, self._file_size)
         file = self._ahead.take()
         self._ahead = self._error = None

@@ -276,8 +276,12 @@ class CommitLog:
         return mapped
 
     def make_first(self) -> None:
-        """Make the first file of an empty log, on this thread. Raises OSError."""
-        if self.list.last is None:
+        """Make the first file of an empty log, on this thread. Raises OSError.
+
+        An empty one of an earlier start, which was killed, goes: the log of a replica may begin elsewhere.
+        """
+        if self.list.wrote_offset == 0:
+            self.list.destroy()
             self.allocate.prepare_now(self.list.folder / offset_file_name(0))
 
     def make_ahead(self) -> None:

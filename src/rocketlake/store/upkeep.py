@@ -111,7 +111,9 @@ class Upkeep:
         if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
         elif self.dispatch.is_late:
-            self.queue_flush.flush(thorough=False)  # perhaps it waits for a sync of older entries
+            # Perhaps it waits for a sync of older entries. If none comes any more, messages must not be taken.
+            self.dispatch.error = self.dispatch.error or self.queue_flush.failure
+            self.queue_flush.flush(thorough=False)
 
     def _dispatch_late(self) -> None:
         """A file is ready, or queues were synced: the next record may be dispatched."""

@@ -114,3 +114,23 @@ def test_a_failing_after_hook_changes_nothing(caplog: pytest.LogCaptureFixture) 
 def test_two_rows_for_one_code_are_refused() -> None:
     with pytest.raises(ValueError, match="HEART_BEAT"):
         Dispatcher([Row(34, lambda _: Reply()), Row(34, lambda _: Reply())])
+
+
+def test_a_request_that_a_hook_held_passes_the_hooks_behind_it() -> None:
+    dispatcher = Dispatcher([Row(34, lambda _: Reply())])
+    seen: list[str] = []
+
+    def before(_: Request) -> None:
+        seen.append("before")
+
+    def holds(_: Request) -> Held:
+        return HELD
+
+    def gate(_: Request) -> Reply:
+        return Reply(ResponseCode.NO_PERMISSION)
+
+    dispatcher.before += [before, holds, gate]
+    held = request(dispatcher)
+    assert dispatcher.dispatch(held) is HELD
+    assert dispatcher.serve_behind(holds, held) == Reply(ResponseCode.NO_PERMISSION)
+    assert seen == ["before"]

@@ -1,0 +1,79 @@
+"""Entries that wait in memory for a file: while queues cannot be synced, and while the log is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rocketlake.base.disk.faulty import Fault
+from rocketlake.base.worker import HandWorker, InlineWorker, Worker
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.message import Message
+from rocketlake.store.config import StoreConfig
+from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutMessage, PutStatus
+from tests.unit.store.store_world import ROOT, World, bodies_of, put_ok
+
+BATCH = encode_batch([Message("T", b"x") for _ in range(1000)])
+BATCHES_HELD = 40
+"""More than one tail holds."""
+
+
+async def test_no_message_is_taken_that_waits_for_a_sync_which_never_comes(world: World) -> None:
+    store = await world.started(commit_log_file_bytes=1 << 24, queue_flush_thorough_interval_ms=1000)
+    put_ok(store, b"a")
+    world.files.plan.add(Fault("sync", "consumequeue"))
+    await world.clock.run_for(5000)
+    world.files.plan.clear()
+    for _ in range(BATCHES_HELD):
+        result = store.put_batch(PutMessage("T", 0, BATCH))
+        await world.clock.run_for(100)
+        if result.status is not PutStatus.OK:
+            break
+    assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "restart the broker" in result.reason
+
+
+class HeldFiles(HandWorker):
+    """Makes queue files, but none of topic B."""
+
+    def run_others(self) -> None:
+        """Report all but those of B; a file is held in the path that its call was given."""
+        for _ in range(len(self.pending)):
+            call, done = self.pending.popleft()
+            cells = [cell.cell_contents for cell in getattr(call, "__closure__", None) or ()]
+            if any(isinstance(cell, Path) and "B" in cell.parts for cell in cells):
+                self.pending.append((call, done))
+            else:
+                self.pending.appendleft((call, done))
+                self.run_one()
+
+
+async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(world: World) -> None:
+    makes = HeldFiles()
+
+    def workers(name: str) -> Worker:
+        return makes if name == "store-queue-files" else InlineWorker(name)
+
+    config = StoreConfig(commit_log_file_bytes=4096, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
+    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
+    world.opened.append(store)
+    await store.start()
+    put_ok(store, b"a", topic="A")
+    store.upkeep.queue_flush.flush(thorough=True)
+    await world.clock.settle()
+    put_ok(store, b"b", topic="B")
+    await world.clock.run_for(5000)
+    for _ in range(60):
+        put_ok(store, b"x" * 500, topic="A")
+        await world.clock.run_for(50)
+    end = put_ok(store, b"cut", topic="A")[0].physical_offset
+    await store.cut(end)
+    for _ in range(3):
+        store.upkeep.queue_flush.flush(thorough=False)
+        await world.clock.settle()
+        makes.run_others()
+        await world.clock.settle()
+    store.checkpoint.write(store.checkpoint.encode())
+    await world.killed()
+    again = await world.started()
+    assert bodies_of(again, "B") == [b"b"]
