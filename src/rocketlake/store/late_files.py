@@ -46,6 +46,11 @@ class _Asked:
     file: Held | None = None
     error: Exception | None = None
     is_done: bool = False
+    is_forgotten: bool = False
+
+    def run(self) -> Held | None:
+        """On the worker. A file that nobody wants any more is not made: it could lie behind a gap of its queue."""
+        return None if self.is_forgotten else self.make()
 
 
 class LateFiles:
@@ -131,8 +136,10 @@ class LateFiles:
         """Nobody wants these files any more: what is ready is closed, what is being made will be."""
         for path in paths:
             asked = self._asked.pop(path, None)
-            if asked is not None and asked.file is not None:
-                asked.file.close()
+            if asked is not None:
+                asked.is_forgotten = True
+                if asked.file is not None:
+                    asked.file.close()
         self._note_error()
 
     def forget_below(self, folder: Path) -> None:
@@ -148,7 +155,7 @@ class LateFiles:
 
     def _submit(self, path: Path, asked: _Asked) -> None:
         assert self._worker is not None, "asked only while serving"
-        self._worker.submit(asked.make, lambda file, error: self._made(path, asked, file, error))
+        self._worker.submit(asked.run, lambda file, error: self._made(path, asked, file, error))
 
     def _made(self, path: Path, asked: _Asked, file: Held | None, error: Exception | None) -> None:
         asked.is_done, asked.file, asked.error = True, file, error

@@ -77,3 +77,28 @@ async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(
     await world.killed()
     again = await world.started()
     assert bodies_of(again, "B") == [b"b"]
+
+
+async def test_a_file_that_a_cut_has_made_needless_is_not_made_behind_a_gap(world: World) -> None:
+    makes = HandWorker()
+
+    def workers(name: str) -> Worker:
+        return makes if name == "store-queue-files" else InlineWorker(name)
+
+    config = StoreConfig(commit_log_file_bytes=1 << 16, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
+    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
+    world.opened.append(store)
+    await store.start()
+    results = []
+    for _ in range(3):  # files of ten entries
+        results += put_ok(store, *[b"x"] * 10)
+        makes.run_all()
+        store.queues.flush()
+    put_ok(store, b"of the fourth file")
+    store.queues.are_tails_written()
+    assert makes.pending
+    await store.cut(results[5].physical_offset)
+    makes.run_all()
+    await store.stop()
+    again = await world.started(commit_log_file_bytes=1 << 16)
+    assert bodies_of(again) == [b"x"] * 5
