@@ -104,9 +104,10 @@ class PullRuns:
             # Of the chunk only these bytes are kept: it may hold hundreds of others.
             frame = ready[position : pull.end]
             resume = partial(self._resume, link, pull, admission, frame)
+            # Noted first: an error behind the hold would have the pull served a second time, in the ordinary way.
+            self._progress.note_at_end(pull)
             if not self._waiting.hold_plain(pull, link, admission, resume):
                 return False
-            self._progress.note_at_end(pull)
             link.held += 1
             return True
         answer = self._find(queue, pull, admission)
