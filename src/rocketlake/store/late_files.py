@@ -43,6 +43,8 @@ class _Asked:
     """One file that was asked for."""
 
     make: Callable[[], Held]
+    is_written: bool
+    """Messages wait for this file: while it cannot be had, the store takes no more."""
     file: Held | None = None
     error: Exception | None = None
     is_done: bool = False
@@ -63,7 +65,7 @@ class LateFiles:
         self.is_serving = False
         """True while the loop must not wait for a file."""
         self.error = ""
-        """Why a file that was asked for could not be made; "" while all could. Looked at for each put."""
+        """Why a file that is to be written could not be made or opened; "" while all could. Looked at for each put."""
         self._worker = worker
         self._asked: dict[Path, _Asked] = {}
         self._waiting: list[tuple[set[Path], Callable[[], object]]] = []
@@ -88,29 +90,32 @@ class LateFiles:
         finally:
             self.is_serving = before
 
-    def take(self, path: Path, make: Callable[[], F]) -> F:
-        """The file at `path`, as `make` gives it.
+    def take(self, path: Path, make: Callable[[], F], *, is_written: bool = True) -> F:
+        """The file at `path`, as `make` gives it. `is_written`: it is to be written, not only read.
 
         While serving `make` runs on the worker. Raises FileLate until it has run, and what it raised: OSError,
         StoreError; then it is tried again.
         """
         if not self.is_serving:
             return make()
-        asked = self.ask(path, make)
+        asked = self.ask(path, make, is_written=is_written)
         if not asked.is_done:
             raise FileLate("the file is being made or opened", path=str(path))
         del self._asked[path]
         if asked.error is not None:
-            self.ask(path, make)
+            self.ask(path, make, is_written=asked.is_written)
             raise asked.error
         return asked.file  # type: ignore[return-value]
 
-    def ask(self, path: Path, make: Callable[[], Held]) -> _Asked:
-        """Have the worker make this file; nothing happens when it is asked for already. Only while serving."""
+    def ask(self, path: Path, make: Callable[[], Held], *, is_written: bool = True) -> _Asked:
+        """Have the worker make this file, unless it was asked for already. Only while serving."""
         asked = self._asked.get(path)
         if asked is None:
-            asked = self._asked[path] = _Asked(make)
+            asked = self._asked[path] = _Asked(make, is_written)
             self._submit(path, asked)
+        elif is_written and not asked.is_written:
+            asked.is_written = True
+            self._note_error()
         return asked
 
     def retry(self) -> None:
@@ -151,7 +156,9 @@ class LateFiles:
         return [path for path, asked in self._asked.items() if asked.file is not None]
 
     def _note_error(self) -> None:
-        self.error = next((str(asked.error) for asked in self._asked.values() if asked.error is not None), "")
+        """Only a file that messages wait for counts: one that cannot be read is an error of that read alone."""
+        errors = (str(asked.error) for asked in self._asked.values() if asked.is_written and asked.error is not None)
+        self.error = next(errors, "")
 
     def _submit(self, path: Path, asked: _Asked) -> None:
         assert self._worker is not None, "asked only while serving"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rocketlake.base.disk.faulty import Fault
+from rocketlake.base.errors import StoreError
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
-from rocketlake.store.results import PutMessage, PutStatus
+from rocketlake.store.results import GetStatus, PutMessage, PutStatus
 from tests.unit.store.store_world import ROOT, World, bodies_of, put_ok
 
 BATCH = encode_batch([Message("T", b"x") for _ in range(1000)])
@@ -102,3 +105,27 @@ async def test_a_file_that_a_cut_has_made_needless_is_not_made_behind_a_gap(worl
     await store.stop()
     again = await world.started(commit_log_file_bytes=1 << 16)
     assert bodies_of(again) == [b"x"] * 5
+
+
+async def test_a_queue_file_that_cannot_be_opened_costs_its_readers_only(world: World) -> None:
+    store = await world.started()
+    put_ok(store, b"a", topic="Bad")
+    put_ok(store, b"b", topic="Good")
+    await world.clock.run_for(100)
+    await store.stop()
+    world.opened.clear()
+    store = await world.started()
+    store.queues._open.limit = 1  # the file that is used next takes the place of the other one
+    put_ok(store, *[b"b"] * 1200, topic="Good")
+    store.queues.are_tails_written()
+    await world.clock.run_for(100)
+    world.files.plan.add(Fault("open", "consumequeue/Bad"))
+    with pytest.raises((OSError, StoreError)):
+        for _ in range(3):  # the first ones find that a worker opens the file
+            assert store.get("Bad", 0, 0, 32, 1 << 20, wait=False).status is GetStatus.NOT_IN_MEMORY
+            await world.clock.run_for(1000)
+    put_ok(store, b"c", topic="Good")
+    assert store.max_offset("Good", 0) == 1202
+    world.files.plan.clear()
+    await world.clock.run_for(3000)
+    assert bodies_of(store, "Bad") == [b"a"]

@@ -74,12 +74,12 @@ class OpenFiles:
         self.files.make_dirs(path.parent)
         return self.files.open(path, size=size, create=True)
 
-    def open(self, file: QueueFile) -> File:
+    def open(self, file: QueueFile, *, is_written: bool = False) -> File:
         """The open file. Raises FileLate while a worker opens it; OSError."""
         opened = self._opened.pop(file, None)
         if opened is None:
             path = file.path
-            opened = self.late.take(path, lambda: self.files.open(path))
+            opened = self.late.take(path, lambda: self.files.open(path), is_written=is_written)
         self._keep(file, opened)
         return opened
 
@@ -158,7 +158,7 @@ class QueueFile:
 
     def pwrite(self, data: Bytes, offset: int) -> None:
         """Write all of `data`. Raises FileLate while a worker opens the file; OSError."""
-        self._pool.open(self).pwrite(data, offset)
+        self._pool.open(self, is_written=True).pwrite(data, offset)
 
     def sync(self) -> None:
         """Make the content safe, and the names after the file was made. May run on a worker. Raises OSError."""
@@ -187,7 +187,7 @@ class QueueFile:
 
     def truncate(self, size: int) -> None:
         """Cut or lengthen with zeros."""
-        self._pool.open(self).truncate(size)
+        self._pool.open(self, is_written=True).truncate(size)
 
     def close(self) -> None:
         """Close for good; a second call (by the worker that removes the file) does nothing."""
