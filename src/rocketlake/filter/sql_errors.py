@@ -1,7 +1,7 @@
 """The error of an SQL92 expression that cannot be read.
 
 Owns        the place of an error (offset, line, column) and the excerpt that points at it.
-Must not know   what was wrong.
+Must not know   which errors there are.
 """
 
 from __future__ import annotations

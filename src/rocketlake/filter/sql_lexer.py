@@ -1,6 +1,6 @@
 """SQL92 text -> tokens.
 
-Owns        which characters make which token, comments, what a literal's text stands for.
+Owns        which characters make which token, comments, the value of a literal's text.
 Must not know   grammar.
 
 Source: Apache's SelectorParser.jj. Keywords may be written in any case, identifiers may not. A line comment ends with a
@@ -22,7 +22,7 @@ TOKENS_MAX = 4096
 
 
 class Kind(StrEnum):
-    """What a token is; the value is its name in error texts."""
+    """The kind of a token; the value is its name in error texts."""
 
     NAME = "a property name"
     STRING = "a string"
@@ -65,7 +65,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`text`: as written, keywords in capitals. `value`: what a literal stands for."""
+    """`text`: as written, keywords in capitals. `value`: the value of a literal."""
 
     kind: Kind
     text: str
@@ -81,7 +81,7 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens, with an END behind them. ExpressionError for what is no token."""
+    """All tokens, with an END behind them. ExpressionError for characters that make no token."""
     tokens: list[Token] = []
     last_line = max(text.rfind("\n"), text.rfind("\r")) + 1
     position = 0

@@ -1,4 +1,4 @@
-"""What two sides of a comparison make: the rules of types, settled while the expression is read.
+"""The condition that two sides of a comparison make: the rules of types, settled while the expression is read.
 
 Owns        the kinds of operand, which pairs are refused, which condition a pair becomes.
 Must not know   tokens.
@@ -342,7 +342,7 @@ def _constant(value: bool | None) -> Constant:
 
 
 def _checked(result: Condition, *sides: Side) -> Condition:
-    """The result, unless what is inside a side without value fails."""
+    """The result, unless a part of a side without value fails."""
     inner = [side.inner for side in sides if isinstance(side, NothingSide) and side.inner is not None]
     if not inner:
         return result

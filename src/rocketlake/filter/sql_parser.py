@@ -1,7 +1,7 @@
 """SQL92 tokens -> Expression.
 
 Owns        the grammar, the limits of an expression.
-Must not know   what a comparison of two kinds of side means (sql_operands.py).
+Must not know   the meaning of a comparison of two kinds of side (sql_operands.py).
 
 Grammar, from the weakest to the strongest: OR; AND; = <> IS [NOT] NULL; > >= < <= and the word operators; + - NOT; a
 literal, a property or an expression in parentheses. Comparisons of one strength go from left to right. Apache's parser
@@ -40,7 +40,7 @@ _TRAILING_HINTS = {
 
 @lru_cache(maxsize=128)
 def parse_sql92(text: str) -> Expression:
-    """Read an expression; ExpressionError (a UsageError) names the place of what is wrong."""
+    """Read an expression. ExpressionError (a UsageError) names the error and its place."""
     if len(text) > CHARACTERS_MAX:
         raise UsageError(
             f"the SQL92 expression has {len(text):,} characters, allowed are {CHARACTERS_MAX:,}",

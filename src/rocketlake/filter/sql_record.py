@@ -1,7 +1,7 @@
 """An SQL92 expression on stored records.
 
 Owns        reading the properties that an expression looks at, and no others, from a record's bytes.
-Must not know   queues, files, who asks.
+Must not know   queues, files, requests.
 
 A compiled twin; see docs/internals/compiled_twins.md.
 """

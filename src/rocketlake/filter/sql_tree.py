@@ -1,4 +1,4 @@
-"""What an SQL92 expression says, in few kinds of conditions that each engine can decide.
+"""The meaning of an SQL92 expression, in few kinds of conditions that each engine can decide.
 
 Owns        the conditions, their outcomes, and Expression, the root.
 Must not know   how they are written (sql_parser.py), how they are decided (sql_evaluate.py; in Spark: spark/predicate).

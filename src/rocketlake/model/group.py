@@ -1,7 +1,7 @@
 """The settings of a consumer group.
 
 Owns        GroupConfig, when a failed message comes back.
-Must not know   who is in the group now, delay levels' lengths.
+Must not know   the members of the group now, the lengths of delay levels.
 
 Source: Java SubscriptionGroupConfig, GroupRetryPolicy, CustomizedRetryPolicy, ExponentialRetryPolicy.
 """
@@ -76,7 +76,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SimpleSubscription:
-    """What a group may read, kept with its settings (topic, expression and its type, version)."""
+    """The subscriptions of a group, kept with its settings (topic, expression and its type, version)."""
 
     topic: str
     expression: str = "*"

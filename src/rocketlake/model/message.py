@@ -1,6 +1,6 @@
 """A message to send, and a message read back.
 
-Owns        Message, StoredMessage, what their properties mean.
+Owns        Message, StoredMessage, the meaning of their properties.
 Must not know   bytes (codec/record.py), wire headers.
 
 Invariant: properties are text to text; names and values hold neither \\x01 nor \\x02 (there is no escape for them).
@@ -25,7 +25,7 @@ NO_HOST: Host = ("0.0.0.0", 0)
 def _as_bytes(body: object) -> bytes:
     """`bytes(5)` would be five zero bytes."""
     try:
-        return bytes(memoryview(body))  # type: ignore[arg-type]  # what has no bytes is refused
+        return bytes(memoryview(body))  # type: ignore[arg-type]  # a value without bytes is refused
     except TypeError:
         hint = "encode it: text.encode()" if isinstance(body, str) else "give it as bytes"
         raise UsageError(f"a message body is bytes, not {type(body).__name__}", hint=hint) from None
@@ -61,7 +61,7 @@ class Message:
         if sharding_key is not None:
             own[names.SHARDING_KEY] = sharding_key
         self.lazy_properties: Properties | Callable[[], Properties] = own
-        """The properties, or what reads them when they are first asked for: most readers of messages never do."""
+        """The properties, or the call that reads them at the first use: most readers of messages never use them."""
         self.flag = flag
 
     @property
@@ -128,7 +128,7 @@ class Message:
 
     @property
     def sharding_key(self) -> str | None:
-        """What chose its queue, for ordered messages."""
+        """The key by which the producer chose the queue of an ordered message."""
         return self.properties.get(names.SHARDING_KEY)
 
     @sharding_key.setter

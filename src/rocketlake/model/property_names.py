@@ -15,12 +15,12 @@ PAIR_SEPARATOR = "\x02"
 KEY_SEPARATOR = " "
 """Between the keys of one message."""
 
-# What the user says about a message.
+# Set by the user.
 KEYS = "KEYS"  # keys to look the message up by, blank separated
 TAGS = "TAGS"  # its tag, for filtering
 WAIT = "WAIT"  # "false": do not wait until it is on disk (absent = wait)
 DELAY = "DELAY"  # delay level, 1..18
-SHARDING_KEY = "__SHARDINGKEY"  # what chose the queue of an ordered message
+SHARDING_KEY = "__SHARDINGKEY"  # the key by which the queue of an ordered message was chosen
 PRIORITY = "_SYS_MSG_PRIORITY_"  # of a message of a priority topic (5.4)
 LITE_TOPIC = "__LITE_TOPIC"  # sub-topic of a message of a lite topic (5.4)
 BUYER_ID = "BUYER_ID"

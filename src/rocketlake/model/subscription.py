@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic.
+"""The messages that a consumer wants of a topic.
 
 Owns        Subscription and the reading of tag expressions ("TagA || TagB").
 Must not know   how messages are matched (filter).

@@ -1,9 +1,9 @@
 """Where a consume queue begins when its oldest records have expired.
 
 Owns        the search for the first entry whose record is still in the log; how far one damaged entry may mislead it.
-Must not know   files, who asks, what is done with older entries.
+Must not know   files, readers, how older entries are deleted.
 
-Physical offsets rise from entry to entry, so the search halves. One damaged entry that it happens to ask may lead it
+Physical offsets rise from entry to entry, so the search halves. One damaged entry that the search looks at may lead it
 astray, and all the sound ones before it would count as expired: messages that nobody reads, in files that retention
 deletes. So the entries on either side of the place it found are asked as well: one that is out of order is damaged.
 """
@@ -83,7 +83,7 @@ class QueueBegin:
 
         If there is none before `end`: `end`, and what lies there counts as behind every physical offset.
         """
-        wanted = 1  # mostly it is this one
+        wanted = 1  # mostly the first entry is sound
         while offset < end:
             data = self._packed(offset, min(wanted, end - offset))
             wanted = _CHUNK_ENTRIES

@@ -1,10 +1,10 @@
 """How far each consume queue reached when that was last written down: a file of our own beside the store's.
 
-Owns        the file `queueEnds`: its bytes, when it is written, forgotten, believed.
+Owns        the file `queueEnds`: its bytes, when the store writes, forgets and believes it.
 Must not know   the log, how a queue is built again.
 
-A queue's files cannot say that their end, or all of them, got lost. This file can: it is written at a clean stop, at a
-start, and behind each thorough round. A broker that opens the store without it (Apache's) misses nothing.
+A queue whose last file, or whose whole folder, got lost looks sound. This file shows the loss. It is written at a clean
+stop, at a start, and behind each thorough round. A broker that opens the store without it (Apache's) misses nothing.
 
 Bytes: docs/internals/store_layout.md, "Queue ends".
 """
@@ -49,13 +49,13 @@ class KnownEnds:
     """(max offset, end of the last record: -1 not known, SUSPECT) of each queue."""
 
     def forget_deleted(self, deleted: Mapping[str, int]) -> None:
-        """Nobody misses what was written down before a deletion. `deleted`: topic -> end of the log then."""
+        """Forget ends that were noted before a deletion. `deleted`: topic -> end of the log at its deletion."""
         for key in [key for key, (_, end) in self.queues.items() if SUSPECT < end <= deleted.get(key[0], SUSPECT)]:
             del self.queues[key]
 
 
 class QueueEnds:
-    """The file and who must not be believed."""
+    """The file, and the queues whose files a reader found damaged."""
 
     def __init__(self, path: Path, files: Files, table: ConsumeQueueTable, worker: Worker | None = None) -> None:
         """`worker` removes an outdated file; without one it is removed on this thread."""
@@ -68,7 +68,7 @@ class QueueEnds:
         """What the file said at the start: after a crash nothing else is known to be safe."""
         self._forgotten = 0
         self.is_behind = False
-        """Some queue was synced in the round that wrote the file: perhaps after it had been looked at."""
+        """True if a queue was synced in the round that wrote the file: the file may tell less of that queue."""
 
     def suspect(self, topic: str, queue_id: int) -> bool:
         """Have this queue built again by the next start; False if that was known already."""
@@ -104,7 +104,7 @@ class QueueEnds:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def lines(self) -> Iterator[str]:
-        """A line for each queue that has entries, of what is safe of it now; may be asked for over many turns."""
+        """A line for each queue with entries: how far the queue is safe now. The iterator may live over many turns."""
         for queue in list(self._table):
             yield self._line(queue)
 
@@ -128,7 +128,7 @@ class QueueEnds:
         self._disk.sync_dir(self._path.parent)
 
     def forget(self, topics: Collection[str]) -> None:
-        """These topics are deleted: the file is outdated, and what is written of them from now on is not."""
+        """These topics are deleted: the file on disk is outdated; a line of a topic made anew is not."""
         self._forgotten += 1
         self.is_behind = True
         for key in [key for key in self._suspects if key[0] in topics]:
@@ -144,7 +144,7 @@ class QueueEnds:
         self._remove()
 
     def remove_soon(self) -> None:
-        """Have the file removed: what it says is outdated. The next round writes it again."""
+        """Have a worker remove the outdated file. The next round writes a new one."""
         self.is_behind = True
         self._worker.submit(self._remove, _removed)
 

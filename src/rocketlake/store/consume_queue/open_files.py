@@ -1,14 +1,14 @@
 """Consume queue files that are open only while they are used.
 
-Owns        a bounded number of open descriptors for any number of queue files; who opens one (late_files.py).
+Owns        a bounded number of open descriptors for any number of queue files; which thread opens one (late_files.py).
 Must not know   entries.
 
 Tens of thousands of queues have tens of thousands of files, most of them idle. A `QueueFile` looks like an open file
 and is opened when touched; the one touched longest ago is closed for it. Entries are read by `pread`, so no mapping
 is held either.
 
-All calls belong to the thread of the store, except `sync`, which a worker may call: it uses a descriptor of its own
-(a sync covers the file, by whichever descriptor it was written), so it cannot meet one that is being closed.
+All calls belong to the thread of the store, except `sync`, which a worker may call. A sync opens a descriptor of its
+own, so it cannot meet one that is being closed; it covers the writes of all descriptors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIMIT_LEAST, _LIMIT_MOST = 512, 20_000
 
 
 def descriptors_to_spare() -> int:
-    """How many queue files may be open: half of what the process may have (`ulimit -n`), the rest is for links."""
+    """How many queue files may be open: half of the descriptors of this process (`ulimit -n`); links get the rest."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _LIMIT_MOST if soft < 0 else max(_LIMIT_LEAST, min(soft // 2, _LIMIT_MOST))
 

@@ -2,7 +2,7 @@
 
 Owns        its entries, min and max offset, when its tail is written (tail.py), where it ends after a crash, which of
             its files are outdated.
-Must not know   records, other queues, when anything is flushed.
+Must not know   records, other queues, when queues are flushed.
 
 Invariant: entry n lies at byte n * 20 of the queue, and belongs to the record with queue offset n.
 Invariant: physical offsets rise from entry to entry; fillers count as below every physical offset.
@@ -46,7 +46,7 @@ _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
 Entry = tuple[int, int, int]
 """(physical offset, record size, tag code)."""
 BeganAnew = Callable[[str, int, int], object]
-"""(topic, queue id, physical offset of its first record): what a queue held before belongs to a deleted topic."""
+"""(topic, queue id, physical offset of its first record): the entries before it were of a deleted topic."""
 
 
 class ConsumeQueue(QueueTail):
@@ -196,7 +196,7 @@ class ConsumeQueue(QueueTail):
         return True
 
     def _begin_anew(self, offset: int, physical_offset: int) -> bool:
-        """A record whose place is taken: is it the first one of a topic made anew? Then what was there goes.
+        """A record whose place is taken: is it the first one of a topic made anew? Then the old entries go.
 
         Our own deletions are noted: this is for one that a crash was faster than, or that another broker did. Raises
         OSError.
@@ -244,9 +244,9 @@ class ConsumeQueue(QueueTail):
         return True
 
     def _append_new(self, entries: bytes, end_physical: int) -> None:
-        """Append what the tail had no room for: write the tail, begin a new file if need be, then take it.
+        """Append entries for which the tail has no room: write the tail, begin a new file if need be, then take them.
 
-        While a worker makes or opens the file, the tail takes more than else. Raises FileLate when it is full, too.
+        While a worker makes or opens the file, the tail may grow longer than usual. Raises FileLate at its limit.
         """
         done = 0
         while done < len(entries):
@@ -329,7 +329,7 @@ class ConsumeQueue(QueueTail):
     # -- recovery ------------------------------------------------------------------------------------------------------
 
     def recover(self, *, all_flushed: bool, before_cut: Callable[[], object] = bool) -> bool:
-        """Find the end of what was written: the files were loaded as if they were full.
+        """Find the last written entry: the files were loaded as if they were full.
 
         `all_flushed` False: the last stop was not clean, so what is read may only lie in the page cache.
         True if entries were lost: sound ones lay behind the end, and were cut off after a call of `before_cut`.
@@ -477,7 +477,7 @@ class ConsumeQueue(QueueTail):
         return not self.tail and self._list.flushed_offset >= self._list.wrote_offset
 
     def to_flush(self, least_pages: int) -> FlushJob | None:
-        """What to sync now, None when it is not worth it (or a sync failed before)."""
+        """The sync that is due now; None if too little was written, or a sync failed before."""
         return self._list.to_flush(least_pages)
 
     def flush(self) -> None:
@@ -500,7 +500,7 @@ class ConsumeQueue(QueueTail):
         return dropped
 
     def abandon(self) -> None:
-        """Forget everything: its files are another's to delete. What is still asked of it finds it empty."""
+        """Forget all entries; the caller deletes the files. A reader that still holds this queue finds it empty."""
         if self._late is not None:
             self._late.forget_below(self._list.folder)
         self.drop_tail()

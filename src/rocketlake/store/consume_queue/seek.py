@@ -1,7 +1,7 @@
 """Queue offset by time.
 
 Owns        the rule that turns a store time into a queue offset, lower and upper bound.
-Must not know   how a record's store time is read (a callable gives it), who asks.
+Must not know   how a record's store time is read (a callable gives it), requests.
 
 Source of the rule: Apache's ConsumeQueue.getOffsetInQueueByTime. Store times are taken to rise along a queue; where
 they do not (a clock set back), any offset with a fitting neighbour may come out, as in Apache.

@@ -1,6 +1,6 @@
 """All consume queues of a store.
 
-Owns        which queues there are, their next offsets, what is to be flushed, dropped or cut in all of them.
+Owns        which queues there are, their next offsets, flushing, dropping and cutting all of them.
 Must not know   records, the key index, topic settings.
 
 Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a queue.
@@ -31,7 +31,7 @@ __all__ = ["BadQueueName", "ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
-_TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: what a start after a kill must dispatch again
+_TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: a start after a kill must dispatch them again
 _LATE_TIMES = 8
 """So much more may wait while files are made."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
@@ -224,7 +224,7 @@ class ConsumeQueueTable:
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob | None]:
-        """Look at one queue after the other that was appended to since its last sync: what to sync now, None: nothing.
+        """Look at each queue that was appended to since its last sync: the sync that is due now, None if none is.
 
         With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. A tail that
         began after `are_tails_written` may stay, if its file is late.

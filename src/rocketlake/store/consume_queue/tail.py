@@ -88,7 +88,7 @@ class QueueTail:
             self.drop_tail()
 
     def drop_tail(self) -> None:
-        """Forget the tail: it is in the file, or nobody wants it."""
+        """Forget the tail: its entries are in the file, or its queue is deleted."""
         if self.tail:
             self.tails.held -= len(self.tail)
             del self.tails.queues[self]

@@ -1,7 +1,7 @@
-"""The chains of a key index file in memory: what was put and is not in the file yet, and linking anew after a crash.
+"""The chains of a key index file in memory: entries that are not in the file yet, and linking anew after a crash.
 
 Owns        rows of new entries, the heads of slots that changed, in which pieces both go into the file.
-Must not know   files, headers, times, when anything is written.
+Must not know   files, headers, times, when entries are written.
 
 Entries go out by the row. A slot is four bytes anywhere in 20 MB, so slots wait until there are so many that a page of
 the file holds several; then they leave page by page, a few at a time between other work, while new ones gather.
@@ -50,7 +50,7 @@ class NewEntries:
         self._held = held
         self._waiting_max = max(1, min(waiting_max, slots))
         self._row = array("I", bytes(4 * _ENTRY_WORDS * _ROW_MAX))
-        self._words = self._row  # the same; the compiled form looks at it without Python objects
+        self._words = self._row  # the same memory; the compiled form reads it without Python objects
         # Open addressing: a cell is (slot, number of its newest entry, next cell of the same page, from 1), free while
         # the number is 0. A quarter at least stays free: `waiting` passes the maximum by less than a step.
         cells = 4 * _STEP_MAX

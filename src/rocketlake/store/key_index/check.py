@@ -1,7 +1,7 @@
 """Looks for damage in the key index files that a start found, slowly, beside all other work.
 
-Owns        what a sound file looks like, the pace.
-Must not know   records, what is done about a damaged file.
+Owns        the rules of a sound file, the pace of the check.
+Must not know   records, how a damaged file is mended.
 
 The header's counts are compared at the start (queueEnds). A flipped bit in a slot or in a link hides keys without a
 word, so all of each file is read once a start: links and slots must be those that its entries ask for.
@@ -41,7 +41,7 @@ class FileCheck:
 
     def __init__(self, files: Files, file: KeyIndexFile) -> None:
         self.problem = ""
-        """What is wrong with it; "" while nothing was found."""
+        """The damage that was found; "" while there is none."""
         self._files = files
         self._file: File | None = None
         self._checked = file
@@ -112,12 +112,12 @@ class FileCheck:
 
 
 class IndexCheck(Service):
-    """Checks all files of an index once, and tells what it finds."""
+    """Checks all files of an index once, and reports each damaged one."""
 
     def __init__(
         self, index: KeyIndex, files: Files, clock: Clock, worker: Worker, found: Callable[[Path, str], object]
     ) -> None:
-        """`found` is called with the path of a damaged file and what is wrong with it."""
+        """`found` is called with the path of a damaged file and the damage."""
         super().__init__("index-check", clock)
         self._index = index
         self._files = files

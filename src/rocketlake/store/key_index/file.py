@@ -1,7 +1,7 @@
 """One key index file.
 
 Owns        its header, slots and entries; putting a key, finding by key and time, mending after a crash.
-Must not know   other files, records, when it is flushed.
+Must not know   other files, records, when files are flushed.
 
 Entries gather in a row that goes into the file by one write; slots follow later, many to a page (chains.py). What a
 crash takes away is dispatched again from the checkpoint, and slots are made anew from the entries. The file is sparse:
@@ -197,7 +197,7 @@ class KeyIndexFile:
             new.begin_leaving()
 
     def write_out(self) -> None:
-        """Carry all that was put into the file. Raises OSError; it may be tried again."""
+        """Carry all entries and slots into the file. Raises OSError; the caller may try again."""
         self.write_row()
         while self.has_waiting_slots:
             self._let_slots_leave()
@@ -302,7 +302,7 @@ class KeyIndexFile:
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close; what was put but not written out is lost."""
+        """Close. Entries that were put and not written out are lost."""
         self.closed = True
         self._new = None
         self.file.close()

@@ -1,6 +1,6 @@
 """All key index files of a store: the newest is written, all are searched.
 
-Owns        which file is written, its name, rolling to the next, expiry, what is safe on disk.
+Owns        which file is written, its name, rolling to the next, expiry, up to which record the index is safe.
 Must not know   the bytes of a file, records.
 
 Invariant: files are in the order of their names and of their physical offsets.
@@ -54,7 +54,7 @@ class KeyIndexFlush:
                     raise
 
     def done(self) -> None:
-        """What had been put when the job was made is safe, unless it was cut meanwhile."""
+        """The entries that had been put when the job was made are safe, unless they were cut meanwhile."""
         if self._cuts == self._owner.cuts:
             self._owner.synced(self._files, self._end_ms, self.end_physical)
 
@@ -84,12 +84,12 @@ class KeyIndex:
         self.safe_ms = 0
         """Store time of the last entry that is safe on disk; goes into the checkpoint."""
         self.safe_physical = -1
-        """Physical offset of the newest entry known to be safe on disk: whatever comes, the next start finds it."""
+        """Physical offset of the newest entry known to be safe: the next start finds it even after a power cut."""
         self.sync_error = ""
         self.cuts = 0
         """How often entries at its end were taken back."""
         self.on_damage: Callable[[Path, str], object] = _nobody_minds
-        """(path, what is wrong): a search met damage. The search goes on in the other files."""
+        """(path, damage): a search met damage. The search goes on in the other files."""
         self._disk = files
         self._clock = clock
         self._slots = slots
@@ -110,7 +110,7 @@ class KeyIndex:
 
         Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
         """
-        self._forget()  # of a try before, behind which there was no room for what follows
+        self._forget()  # an earlier try may have loaded files before the disk was full
         self.safe_ms = index_ms
         try:
             self._load(last_exit_ok, index_ms)
@@ -182,7 +182,7 @@ class KeyIndex:
             file.mend(end_physical)
             self._changed(file)
             if not file.is_full:
-                # What later files hold will be dispatched again behind what was lost here: they must not be in its way.
+                # The lost entries will be dispatched again, and those of later files behind them: later files must go.
                 removed = self._cut_behind(file)
                 for later in removed:
                     later.remove()
@@ -277,7 +277,7 @@ class KeyIndex:
             self._first = self._make(self._new_name(None))
 
     def _ask_ahead(self, last: KeyIndexFile) -> None:
-        """Have the worker make the next file, so that nobody waits for it."""
+        """Have the worker make the next file before it is needed."""
         path = self._next = self.folder / self._new_name(last)
         self._late.ask(path, lambda: self._make(path.name))
 

@@ -1,7 +1,7 @@
 """The bytes of a key index file: header, slots, entries; and how a key becomes a number.
 
 Owns        sizes and positions, the hash of a key.
-Must not know   files, when anything is written.
+Must not know   files, when entries are written.
 
 Bytes: docs/internals/store_layout.md, "Key index".
 """
