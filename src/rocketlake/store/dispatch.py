@@ -69,8 +69,8 @@ class Dispatch:
         """Why the record at `position` could not be dispatched; "" while all is well."""
         self.waits_for_index = False
         """The index is not loaded: nothing can be dispatched."""
-        self.is_late = False
-        """The record at `position` waits for a file that a worker makes or opens; `run` again when it is ready."""
+        self.late: FileLate | None = None
+        """The file that the record at `position` waits for, which a worker makes or opens; then `run` again."""
         self.behind: int | None = None
         """The first record that a full disk kept out of its queue or the index in the walk of a start."""
         self._no_room_for: set[str] = set()
@@ -116,20 +116,20 @@ class Dispatch:
         """Dispatch up to physical offset `limit` in at most so many slices; True when there is more to do.
 
         A disk that refuses is no exception here: `error` says why, and the next run tries again. Nor is a file that is
-        late: `is_late` then.
+        late: `late` names it then.
         """
         if self.waits_for_index:
             return False
         limit = min(limit, self._log_files.max_offset)
         before, self.error = self.error, ""
-        self.is_late = False
+        self.late = None
         try:
             while slices > 0 and self.position < limit:
                 slices -= 1
                 if not self._dispatch_appended(limit) and not self._scan_slice(limit):
                     return False
-        except FileLate:
-            self.error, self.is_late = before, True
+        except FileLate as late:
+            self.error, self.late = before, late
             return False
         except (OSError, StoreError) as error:
             self.error = str(error)

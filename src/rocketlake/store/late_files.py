@@ -20,13 +20,17 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 
-__all__ = ["FileLate", "LateFiles"]
+__all__ = ["FileLate", "LateFiles", "NotSynced"]
 
 _log = get_logger(__name__)
 
 
 class FileLate(StoreError):
     """A worker makes or opens this file now; the same call works when it is ready."""
+
+
+class NotSynced(FileLate):
+    """No new file before older ones are synced; the same call works when they are."""
 
 
 class Held(Protocol):
@@ -69,6 +73,8 @@ class LateFiles:
         self._worker = worker
         self._asked: dict[Path, _Asked] = {}
         self._waiting: list[tuple[set[Path], Callable[[], object]]] = []
+        self._together: list[tuple[Path, _Asked]] | None = None
+        """Files asked for in a `together` block, not given to the worker yet."""
         self._warnings = RareWarnings(_log)
 
     def serve(self) -> None:
@@ -160,9 +166,32 @@ class LateFiles:
         errors = (str(asked.error) for asked in self._asked.values() if asked.is_written and asked.error is not None)
         self.error = next(errors, "")
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Files that are asked for in this block are one call of the worker: each trip to it costs the loop some."""
+        self._together = together = []
+        try:
+            yield
+        finally:
+            self._together = None
+            if together:
+                self._submit_all(together)
+
     def _submit(self, path: Path, asked: _Asked) -> None:
+        if self._together is None:
+            self._submit_all([(path, asked)])
+        else:
+            self._together.append((path, asked))
+
+    def _submit_all(self, jobs: list[tuple[Path, _Asked]]) -> None:
         assert self._worker is not None, "asked only while serving"
-        self._worker.submit(asked.run, lambda file, error: self._made(path, asked, file, error))
+
+        def made(outcomes: list[tuple[Held | None, Exception | None]] | None, error: Exception | None) -> None:
+            for number, (path, asked) in enumerate(jobs):
+                self._made(path, asked, *(outcomes[number] if outcomes is not None else (None, error)))
+            call_each(self.on_ready)
+
+        self._worker.submit(lambda: [_outcome(asked) for _path, asked in jobs], made)
 
     def _made(self, path: Path, asked: _Asked, file: Held | None, error: Exception | None) -> None:
         asked.is_done, asked.file, asked.error = True, file, error
@@ -180,4 +209,10 @@ class LateFiles:
             else:
                 ready.append(done)
         call_each(ready)
-        call_each(self.on_ready)
+
+
+def _outcome(asked: _Asked) -> tuple[Held | None, Exception | None]:
+    try:
+        return asked.run(), None
+    except Exception as error:  # told to the part that asked for the file
+        return None, error

@@ -67,7 +67,7 @@ class QueueFlush(Service):
         """
         super().__init__("queue-flush", clock)
         self.after_round: Callable[[], object] = _nobody_waits
-        """Called when a round has ended well."""
+        """Called when a round has synced some queues, and has ended well."""
         self._to_flush = to_flush
         self._dispatched = dispatched
         self._checkpoint = checkpoint
@@ -199,7 +199,8 @@ class QueueFlush(Service):
 
     def _end(self) -> None:
         self._round = None
-        call(self.after_round)
+        if self._synced_count:
+            call(self.after_round)
         if self._progress.was_due:
             self._say_progress("done")
         if self._safe is None or self._failed:

@@ -17,6 +17,7 @@ from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.flush import PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.check import IndexCheck
+from rocketlake.store.late_files import NotSynced
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_flush import CheckpointWriter, QueueFlush, SyncJob
@@ -110,14 +111,14 @@ class Upkeep:
         """Dispatch the records that may be read, a bounded piece now and the rest in the next turns."""
         if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
             self._dispatch_soon.ask()
-        elif self.dispatch.is_late:
-            # Perhaps it waits for a sync of older entries. If none comes any more, messages must not be taken.
+        elif isinstance(self.dispatch.late, NotSynced):
+            # If no round of flushes comes any more, messages must not be taken.
             self.dispatch.error = self.dispatch.error or self.queue_flush.failure
             self.queue_flush.flush(thorough=False)
 
     def _dispatch_late(self) -> None:
         """A file is ready, or queues were synced: the next record may be dispatched."""
-        if self.dispatch.is_late:
+        if self.dispatch.late is not None:
             self._dispatch_soon.ask()
 
     def retry_dispatch(self) -> None:
@@ -128,7 +129,7 @@ class Upkeep:
         for late in self._late_files:
             late.retry()
         self.log.allocate.retry()
-        if self.dispatch.error or self.dispatch.is_late or self._late.are_open:
+        if self.dispatch.error or self.dispatch.late is not None or self._late.are_open:
             self.dispatch_readable()
         self._deletion.retry()
 

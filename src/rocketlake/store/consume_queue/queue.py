@@ -26,7 +26,7 @@ from rocketlake.store.consume_queue.entry import (
     valid_count,
 )
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
-from rocketlake.store.late_files import FileLate, LateFiles
+from rocketlake.store.late_files import FileLate, LateFiles, NotSynced
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.results import ColdPart
@@ -308,7 +308,7 @@ class ConsumeQueue(QueueTail):
             oldest = files[-_RECOVER_FILES]
             if oldest.flushed < oldest.size:
                 if self._late is not None and self._late.is_serving:
-                    raise FileLate("older entries are not on disk yet", path=str(oldest.path))
+                    raise NotSynced("older entries are not on disk yet", path=str(oldest.path))
                 while self._list.flushed_offset < self._list.wrote_offset:
                     self._list.flush()
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
@@ -18,7 +20,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
 from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
-from rocketlake.store.consume_queue.tail import Tails
+from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
 from rocketlake.store.late_files import FileLate, LateFiles
@@ -34,6 +36,8 @@ _log = get_logger(__name__)
 _TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: a start after a kill must dispatch them again
 _LATE_TIMES = 8
 """So much more may wait while files are made."""
+_LATE_TAILS = 16
+"""Files that a worker opens in one call."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -72,6 +76,8 @@ class ConsumeQueueTable:
         self._began_anew = began_anew
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
+        self._late_tails: list[ConsumeQueue] = []
+        """Queues whose tails will be written when a worker has opened their files."""
         self._leaving: dict[ConsumeQueue, None] | None = None
         """Queues whose tail must be written before a thorough round begins; None between the rounds."""
 
@@ -189,15 +195,38 @@ class ConsumeQueueTable:
         A tail whose file a worker makes or opens stays in memory for a while.
         """
         tails = self._tails
+        has_asked = bool(self._late_tails)
         while tails.is_over:
-            queue = next(iter(tails.queues))
             try:
-                queue.write_tail()
+                if not self._late_tails:
+                    next(iter(tails.queues)).write_tail()
+                    continue
             except FileLate:
-                if tails.held > _LATE_TIMES * tails.bytes_max:
-                    raise
-                tails.queues.move_to_end(queue)
-                return
+                if not has_asked:
+                    has_asked = True
+                    self._ask_for_files(list(islice(tails.queues, _LATE_TAILS)))
+                    continue
+            if tails.held > _LATE_TIMES * tails.bytes_max:
+                raise FileLate("the files of many queues are being opened", path=str(self.folder))
+            return
+
+    def _ask_for_files(self, queues: list[QueueTail]) -> None:
+        """Have a worker open the files of these queues, then write their tails."""
+        paths: list[Path] = []
+        with self._late.together():
+            for queue in queues:
+                try:
+                    queue.write_tail()
+                except FileLate as late:
+                    paths.append(Path(late.path))
+                    self._late_tails.append(cast(ConsumeQueue, queue))
+        self._late.when_ready(paths, self._write_late_tails)
+
+    def _write_late_tails(self) -> None:
+        queues, self._late_tails = self._late_tails, []
+        for queue in queues:
+            with contextlib.suppress(OSError, StoreError):  # the next round tries again, and says why
+                queue.write_tail()
 
     def are_tails_written(self) -> bool:
         """Write the tails that were there at the first call; True when all are in their files.
@@ -207,15 +236,16 @@ class ConsumeQueueTable:
         if self._leaving is None:
             self._leaving = dict.fromkeys(self._not_flushed)
         late = 0
-        for queue in list(self._leaving):
-            try:
-                queue.write_tail()
-            except FileLate:
-                late += 1
-                if late >= self._open.limit // 2:  # more would close each other
-                    return False
-            else:
-                del self._leaving[queue]
+        with self._late.together():
+            for queue in list(self._leaving):
+                try:
+                    queue.write_tail()
+                except FileLate:
+                    late += 1
+                    if late >= self._open.limit // 2:  # more would close each other
+                        break
+                else:
+                    del self._leaving[queue]
         if late:
             return False
         self._leaving = None

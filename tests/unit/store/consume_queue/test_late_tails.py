@@ -1,0 +1,118 @@
+"""Tails of queues whose files a worker makes or opens: they wait in memory, then they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.worker import HandWorker
+from rocketlake.store.consume_queue.table import ConsumeQueueTable
+from rocketlake.store.late_files import FileLate, LateFiles
+
+FOLDER = Path("/consumequeue")
+
+
+class World:
+    """A table that serves; its files come when `worker` runs."""
+
+    def __init__(self, *, tails: int = 200, open_files_max: int = 2) -> None:
+        self.files = FaultyFiles(MemoryFiles())
+        self.worker = HandWorker()
+        self.late = LateFiles(self.worker)
+        self.late.serve()
+        self.table = ConsumeQueueTable(
+            FOLDER,
+            self.files,
+            file_size=100,
+            open_files_max=open_files_max,
+            tail_bytes_max=tails,
+            late=self.late,
+        )
+        self.end = 0
+        self.counts: dict[int, int] = {}
+
+    def put(self, queue_id: int, count: int = 1) -> None:
+        for _ in range(count):
+            offset = self.counts.setdefault(queue_id, 0)
+            assert self.table.append("T", queue_id, offset, self.end, 10, 0)
+            self.counts[queue_id] += 1
+            self.end += 10
+
+    def check(self) -> None:
+        """Every entry can be read, whether it is in a file or not."""
+        for queue_id, count in self.counts.items():
+            queue = self.table.find("T", queue_id)
+            assert queue is not None
+            read = []
+            while len(read) < count:
+                read += queue.read(len(read), 3)
+            assert [size for _physical, size, _tag in read] == [10] * count
+            assert queue.max_offset == count
+
+    @property
+    def held(self) -> int:
+        return sum(len(queue.tail) for queue in self.table)
+
+
+def test_a_tail_longer_than_a_file_is_written_to_several_when_they_come() -> None:
+    world = World(tails=10_000)
+    world.put(0, 12)
+    assert (world.held, world.files.list_dir(FOLDER / "T" / "0")) == (240, [])
+    world.check()
+    while not world.table.are_tails_written():
+        assert world.worker.pending
+        world.worker.run_all()
+    assert (world.held, len(world.files.list_dir(FOLDER / "T" / "0"))) == (0, 3)
+    world.check()
+
+
+def test_many_queues_ask_for_their_files_in_one_call_of_the_worker() -> None:
+    world = World()
+    for queue_id in range(11):
+        world.put(queue_id)
+    made_singly = len(world.worker.pending)
+    assert made_singly <= 11
+    world.worker.run_all()
+    before = world.held
+    for queue_id in range(11):
+        world.put(queue_id)
+    assert len(world.worker.pending) <= 2
+    world.worker.run_all()
+    assert world.held < before + 11 * 20
+    world.check()
+
+
+def test_a_worker_that_does_not_come_makes_the_dispatch_wait_in_the_end() -> None:
+    world = World()
+    with pytest.raises(FileLate):
+        world.put(0, 10_000)
+    assert world.held > 200
+    world.worker.run_all()
+    world.check()
+
+
+def test_a_file_that_cannot_be_made_is_an_error_and_is_made_later() -> None:
+    world = World()
+    world.files.plan.add(Fault("open", times=1))
+    world.put(0)
+    world.worker.run_all()
+    assert "Input/output" in world.late.error
+    world.late.retry()
+    world.worker.run_all()
+    assert world.late.error == ""
+    assert world.table.are_tails_written()
+    world.check()
+
+
+def test_the_file_of_a_deleted_queue_is_closed_and_not_used() -> None:
+    world = World()
+    world.put(0)
+    assert world.table.forget_topic("T")
+    world.counts.clear()
+    world.worker.run_all()
+    assert not world.late.is_asked(FOLDER / "T" / "0" / "00000000000000000000")
+    world.put(0, 3)
+    world.check()
