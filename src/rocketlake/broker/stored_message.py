@@ -10,13 +10,14 @@ from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage
 
 __all__ = ["copy_message", "read_message"]
 
 
-def read_message(store: MessageStore, physical_offset: int) -> StoredMessage | None:
+def read_message(store: MessageStore, physical_offset: PhysicalOffset) -> StoredMessage | None:
     """The message at a place in the log, its body as it was sent; None if no message starts there."""
     record = store.read_record(physical_offset)
     if record is None:

@@ -14,12 +14,15 @@ from rocketlake.base.errors import UsageError
 from rocketlake.model import property_names as names
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 
 __all__ = ["Message", "StoredMessage"]
 
 Host = tuple[str, int]
 Properties = dict[str, str]
 NO_HOST: Host = ("0.0.0.0", 0)
+_FIRST = QueueOffset(0)
+_START = PhysicalOffset(0)
 
 
 def _as_bytes(body: object) -> bytes:
@@ -211,15 +214,15 @@ class StoredMessage(Message):
         flag: int = 0,
         broker_name: str = "",
         queue_id: int = 0,
-        queue_offset: int = 0,
-        physical_offset: int = 0,
+        queue_offset: QueueOffset = _FIRST,
+        physical_offset: PhysicalOffset = _START,
         sys_flag: int = 0,
         born_ms: int = 0,
         born_host: Host = NO_HOST,
         store_ms: int = 0,
         store_host: Host = NO_HOST,
         reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
+        prepared_transaction_offset: PhysicalOffset = _START,
         body_crc: int = 0,
         store_size: int = 0,
     ) -> None:

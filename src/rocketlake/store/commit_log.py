@@ -25,6 +25,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 from rocketlake.codec.record import encode_blank, encode_record, record_size
 from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, STORE_MS_AT, SYS_FLAG_AT
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.sys_flag import BORN_HOST_V6
 from rocketlake.store.allocate import Allocate
 from rocketlake.store.config import StoreConfig
@@ -98,7 +99,7 @@ class CommitLog:
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
-    def append(self, message: PutMessage, queue_offset: int, store_ms: int) -> tuple[int, int]:
+    def append(self, message: PutMessage, queue_offset: QueueOffset, store_ms: int) -> tuple[PhysicalOffset, int]:
         """Append one record; returns (physical offset, size). Raises AppendFailed: then nothing was appended."""
         body, properties = message.body, message.properties
         topic = message.topic.encode()
@@ -106,7 +107,7 @@ class CommitLog:
         mapped = self._file_with_room(
             record_size(len(topic), len(body), len(properties), len(born_host), len(store_host))
         )
-        offset = mapped.start + mapped.wrote
+        offset = PhysicalOffset(mapped.start + mapped.wrote)
         record = encode_record(
             topic,
             body,
@@ -129,8 +130,8 @@ class CommitLog:
         return offset, len(record)
 
     def append_batch(
-        self, message: PutMessage, items: Sequence[tuple[int, Bytes, bytes]], queue_offset: int, store_ms: int
-    ) -> tuple[list[int], int]:
+        self, message: PutMessage, items: Sequence[tuple[int, Bytes, bytes]], queue_offset: QueueOffset, store_ms: int
+    ) -> tuple[list[PhysicalOffset], int]:
         """Append one record per (flag, body, properties) in one write, all in one file.
 
         Returns (physical offsets, bytes). Raises AppendFailed: then nothing was appended.
@@ -140,8 +141,8 @@ class CommitLog:
         hosts = len(born_host), len(store_host)
         total = sum(record_size(len(topic), len(body), len(properties), *hosts) for _flag, body, properties in items)
         mapped = self._file_with_room(total)
-        offset = mapped.start + mapped.wrote
-        offsets: list[int] = []
+        offset = PhysicalOffset(mapped.start + mapped.wrote)
+        offsets: list[PhysicalOffset] = []
         chunk = bytearray()
         for number, (flag, body, properties) in enumerate(items):
             offsets.append(offset + len(chunk))
@@ -166,10 +167,10 @@ class CommitLog:
         self.last_store_ms = store_ms
         return offsets, total
 
-    def append_large(self, batch: LargeBatch, queue_offset: int, store_ms: int) -> int:
+    def append_large(self, batch: LargeBatch, queue_offset: QueueOffset, store_ms: int) -> PhysicalOffset:
         """Append a batch with ready records in one write; returns its offset. AppendFailed: nothing was appended."""
         mapped = self._file_with_room(len(batch.records))
-        offset = mapped.start + mapped.wrote
+        offset = PhysicalOffset(mapped.start + mapped.wrote)
         batch.number(queue_offset, offset, store_ms)
         self._write(mapped, batch.records)
         self.last_store_ms = store_ms

@@ -25,6 +25,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.base.worker import ThreadWorker, Worker
 from rocketlake.codec.record_layout import RecordError
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rocketlake.store.acks import Acks
 from rocketlake.store.commit_log import AppendFailed
@@ -55,6 +56,7 @@ _STOPPED = "the store is stopped"
 _RETRY_SECONDS = 1.0
 _HEALTH_SECONDS = 1.0
 _NUMBERED = (TRANSACTION_NONE, TRANSACTION_COMMIT)
+_UNNUMBERED = QueueOffset(0)
 
 
 class MessageStore(StoreReads, Service):
@@ -191,24 +193,24 @@ class MessageStore(StoreReads, Service):
         return self.retention.disk_percent / 100
 
     @property
-    def min_physical_offset(self) -> int:
+    def min_physical_offset(self) -> PhysicalOffset:
         """First physical offset that is still there."""
-        return self.log.min_offset
+        return PhysicalOffset(self.log.min_offset)
 
     @property
-    def max_physical_offset(self) -> int:
+    def max_physical_offset(self) -> PhysicalOffset:
         """Where the log ends (buffered bytes count)."""
-        return self.log.list.wrote_offset
+        return PhysicalOffset(self.log.list.wrote_offset)
 
     @property
-    def flushed_offset(self) -> int:
+    def flushed_offset(self) -> PhysicalOffset:
         """Physical offset up to which the log is safe."""
-        return self.log.list.flushed_offset
+        return PhysicalOffset(self.log.list.flushed_offset)
 
     @property
-    def dispatched_offset(self) -> int:
+    def dispatched_offset(self) -> PhysicalOffset:
         """Physical offset up to which messages can be found in their queues."""
-        return self.dispatch.position
+        return PhysicalOffset(self.dispatch.position)
 
     # -- put -----------------------------------------------------------------------------------------------------------
 
@@ -221,7 +223,7 @@ class MessageStore(StoreReads, Service):
         numbered = sys_flag & TRANSACTION_MASK in _NUMBERED
         store_ms = self._clock.now_ms()
         try:
-            queue_offset = self.queues.assign(topic, queue_id) if numbered else 0
+            queue_offset = self.queues.assign(topic, queue_id) if numbered else _UNNUMBERED
         except BadQueueName as error:
             return illegal(str(error))
         try:

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketlake.base.logs import RareWarnings, get_logger
-from rocketlake.store.consume_queue.queue import ConsumeQueue
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
+from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.dispatch_scan import scan
@@ -107,20 +108,20 @@ class StoreReads:
         """Read parts of the store into memory on a worker; `done` runs on the loop, with the error if there was one."""
         self.residency.load(cold, done)
 
-    def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
+    def queue_entries(self, topic: str, queue_id: int, offset: QueueOffset, max_count: int) -> list[Entry]:
         """Entries of a queue from a queue offset on, as (physical offset, size, tag code); all of one file."""
         queue = self.queues.find(topic, queue_id)
         return [] if queue is None else queue.read(offset, max_count)
 
-    def min_offset(self, topic: str, queue_id: int) -> int:
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """First queue offset that can be read; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
-        return 0 if queue is None else queue.min_offset(self.log.min_offset)
+        return QueueOffset(0 if queue is None else queue.min_offset(self.log.min_offset))
 
-    def max_offset(self, topic: str, queue_id: int) -> int:
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """Queue offset behind the last message that can be read; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
-        return 0 if queue is None else queue.max_offset
+        return QueueOffset(0 if queue is None else queue.max_offset)
 
     def offset_at(self, topic: str, queue_id: int, physical_offset: int) -> int:
         """First queue offset whose message lies at or behind a physical offset; 0 for an unknown queue."""
@@ -149,22 +150,22 @@ class StoreReads:
         entry = None if queue is None else queue.entry(offset)
         return entry is not None and self.fetch.is_in_memory(entry[0])
 
-    def read_record(self, physical_offset: int) -> memoryview | None:
+    def read_record(self, physical_offset: PhysicalOffset) -> memoryview | None:
         """The whole record that starts at `physical_offset`; None if none starts there."""
         return self.log.record(physical_offset)
 
-    def log_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+    def log_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """(physical offset, readable bytes) of the log from `offset` on, file by file."""
         for mapped in self.log.list.files:
-            start = max(offset, mapped.start)
+            start = PhysicalOffset(max(offset, mapped.start))
             view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
             if view is not None and view:
                 yield start, view
 
-    def appended_views(self, offset: int) -> Iterator[tuple[int, memoryview]]:
+    def appended_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """The same of all appended bytes, also of those in write buffers, which cannot be read yet."""
         for mapped in self.log.list.files:
-            start = max(offset, mapped.start)
+            start = PhysicalOffset(max(offset, mapped.start))
             if view := mapped.appended(start - mapped.start):
                 yield start, view
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
+
 __all__ = [
     "PIECE_BYTES_MIN",
     "ColdPart",
@@ -27,6 +29,11 @@ __all__ = [
 PIECE_BYTES_MIN = 8192
 """Pieces of an answer that are smaller on average are copied into one: many cost more to hand over than to copy. See
 docs/decisions/0002 and 0008."""
+
+
+_START = PhysicalOffset(0)
+_NOWHERE = PhysicalOffset(-1)
+_NO_NUMBER = QueueOffset(-1)
 
 
 class PutStatus(Enum):
@@ -83,7 +90,7 @@ class PutMessage:
     born_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
     store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
     reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
+    prepared_transaction_offset: PhysicalOffset = _START
 
 
 @dataclass(slots=True)
@@ -91,9 +98,9 @@ class PutResult:
     """Where a message was appended. Offsets are -1 when the status says that nothing was stored."""
 
     status: PutStatus
-    physical_offset: int = -1
+    physical_offset: PhysicalOffset = _NOWHERE
     size: int = 0
-    queue_offset: int = -1
+    queue_offset: QueueOffset = _NO_NUMBER
     store_ms: int = 0
     next_offset: int = -1
     reason: str = ""

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Mapping
 from rocketlake.broker.broker import Broker
 from rocketlake.codec.record import decode_records
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.testing.history import Ack, History, Queue, Rewind
@@ -50,7 +51,7 @@ _OURS = tuple(topic for topics in GROUPS.values() for topic in topics)
 def queue_ends(broker: Broker) -> dict[Queue, int]:
     """The ends of the queues of the workload's topics, as readers see them."""
     name = broker.config.now.broker_name
-    ends = {}
+    ends: dict[Queue, int] = {}
     for topic in _OURS:
         config = broker.topics.get(topic)
         for queue_id in range(config.read_queues if config is not None else 0):
@@ -84,7 +85,7 @@ def read_all(brokers: Iterable[Broker], history: History) -> Stored:
         for queue, end in queue_ends(broker).items():
             messages = _read(broker.store, queue[1], queue[2], end)
             stored[queue] = messages
-            offsets = [message.queue_offset for message in messages]
+            offsets: list[int] = [message.queue_offset for message in messages]
             if offsets != list(range(end)):
                 history.problem(f"queue {queue} ends at {end} and has the offsets {_gaps(offsets)}")
     return stored
@@ -98,7 +99,7 @@ def _read(store: MessageStore, topic: str, queue_id: int, end: int) -> list[Stor
         messages += (message for part in result.slices for message in decode_records(part))
         if result.next_offset <= offset:
             break
-        offset = result.next_offset
+        offset = QueueOffset(result.next_offset)
     return [message for message in messages if message.queue_offset < end]
 
 

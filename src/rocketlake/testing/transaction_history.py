@@ -34,6 +34,7 @@ from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.topic import HALF_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
@@ -339,7 +340,7 @@ class TransactionHistory:
 
 def _lies(broker: Broker, half: _Half) -> bool:
     """True when the half message is still at the place its producer was told; a power cut may have torn it."""
-    record = broker.store.read_record(half.acked[0]) if half.acked else None
+    record = broker.store.read_record(PhysicalOffset(half.acked[0])) if half.acked else None
     if record is None:
         return False
     message = decode_record(record, check_crc=False)

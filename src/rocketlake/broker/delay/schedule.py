@@ -36,6 +36,7 @@ from rocketlake.codec.record_layout import RecordError
 from rocketlake.codec.record_parts import properties_block
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
@@ -121,7 +122,7 @@ class DelaySchedule(Service):
         if not self._store.is_complete:
             return _Pause(_RETRY_MS)  # the end of the queue is not known yet
         offset = self._first_offset(level)
-        entries = self._store.queue_entries(DELAY_TOPIC, level - 1, offset, _BATCH)
+        entries = self._store.queue_entries(DELAY_TOPIC, level - 1, QueueOffset(offset), _BATCH)
         if not entries:
             return _Pause(None)
         for physical_offset, _size, due_ms in entries:
@@ -146,7 +147,7 @@ class DelaySchedule(Service):
             self._progress.move(level, inside)
         return inside
 
-    def _deliver(self, physical_offset: int, queue_offset: int) -> int | None:
+    def _deliver(self, physical_offset: PhysicalOffset, queue_offset: int) -> int | None:
         """Store the copy. Returns the log offset behind it, 0 if the message is skipped, None to try it again."""
         found = self._read(physical_offset, queue_offset)
         if found is None:
@@ -173,7 +174,7 @@ class DelaySchedule(Service):
         self._store.when_durable(result, wait=False, done=_nobody_waits)
         return result.next_offset
 
-    def _read(self, physical_offset: int, queue_offset: int) -> tuple[StoredMessage, bytes] | None:
+    def _read(self, physical_offset: PhysicalOffset, queue_offset: int) -> tuple[StoredMessage, bytes] | None:
         """The parked message and its stored properties: Apache's broker may have stored some that ours would not write.
 
         None if the record is gone or cannot be read, or if the entry only fills a gap that a recovery left."""

@@ -19,6 +19,7 @@ from rocketlake.broker.intake.sequenced_puts import NextBatch, SequencedPuts
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import Perm, TopicFilterType
 from rocketlake.net.request import FrameAsker, Reply, Request
 from rocketlake.protocol.command import Codec, Command
@@ -127,8 +128,8 @@ class SendRuns:
         for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
             result = PutResult(
                 status,
-                offsets[0],
-                queue_offset=queue_offset,
+                PhysicalOffset(offsets[0]),
+                queue_offset=QueueOffset(queue_offset),
                 reason=reason,
                 count=len(offsets),
                 offsets=offsets if len(offsets) > 1 else (),
@@ -163,7 +164,7 @@ class SendRuns:
 
     def _answer_parts(self) -> plain_send.AnswerParts:
         """An answer of the ordinary path, cut at the values that differ from answer to answer."""
-        result = PutResult(PutStatus.OK, 0, queue_offset=_QUEUE_OFFSET)
+        result = PutResult(PutStatus.OK, PhysicalOffset(0), queue_offset=QueueOffset(_QUEUE_OFFSET))
         reply = self._answers.answer(PutStatus.OK, result, _QUEUE_ID, _KEY)
         message_id: str = reply.header.msg_id  # type: ignore[union-attr]
         json = _header(reply, Codec.JSON)

@@ -17,6 +17,7 @@ from rocketlake.codec.host import HOST_BYTES_V4
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.delay_levels import DelayLevels
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.large_batch import LargeBatch
 from rocketlake.store.message_store import MessageStore
@@ -132,7 +133,7 @@ class Intake:
     ) -> None:
         """`when_durable` for a run whose senders all wait; `done` also gets the reason of a failure."""
         end = run.physical_offset + run.size
-        result = PutResult(PutStatus.OK, run.physical_offset, run.size, next_offset=end, count=len(run))
+        result = PutResult(PutStatus.OK, PhysicalOffset(run.physical_offset), run.size, next_offset=end, count=len(run))
         self.waiting += requests
         began = self._seconds()
 

@@ -24,6 +24,7 @@ from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.subscription import Subscription
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
@@ -84,7 +85,7 @@ class AdminGroup:
         stats: BrokerStats,
         saver: TableSaver,
         push: Push,
-        record: Callable[[int], memoryview | None],
+        record: Callable[[PhysicalOffset], memoryview | None],
         broker_name: Callable[[], str],
         access: AdminAccess,
     ) -> None:
@@ -235,7 +236,7 @@ class AdminGroup:
             _, _, offset = parse_offset_message_id(header.msg_id or "")
         except UsageError as error:
             raise RemoteError(str(error), code=ResponseCode.INVALID_PARAMETER) from None
-        record = self._record(offset)
+        record = self._record(PhysicalOffset(offset))
         if record is None:
             raise RemoteError(
                 f"there is no message {header.msg_id}",

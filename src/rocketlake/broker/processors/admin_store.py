@@ -13,6 +13,7 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.positions import QueueOffset
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.bodies.heartbeat import SubscriptionEntry
 from rocketlake.protocol.bodies.queue_contents import QueueContents, QueueContentsEntry
@@ -84,7 +85,7 @@ class AdminStore:
         if not low <= header.index < high:
             return Reply(remark=f"Index {header.index} of {queue_id}@{topic} is not exist!", body=body.encode())
         count = max(0, min(header.count, _ENTRIES_MAX))
-        entries = self._store.queue_entries(topic, queue_id, header.index, count) if count else []
+        entries = self._store.queue_entries(topic, queue_id, QueueOffset(header.index), count) if count else []
         body.queue_data = [
             QueueContentsEntry(physic_offset=offset, physic_size=size, tags_code=code) for offset, size, code in entries
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.headers.query import QueryMessageHeader, QueryMessageReplyHeader, ViewMessageHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -52,7 +53,7 @@ class Query:
     def by_offset(self, request: Request) -> Reply:
         """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
         header = request.header(ViewMessageHeader)
-        record = self._store.read_record(header.offset)
+        record = self._store.read_record(PhysicalOffset(header.offset))
         if record is None:
             raise RemoteError(f"can not find message by the offset, {header.offset}", code=ResponseCode.SYSTEM_ERROR)
         return Reply(body=[record])

@@ -23,6 +23,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import dead_letter_topic, retry_topic
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.topic import TOPIC_SYS_FLAG_UNIT_SUBSCRIPTION, TopicConfig
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.send import SendBackHeader
@@ -79,7 +80,7 @@ class SendBack:
         )
 
     def _look_up(self, offset: int) -> StoredMessage:
-        message = read_message(self._store, offset)
+        message = read_message(self._store, PhysicalOffset(offset))
         if message is not None:
             return message
         raise RemoteError(f"look message by offset failed, {offset}", code=ResponseCode.SYSTEM_ERROR)

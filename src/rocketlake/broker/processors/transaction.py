@@ -20,6 +20,7 @@ from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.resume import ResumeCheck
 from rocketlake.model import sys_flag
 from rocketlake.model.message_id import parse_offset_message_id
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.headers.transaction import EndTransactionHeader, ResumeCheckHeader
 from rocketlake.protocol.response_code import ResponseCode
@@ -78,7 +79,7 @@ class Transaction:
         """Have a half message checked from the start again, also one that was given up."""
         header = request.header(ResumeCheckHeader)
         try:
-            physical_offset = parse_offset_message_id(header.msg_id)[2]
+            physical_offset = PhysicalOffset(parse_offset_message_id(header.msg_id)[2])
         except UsageError as error:
             raise RemoteError(error.what, code=ResponseCode.SYSTEM_ERROR, hint=error.hint) from None
         result = self._resume.put_back(physical_offset)

@@ -10,6 +10,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences
 from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.slow_work import Progress
 
@@ -40,7 +41,7 @@ def catch_up(table: ProducerSequences, store: MessageStore, clock: Clock) -> Non
                     progress.seconds,
                 )
 
-        found = recover_sequences(table, store.log_views(start), deleted, note)
+        found = recover_sequences(table, store.log_views(PhysicalOffset(start)), deleted, note)
         if progress.was_due:
             _log.info("start: producer sequences are known, %d messages were counted", found)
     table.opened()

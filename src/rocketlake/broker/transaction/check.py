@@ -28,6 +28,7 @@ from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.broker.transaction.recovery import recover_transactions
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
@@ -129,7 +130,7 @@ class TransactionCheck(Service):
         finally:
             self.pass_ended()
 
-    def _deal_with(self, half_offset: int, end: int) -> bool:
+    def _deal_with(self, half_offset: QueueOffset, end: QueueOffset) -> bool:
         """Pass, ask about, put back or give up one half message; False if the walk ends before it."""
         if half_offset >= end:
             return False
@@ -154,7 +155,7 @@ class TransactionCheck(Service):
             return self._put_back(half, None) is not None
         return self._ask(half)
 
-    def _read(self, half_offset: int) -> StoredMessage | None:
+    def _read(self, half_offset: QueueOffset) -> StoredMessage | None:
         entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, half_offset, 1)
         half = halves.read_half(self._store, entries[0][0]) if entries else None
         return half if half is not None and half.queue_offset == half_offset else None

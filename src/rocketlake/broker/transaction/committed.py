@@ -13,6 +13,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import BLANK_BYTES, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, SYS_FLAG_AT, RecordError
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
 __all__ = ["committed_records"]
@@ -22,7 +23,7 @@ _log = get_logger(__name__)
 _HEAD = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_BYTES}xi")  # size, magic, system flag
 
 
-def committed_records(views: Iterable[tuple[int, memoryview]]) -> Iterator[StoredMessage]:
+def committed_records(views: Iterable[tuple[PhysicalOffset, memoryview]]) -> Iterator[StoredMessage]:
     """The committed messages in parts of the log: (physical offset of the first record, bytes)."""
     for start, view in views:
         position = 0
@@ -35,7 +36,7 @@ def committed_records(views: Iterable[tuple[int, memoryview]]) -> Iterator[Store
             position += size
 
 
-def _decoded(record: memoryview, offset: int) -> Iterator[StoredMessage]:
+def _decoded(record: memoryview, offset: PhysicalOffset) -> Iterator[StoredMessage]:
     try:
         yield decode_record(record, check_crc=False, decompress=False)
     except RecordError as error:

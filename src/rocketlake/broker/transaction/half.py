@@ -19,6 +19,7 @@ from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.names import is_sendable_topic
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
@@ -77,7 +78,7 @@ def park_half(message: PutMessage, properties: dict[str, str], group: str) -> No
     message.queue_id = HALF_QUEUE
 
 
-def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = False) -> StoredMessage | None:
+def read_half(store: MessageStore, physical_offset: PhysicalOffset, *, given_up: bool = False) -> StoredMessage | None:
     """The half message at a place in the log; None if no half message lies there, or its target may not take it.
 
     `given_up`: accept one of TRANS_CHECK_MAX_TIME_TOPIC, too. The place may come from a client and is checked.
@@ -91,7 +92,7 @@ def read_half(store: MessageStore, physical_offset: int, *, given_up: bool = Fal
     return half if meant is not None and is_sendable_topic(meant[0]) else None
 
 
-def committed_copy(half: StoredMessage, name: int | None, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
+def committed_copy(half: StoredMessage, name: QueueOffset | None, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
     """The message that consumers get, and its properties.
 
     `name`: the queue offset that names its transaction, if it was put back.
@@ -106,7 +107,7 @@ def committed_copy(half: StoredMessage, name: int | None, queue_id: int) -> tupl
     return message, properties
 
 
-def put_back_copy(half: StoredMessage, name: int | None, *, checked: int | None) -> PutMessage:
+def put_back_copy(half: StoredMessage, name: QueueOffset | None, *, checked: int | None) -> PutMessage:
     """The half message once more, for the end of the half topic: the progress must get past its old place.
 
     `name`: the queue offset that names its transaction; None: the offset of the copy. `checked`: how often its producer
@@ -122,7 +123,7 @@ def put_back_copy(half: StoredMessage, name: int | None, *, checked: int | None)
     return message
 
 
-def given_up_copy(half: StoredMessage, name: int) -> PutMessage:
+def given_up_copy(half: StoredMessage, name: QueueOffset) -> PutMessage:
     """The half message for TRANS_CHECK_MAX_TIME_TOPIC."""
     message = copy_message(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
     message.properties = property_text.encode(half.properties | {names.TRANSACTION_PREPARED_QUEUE_OFFSET: str(name)})
@@ -150,10 +151,10 @@ def times_checked(half: StoredMessage) -> int:
     return _number(half.properties.get(names.TRANSACTION_CHECK_TIMES), 0)
 
 
-def prepared_offset(half: StoredMessage) -> int:
+def prepared_offset(half: StoredMessage) -> QueueOffset:
     """The queue offset by which its producer knows the message: its own, unless it was put back."""
     text = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
-    return half.queue_offset if text is None else _number(text, half.queue_offset)
+    return half.queue_offset if text is None else QueueOffset(_number(text, half.queue_offset))
 
 
 def immune_ms(half: StoredMessage) -> int | None:

@@ -17,6 +17,7 @@ from enum import IntEnum
 
 from rocketlake.broker.transaction.half import prepared_offset
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 
 __all__ = ["HalfLedger", "Standing"]
 
@@ -45,20 +46,20 @@ class HalfLedger:
     def __init__(self) -> None:
         self.is_known = False
         """True once recovery filled the ledger. No half message is ended, put back or passed before."""
-        self.position = 0
+        self.position = QueueOffset(0)
         """The first half message that is open."""
-        self.op_position = 0
+        self.op_position = QueueOffset(0)
         """The first op message that names a half message at or behind `position`."""
-        self._base = 0
+        self._base = QueueOffset(0)
         self._standings = bytearray()
-        self._places: dict[int, list[int]] = {}
+        self._places: dict[QueueOffset, list[QueueOffset]] = {}
         """By name: all places of an open transaction that was put back, oldest first."""
-        self._names: dict[int, int] = {}
+        self._names: dict[QueueOffset, QueueOffset] = {}
         """Names of copies that do not carry their name: those of other brokers."""
-        self._ops: deque[tuple[int, int]] = deque()
+        self._ops: deque[tuple[QueueOffset, QueueOffset]] = deque()
         """(offset of an op message, the last half offset it names), oldest first."""
 
-    def begin(self, half_offset: int, op_offset: int) -> None:
+    def begin(self, half_offset: QueueOffset, op_offset: QueueOffset) -> None:
         """Forget everything. Half messages before these offsets are done with, all others are open."""
         self.position = self._base = half_offset
         self.op_position = op_offset
@@ -67,27 +68,27 @@ class HalfLedger:
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def at(self, half_offset: int) -> Standing:
+    def at(self, half_offset: QueueOffset) -> Standing:
         """The standing of one place."""
         index = half_offset - self._base
         if index < 0:
             return Standing.ENDED
         return Standing(self._standings[index]) if index < len(self._standings) else Standing.OPEN
 
-    def next_open(self, half_offset: int) -> int:
+    def next_open(self, half_offset: QueueOffset) -> QueueOffset:
         """The first open place from this one on."""
         index = self._standings.find(0, max(0, half_offset - self._base))
         return max(half_offset, self._base + (len(self._standings) if index < 0 else index))
 
-    def name(self, half: StoredMessage) -> int:
+    def name(self, half: StoredMessage) -> QueueOffset:
         """The queue offset that names the transaction of a half message."""
         return self._names.get(half.queue_offset, prepared_offset(half))
 
-    def places(self, half: StoredMessage) -> Sequence[int]:
+    def places(self, half: StoredMessage) -> Sequence[QueueOffset]:
         """All places of its transaction, the newest last."""
         return self._places.get(self.name(half), (half.queue_offset,))
 
-    def is_open(self, name: int) -> bool:
+    def is_open(self, name: QueueOffset) -> bool:
         """True if the transaction with this name is open. If it was never put back, its only place tells."""
         return name in self._places or self.at(name) is Standing.OPEN
 
@@ -108,7 +109,7 @@ class HalfLedger:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    def mark(self, half_offset: int, standing: Standing) -> None:
+    def mark(self, half_offset: QueueOffset, standing: Standing) -> None:
         """Note the standing of one place."""
         index = half_offset - self._base
         if index >= 0:
@@ -117,15 +118,15 @@ class HalfLedger:
                 self._standings.extend(bytes(lacking))
             self._standings[index] = standing
 
-    def end(self, half: StoredMessage, how: Standing) -> Sequence[int]:
+    def end(self, half: StoredMessage, how: Standing) -> Sequence[QueueOffset]:
         """Its transaction is ended. Returns all places of the transaction."""
-        places: Sequence[int] = self._places.pop(self.name(half), (half.queue_offset,))
+        places: Sequence[QueueOffset] = self._places.pop(self.name(half), (half.queue_offset,))
         for place in places:
             self._names.pop(place, None)
             self.mark(place, how)
         return places
 
-    def move(self, half: StoredMessage, half_offset: int) -> None:
+    def move(self, half: StoredMessage, half_offset: QueueOffset) -> None:
         """It was put back: from now on the copy at this offset stands for it."""
         name = self.name(half)
         places = self._places.setdefault(name, [name])
@@ -133,7 +134,7 @@ class HalfLedger:
             self.mark(place, Standing.PUT_BACK)
         places.append(half_offset)
 
-    def link(self, name: int, places: Sequence[int]) -> None:
+    def link(self, name: QueueOffset, places: Sequence[QueueOffset]) -> None:
         """Note an open transaction that a start has found; `places`: its copies, oldest first."""
         known = self._places.setdefault(name, [name])
         for place in places:
@@ -141,19 +142,19 @@ class HalfLedger:
                 self.mark(known[-1], Standing.PUT_BACK)
                 known.append(place)
 
-    def call(self, half_offset: int, name: int) -> None:
+    def call(self, half_offset: QueueOffset, name: QueueOffset) -> None:
         """The copy at this offset does not carry its name."""
         self._names[half_offset] = name
 
-    def named(self, op_offset: int, half_offsets: Sequence[int]) -> None:
+    def named(self, op_offset: QueueOffset, half_offsets: Sequence[QueueOffset]) -> None:
         """The op message at this offset names these half messages."""
-        self._ops.append((op_offset, max(half_offsets, default=-1)))
+        self._ops.append((op_offset, max(half_offsets, default=QueueOffset(-1))))
 
-    def skip_to(self, half_offset: int) -> None:
+    def skip_to(self, half_offset: QueueOffset) -> None:
         """Half messages below this one have expired."""
         if half_offset <= self.position:
             return
-        for place in range(self.position, half_offset):
+        for place in map(QueueOffset, range(self.position, half_offset)):
             if self.at(place) is Standing.OPEN:
                 self.mark(place, Standing.GONE)
         for name in [name for name, places in self._places.items() if places[-1] < half_offset]:

@@ -17,6 +17,7 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.transaction import half as halves
 from rocketlake.broker.transaction.ledger import HalfLedger
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.message_store import MessageStore
@@ -39,7 +40,7 @@ class NamedHalf:
         """The half message; RemoteError says what of the end does not fit to it."""
         if not self._ledger.is_known:
             raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
-        half = halves.read_half(self._store, header.commit_log_offset)
+        half = halves.read_half(self._store, PhysicalOffset(header.commit_log_offset))
         if half is None:
             raise _refused("Find prepared transaction message failed")
         if not header.from_transaction_check and self._is_late(half):

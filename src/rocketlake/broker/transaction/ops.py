@@ -27,6 +27,7 @@ from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.codec import property_text
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import OP_TOPIC
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -59,7 +60,7 @@ class TransactionOps(Service):
         self._config = config
         self._store_host = store_host
         self._warnings = RareWarnings(_log, clock=clock)
-        self._waiting: deque[int] = deque()
+        self._waiting: deque[QueueOffset] = deque()
         self._bytes = 0
         self._first_came = asyncio.Event()
 
@@ -82,7 +83,7 @@ class TransactionOps(Service):
         if self._bytes > self._config.now.transaction_op_bytes_max:
             self.write()
 
-    def add(self, half_offsets: Iterable[int]) -> None:
+    def add(self, half_offsets: Iterable[QueueOffset]) -> None:
         """Have these places noted on disk as ended, after the interval."""
         for half_offset in half_offsets:
             self._waiting.append(half_offset)
@@ -118,17 +119,17 @@ class TransactionOps(Service):
         )
 
 
-def half_offsets(body: bytes) -> Iterator[int]:
+def half_offsets(body: bytes) -> Iterator[QueueOffset]:
     """The half queue offsets in the body of an op message; old brokers wrote a single one without a comma."""
     for text in body.split(_SEPARATOR.encode()):
         if text.isdigit():
-            yield int(text)
+            yield QueueOffset(text)
 
 
-def _body(waiting: Iterable[int], limit: int) -> tuple[bytes, list[int]]:
+def _body(waiting: Iterable[QueueOffset], limit: int) -> tuple[bytes, list[QueueOffset]]:
     """The body of one op message, and the ends it names: enough of them to reach `limit` bytes."""
     texts: list[str] = []
-    named: list[int] = []
+    named: list[QueueOffset] = []
     size = 0
     for half_offset in waiting:
         if size >= limit:

@@ -16,6 +16,7 @@ from collections import deque
 
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.transaction.half import HALF_QUEUE
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, OP_TOPIC
 from rocketlake.store.message_store import MessageStore
 
@@ -30,19 +31,19 @@ class TransactionProgress:
     def __init__(self, store: MessageStore, offsets: OffsetTable) -> None:
         self._store = store
         self._offsets = offsets
-        self._unsafe: deque[tuple[int, int, int]] = deque()
+        self._unsafe: deque[tuple[PhysicalOffset, QueueOffset, QueueOffset]] = deque()
         """(end of the log when the progress got there, half offset, op offset), oldest first."""
-        self._last: tuple[int, int] | None = None
+        self._last: tuple[QueueOffset, QueueOffset] | None = None
 
-    def saved(self) -> tuple[int, int]:
+    def saved(self) -> tuple[QueueOffset, QueueOffset]:
         """(half offset, op offset) to go on at after a start, moved into the queues if they lie outside."""
         self._unsafe.clear()
-        half_offset = self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE)
-        op_offset = self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE)
+        half_offset = QueueOffset(self._offsets.query(_GROUP, HALF_TOPIC, HALF_QUEUE))
+        op_offset = QueueOffset(self._offsets.query(_GROUP, OP_TOPIC, HALF_QUEUE))
         self._last = self._inside(HALF_TOPIC, half_offset), self._inside(OP_TOPIC, op_offset)
         return self._last
 
-    def move(self, half_offset: int, op_offset: int) -> None:
+    def move(self, half_offset: QueueOffset, op_offset: QueueOffset) -> None:
         """Half messages before these offsets are done with. That is saved when today's end of the log is on disk."""
         if (half_offset, op_offset) != self._last:
             self._last = half_offset, op_offset
@@ -57,7 +58,7 @@ class TransactionProgress:
             self._offsets.commit(_GROUP, HALF_TOPIC, HALF_QUEUE, half_offset)
             self._offsets.commit(_GROUP, OP_TOPIC, HALF_QUEUE, op_offset)
 
-    def _inside(self, topic: str, offset: int) -> int:
-        low = max(0, self._store.min_offset(topic, HALF_QUEUE))
+    def _inside(self, topic: str, offset: QueueOffset) -> QueueOffset:
+        low = max(QueueOffset(0), self._store.min_offset(topic, HALF_QUEUE))
         high = self._store.max_offset(topic, HALF_QUEUE)
         return min(max(offset, low), max(high, low))

@@ -24,6 +24,7 @@ from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import REMOVE_TAG, TransactionOps, half_offsets
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, OP_TOPIC, TRANSACTION_CHECK_MAX_TOPIC
 from rocketlake.store.message_store import MessageStore
 
@@ -32,7 +33,7 @@ __all__ = ["recover_transactions"]
 _log = get_logger(__name__)
 
 _BATCH = 256
-_End = tuple[int, Standing]
+_End = tuple[PhysicalOffset, Standing]
 """(physical offset of the record that tells the end, how the transaction ended)."""
 _Twin = tuple[str, int, int]
 """(unique key, time of birth, checksum of the body): all copies of a half message have them in common.
@@ -42,7 +43,7 @@ Apache's copies carry no name. A copy that a power cut tore may have lost its na
 
 
 def recover_transactions(
-    store: MessageStore, position: tuple[int, int], ledger: HalfLedger, ops: TransactionOps
+    store: MessageStore, position: tuple[QueueOffset, QueueOffset], ledger: HalfLedger, ops: TransactionOps
 ) -> None:
     """Bring the ledger from the saved progress (half offset, op offset) to the end of the log.
 
@@ -71,25 +72,25 @@ class _Recovery:
     """One start."""
 
     def __init__(self, store: MessageStore, ledger: HalfLedger) -> None:
-        self.unnamed: list[int] = []
+        self.unnamed: list[QueueOffset] = []
         """Ended half messages that no op message names."""
         self._store = store
         self._ledger = ledger
-        self._named: dict[int, int] = {}
+        self._named: dict[QueueOffset, PhysicalOffset] = {}
         """Physical offset of the last op message that names a half message."""
-        self._all_ends_before = -1
+        self._all_ends_before = PhysicalOffset(-1)
         """Op messages name every end before this place of the log; -1: no op message says so."""
-        self._ends_by_name: dict[int, _End] = {}
-        self._ends_by_place: dict[int, _End] = {}
+        self._ends_by_name: dict[QueueOffset, _End] = {}
+        self._ends_by_place: dict[PhysicalOffset, _End] = {}
         """By the physical offset of a half message that was never put back."""
         self._ends_by_twin: dict[_Twin, _End] = {}
-        self._open: dict[int, list[int]] = {}
+        self._open: dict[QueueOffset, list[QueueOffset]] = {}
         """Places of open transactions by name."""
-        self._names_by_twin: dict[_Twin, int] = {}
+        self._names_by_twin: dict[_Twin, QueueOffset] = {}
 
-    def read_ops(self, op_offset: int) -> None:
+    def read_ops(self, op_offset: QueueOffset) -> None:
         """Read the op messages. The one before `op_offset` may say that every end before it is named."""
-        for offset, message in self._messages(OP_TOPIC, max(0, op_offset - 1)):
+        for offset, message in self._messages(OP_TOPIC, QueueOffset(max(0, op_offset - 1))):
             if message.tags != REMOVE_TAG:
                 continue
             if names.ALL_ENDS in message.properties:
@@ -99,12 +100,12 @@ class _Recovery:
                 self._ledger.named(offset, named)
                 self._named.update(dict.fromkeys(named, message.physical_offset))
 
-    def read_log(self, half_offset: int) -> None:
+    def read_log(self, half_offset: QueueOffset) -> None:
         """Find ends that no op message names."""
         start = self._all_ends_before
         if start < 0:
             entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, half_offset, 1)
-            start = entries[0][0] if entries else 0
+            start = entries[0][0] if entries else PhysicalOffset(0)
         for message in committed_records(self._store.log_views(start)):
             end = message.physical_offset, Standing.COMMITTED
             self._ends_by_twin[_twin(message)] = end
@@ -115,10 +116,10 @@ class _Recovery:
         for message in self._given_up(start):
             self._note_end(halves.prepared_offset(message), (message.physical_offset, Standing.GIVEN_UP))
 
-    def read_halves(self, half_offset: int) -> None:
+    def read_halves(self, half_offset: QueueOffset) -> None:
         """Note for each half message whether it is ended, or another place stands for it."""
         ledger = self._ledger
-        found: list[tuple[int, int, int]] = []
+        found: list[tuple[QueueOffset, PhysicalOffset, QueueOffset]] = []
         for offset, physical_offset in self._places(HALF_TOPIC, half_offset):
             is_named = self._named.get(offset, -1) > physical_offset
             if is_named:
@@ -146,7 +147,7 @@ class _Recovery:
             if places != [name]:
                 ledger.link(name, places)
 
-    def _name(self, half: StoredMessage) -> int:
+    def _name(self, half: StoredMessage) -> QueueOffset:
         name, twin = halves.prepared_offset(half), _twin(half)
         if name == half.queue_offset and half.unique_key:
             name = self._names_by_twin.setdefault(twin, name)
@@ -163,21 +164,21 @@ class _Recovery:
             ends.append(self._ends_by_twin.get(_twin(half)))
         yield from (end for end in ends if end is not None and end[0] > half.physical_offset)
 
-    def _note_end(self, name: int, end: _End) -> None:
+    def _note_end(self, name: QueueOffset, end: _End) -> None:
         self._ends_by_name[name] = max(self._ends_by_name.get(name, end), end)
 
-    def _how(self, name: int, physical_offset: int) -> Standing:
+    def _how(self, name: QueueOffset, physical_offset: PhysicalOffset) -> Standing:
         """The standing of a place of a transaction. An end lies in the log behind all places that it ended."""
         if self._named.get(name, -1) > physical_offset:
             return Standing.ENDED
         end = self._ends_by_name.get(name)
         return end[1] if end is not None and end[0] > physical_offset else Standing.OPEN
 
-    def _given_up(self, start: int) -> Iterator[StoredMessage]:
+    def _given_up(self, start: PhysicalOffset) -> Iterator[StoredMessage]:
         """Half messages that were given up behind a place of the log."""
         offset = self._store.max_offset(TRANSACTION_CHECK_MAX_TOPIC, 0)
         while offset > 0:
-            offset -= 1
+            offset += -1
             entries = self._store.queue_entries(TRANSACTION_CHECK_MAX_TOPIC, 0, offset, 1)
             if not entries or entries[0][0] < start:
                 return
@@ -185,7 +186,7 @@ class _Recovery:
             if message is not None and names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
                 yield message
 
-    def _places(self, topic: str, offset: int) -> Iterator[tuple[int, int]]:
+    def _places(self, topic: str, offset: QueueOffset) -> Iterator[tuple[QueueOffset, PhysicalOffset]]:
         """(queue offset, physical offset) of the entries of queue 0."""
         end = self._store.max_offset(topic, HALF_QUEUE)
         while offset < end:
@@ -196,7 +197,7 @@ class _Recovery:
                 yield offset, physical_offset
                 offset += 1
 
-    def _messages(self, topic: str, offset: int) -> Iterator[tuple[int, StoredMessage]]:
+    def _messages(self, topic: str, offset: QueueOffset) -> Iterator[tuple[QueueOffset, StoredMessage]]:
         """(queue offset, message) of queue 0, as far as they can be read."""
         for place, physical_offset in self._places(topic, offset):
             message = read_message(self._store, physical_offset)

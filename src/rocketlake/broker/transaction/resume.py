@@ -13,6 +13,7 @@ from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.codec.record import decode_records
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, transaction_type
 from rocketlake.model.topic import HALF_TOPIC
 from rocketlake.protocol.response_code import ResponseCode
@@ -33,7 +34,7 @@ class ResumeCheck:
         self._ledger = ledger
         self._ops = ops
 
-    def put_back(self, physical_offset: int) -> PutResult:
+    def put_back(self, physical_offset: PhysicalOffset) -> PutResult:
         """Put the half message at this place back, to be asked about. RemoteError says why it may not come back."""
         if not self._ledger.is_known:
             raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
@@ -63,7 +64,7 @@ class ResumeCheck:
             "the transaction is ended already", "if it was given up, name its message in TRANS_CHECK_MAX_TIME_TOPIC"
         )
 
-    def _is_committed(self, half: StoredMessage, name: int) -> bool:
+    def _is_committed(self, half: StoredMessage, name: QueueOffset) -> bool:
         """True if its topic holds the committed message, as far back as the key index goes."""
         topic, _ = halves.target(half)
         if not half.unique_key:
@@ -75,7 +76,7 @@ class ResumeCheck:
         )
 
 
-def _copy(half: StoredMessage, name: int | None) -> PutMessage:
+def _copy(half: StoredMessage, name: QueueOffset | None) -> PutMessage:
     return halves.put_back_copy(half, name, checked=0)
 
 

@@ -15,6 +15,7 @@ from rocketlake.client.wire import DAMAGE, ENTRY_BYTES, TAG_SEPARATOR, PullAnswe
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model.message import Message, StoredMessage
+from rocketlake.model.positions import QueueOffset
 
 __all__ = ["Copyable", "copyable", "why_unsendable"]
 
@@ -64,7 +65,7 @@ def why_unsendable(copy: Message, bytes_max: int) -> str:
 
 
 def _as_stored(message: StoredMessage, offset: int, reason: str) -> StoredMessage:
-    message.queue_offset = offset
+    message.queue_offset = QueueOffset(offset)
     # A property cannot hold line ends or the separators of properties.
     message.properties[DAMAGE] = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARS_MAX]
     return message

@@ -12,6 +12,8 @@ import struct
 import sys
 from array import array
 
+from rocketlake.model.positions import PhysicalOffset
+
 __all__ = ["ENTRY_SIZE", "FILLER", "FILLER_SIZE", "is_filler", "pack_entry", "unpack_entries", "valid_count"]
 
 ENTRY_SIZE = 20
@@ -29,7 +31,7 @@ def pack_entry(physical_offset: int, size: int, tag_code: int) -> bytes:
     return _ENTRY.pack(physical_offset, size, tag_code)
 
 
-def unpack_entries(data: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
+def unpack_entries(data: bytes | bytearray | memoryview) -> list[tuple[PhysicalOffset, int, int]]:
     """(physical offset, size, tag code) of each entry; `data` must be whole entries."""
     return list(_ENTRY.iter_unpack(data))
 

@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Callable
 
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.consume_queue.begin import QueueBegin, is_sound
 from rocketlake.store.consume_queue.entry import (
     ENTRY_SIZE,
@@ -43,7 +44,7 @@ _TAIL_MAX = 32_000  # 1,600 entries to a write
 _LATE_TAIL_MAX = 20 * _TAIL_MAX  # while a worker makes or opens the file
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
-Entry = tuple[int, int, int]
+Entry = tuple[PhysicalOffset, int, int]
 """(physical offset, record size, tag code)."""
 BeganAnew = Callable[[str, int, int], object]
 """(topic, queue id, physical offset of its first record): the entries before it were of a deleted topic."""

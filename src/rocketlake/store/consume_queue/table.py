@@ -17,6 +17,7 @@ from typing import cast
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import QueueOffset
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
 from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
@@ -158,10 +159,10 @@ class ConsumeQueueTable:
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
-    def assign(self, topic: str, queue_id: int, count: int = 1) -> int:
+    def assign(self, topic: str, queue_id: int, count: int = 1) -> QueueOffset:
         """Take the next `count` queue offsets, for records about to be appended; returns the first."""
         queue = self.find_or_make(topic, queue_id)
-        first = queue.next_offset
+        first = QueueOffset(queue.next_offset)
         queue.next_offset = first + count
         return first
 
