@@ -20,9 +20,13 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.worker import Worker
 
-__all__ = ["FileLate", "LateFiles", "NotSynced"]
+__all__ = ["READY_MAX", "FileLate", "LateFiles", "NotSynced"]
 
 _log = get_logger(__name__)
+
+
+READY_MAX = 128
+"""Files that stay open until they are taken."""
 
 
 class FileLate(StoreError):
@@ -72,6 +76,10 @@ class LateFiles:
         """Why a file that is to be written could not be made or opened; "" while all could. Looked at for each put."""
         self._worker = worker
         self._asked: dict[Path, _Asked] = {}
+        self._failed: dict[Path, None] = {}
+        """Of these, the files that could not be made."""
+        self._ready: dict[Path, None] = {}
+        """Of these, the files that nobody has taken yet; the oldest comes first."""
         self._waiting: list[tuple[set[Path], Callable[[], object]]] = []
         self._together: list[tuple[Path, _Asked]] | None = None
         """Files asked for in a `together` block, not given to the worker yet."""
@@ -108,6 +116,7 @@ class LateFiles:
         if not asked.is_done:
             raise FileLate("the file is being made or opened", path=str(path))
         del self._asked[path]
+        self._ready.pop(path, None)
         if asked.error is not None:
             self.ask(path, make, is_written=asked.is_written)
             raise asked.error
@@ -147,6 +156,7 @@ class LateFiles:
         """Nobody wants these files any more: what is ready is closed, what is being made will be."""
         for path in paths:
             asked = self._asked.pop(path, None)
+            self._ready.pop(path, None)
             if asked is not None:
                 asked.is_forgotten = True
                 if asked.file is not None:
@@ -159,12 +169,18 @@ class LateFiles:
 
     def unused(self) -> list[Path]:
         """Files that are ready, and were not taken."""
-        return [path for path, asked in self._asked.items() if asked.file is not None]
+        return list(self._ready)
 
     def _note_error(self) -> None:
         """Only a file that messages wait for counts: one that cannot be read is an error of that read alone."""
-        errors = (str(asked.error) for asked in self._asked.values() if asked.is_written and asked.error is not None)
-        self.error = next(errors, "")
+        self.error = ""
+        for path in list(self._failed):
+            asked = self._asked.get(path)
+            if asked is None or asked.error is None:
+                del self._failed[path]
+            elif asked.is_written:
+                self.error = str(asked.error)
+                return
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -199,7 +215,12 @@ class LateFiles:
             self._warnings.warn("made", "a file of the store cannot be made or opened, it is tried again: %s", error)
         if self._asked.get(path) is not asked and file is not None:
             file.close()  # its queue was deleted meanwhile
-        self._note_error()
+        elif file is not None:
+            self._keep_ready(path)
+        if error is not None:
+            self._failed[path] = None
+        if self._failed:
+            self._note_error()
         waiting, self._waiting = self._waiting, []
         ready = []
         for left, done in waiting:
@@ -209,6 +230,16 @@ class LateFiles:
             else:
                 ready.append(done)
         call_each(ready)
+
+    def _keep_ready(self, path: Path) -> None:
+        """A queue with few messages takes its file late: not all of these files may stay open until then."""
+        self._ready[path] = None
+        if len(self._ready) > READY_MAX:
+            oldest = next(iter(self._ready))
+            del self._ready[oldest]
+            file = self._asked.pop(oldest).file
+            if file is not None:
+                file.close()  # it is asked for again
 
 
 def _outcome(asked: _Asked) -> tuple[Held | None, Exception | None]:

@@ -24,7 +24,7 @@ from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
-from rocketlake.store.late_files import FileLate, LateFiles
+from rocketlake.store.late_files import READY_MAX, FileLate, LateFiles
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
@@ -38,7 +38,9 @@ _TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: a start after a kill must dispa
 _LATE_TIMES = 8
 """So much more may wait while files are made."""
 _LATE_TAILS = 16
-"""Files that a worker opens in one call."""
+"""Files that a worker opens in one call, for room."""
+_LEAVING_TAILS = READY_MAX // 2
+"""The same, before a thorough round."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -236,21 +238,29 @@ class ConsumeQueueTable:
         """
         if self._leaving is None:
             self._leaving = dict.fromkeys(self._not_flushed)
-        late = 0
-        with self._late.together():
-            for queue in list(self._leaving):
-                try:
-                    queue.write_tail()
-                except FileLate:
-                    late += 1
-                    if late >= self._open.limit // 2:  # more would close each other
-                        break
-                else:
-                    del self._leaving[queue]
-        if late:
+        self._write_leaving(is_first=True)
+        if self._leaving:
             return False
         self._leaving = None
         return True
+
+    def _write_leaving(self, *, is_first: bool = False) -> None:
+        """Write tails of `_leaving`; a worker opens the files of some that are closed, then this goes on."""
+        paths: list[Path] = []
+        written = 0
+        with self._late.together():
+            for queue in list(self._leaving or ()):
+                try:
+                    queue.write_tail()
+                except FileLate as late:
+                    paths.append(Path(late.path))
+                    if len(paths) >= _LEAVING_TAILS:
+                        break
+                else:
+                    del self._leaving[queue]  # type: ignore[union-attr]
+                    written += 1
+        if paths and (written or is_first):
+            self._late.when_ready(paths, self._write_leaving)
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 

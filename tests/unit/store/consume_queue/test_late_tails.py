@@ -10,7 +10,7 @@ from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
-from rocketlake.store.late_files import FileLate, LateFiles
+from rocketlake.store.late_files import READY_MAX, FileLate, LateFiles
 
 FOLDER = Path("/consumequeue")
 
@@ -115,4 +115,20 @@ def test_the_file_of_a_deleted_queue_is_closed_and_not_used() -> None:
     world.worker.run_all()
     assert not world.late.is_asked(FOLDER / "T" / "0" / "00000000000000000000")
     world.put(0, 3)
+    world.check()
+
+
+def test_thousands_of_queues_hold_few_open_files_while_their_tails_wait() -> None:
+    world = World(tails=1_000_000, open_files_max=10)
+    for queue_id in range(1000):
+        world.put(queue_id)
+    world.worker.run_all()
+    assert len(world.late.unused()) == READY_MAX
+    rounds = 0
+    while not world.table.are_tails_written():
+        world.worker.run_all()
+        rounds += 1
+    assert rounds < 5
+    assert world.held == 0
+    assert len(world.late.unused()) <= READY_MAX
     world.check()
