@@ -145,6 +145,14 @@ def mark() -> None:
     os.getpgid(0)
 
 
+async def come_to_rest(broker: Broker) -> None:
+    """Wait for the threads of the store: they make the files of 900 queues, which the counted part only appends to."""
+    for worker in broker.store._workers.values():
+        rests: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        worker.submit(lambda: None, lambda _result, _error, rests=rests: rests.set_result(None))  # type: ignore[misc]
+        await rests
+
+
 async def play(folder: Path, prepare: list[Step], counted: list[Step]) -> None:
     """Start a broker, prepare it, mark, play the counted part, mark."""
     net = OneProcess()
@@ -154,6 +162,7 @@ async def play(folder: Path, prepare: list[Step], counted: list[Step]) -> None:
     player = Player(net)
     await player.play(prepare)
     player.check(prepare)
+    await come_to_rest(broker)
     mark()
     await player.play(counted)
     mark()
