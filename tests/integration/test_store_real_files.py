@@ -113,7 +113,8 @@ from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage
 
 async def main():
-    store = MessageStore(Path(sys.argv[1]), StoreConfig(commit_log_file_bytes=65536, consume_queue_file_bytes=2000))
+    sizes = dict(commit_log_file_bytes=65536, consume_queue_file_bytes=2000, index_slots=100, index_entries=1000)
+    store = MessageStore(Path(sys.argv[1]), StoreConfig(**sizes))
     await store.start()
     number = 0
     while True:
