@@ -185,7 +185,8 @@ class LateFiles:
     @contextmanager
     def together(self) -> Iterator[None]:
         """Files that are asked for in this block are one call of the worker: each trip to it costs the loop some."""
-        self._together = together = []
+        together: list[tuple[Path, _Asked]] = []
+        self._together = together
         try:
             yield
         finally:
