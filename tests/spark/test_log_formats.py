@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 
+import pytest
 from pyspark.logger import PySparkLogger
 
 
-def test_spark_logs_a_failed_query():
-    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")  # as pyspark.errors does
+@pytest.fixture
+def failed_query() -> None:
+    """What PySpark does when a query fails (pyspark.errors); pytest joins the logger when the test itself begins."""
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
     logger.propagate = False
     logger.error("a failed query")
     assert logger.handlers, "PySpark has its own way of writing; the next test reads what pytest keeps"
 
 
-def test_the_text_of_later_records_is_plain(caplog):
+def test_the_text_of_later_records_is_plain(failed_query, caplog):
     try:
         raise ValueError("a mistake")
     except ValueError:

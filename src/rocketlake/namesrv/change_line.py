@@ -1,10 +1,12 @@
 """Changes of the route table are made one behind the other, each in steps.
 
-Owns        the line of changes; which request is answered at once, which one is held.
+Owns        the line of changes, how many bytes of requests may wait in it; which request is answered at once, which one
+            is held.
 Must not know   what a change does.
 
 A registration of many topics takes many turns of the loop. A farewell or a lost link that comes meanwhile waits behind
-it, so the later change wins. Questions do not wait: they see each topic either before or after the change.
+it, so the later change wins. Questions do not wait: they see each topic either before or after the change. A
+registration for which the line has no room is refused: its broker registers again in its next round.
 """
 
 from __future__ import annotations
@@ -15,12 +17,19 @@ from typing import TypeAlias
 
 from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Change", "ChangeLine"]
+
+_log = get_logger(__name__)
+
+_WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Of the bodies in the line: four of the largest frames, or some forty registrations of 10,000 topics."""
 
 Change: TypeAlias = Generator[None, None, None]
 
@@ -32,6 +41,9 @@ class ChangeLine:
         self._turns = turns
         self._clock = clock
         self._line: deque[Change] = deque()
+        self._bytes = 0
+        """Of the bodies in the line."""
+        self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
 
     def add(self, change: Change) -> None:
         """Make this change: at once if the line is empty and its steps fit into this turn, else behind the others."""
@@ -45,9 +57,14 @@ class ChangeLine:
         def handle(request: Request) -> Reply | Held:
             replies: list[Reply] = []
             held = False
+            size = len(request.body)
+            if self._bytes + size > _WAITING_BYTES_MAX:
+                return self._refuse(request, size)
+            self._bytes += size
 
             def change() -> Change:
                 reply = yield from _serving(serve, request)
+                self._bytes -= size
                 if held:
                     request.answer(reply)
                 else:
@@ -58,6 +75,18 @@ class ChangeLine:
             return replies[0] if replies else HELD
 
         return handle
+
+    def _refuse(self, request: Request, size: int) -> Reply:
+        self._warnings.warn(
+            "full",
+            "[OVERLOAD] a change of %d bytes of %s is refused: %d changes with %d bytes wait",
+            size,
+            request.address,
+            len(self._line),
+            self._bytes,
+        )
+        remark = f"[OVERLOAD]system busy: changes of {self._bytes} bytes wait to be made, send this one again later"
+        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
 
     def _go_on(self, turn_end: float) -> None:
         while self._line:

@@ -11,7 +11,11 @@ from rocketlake.model.topic import DataVersion, TopicConfig
 from rocketlake.namesrv.change_line import Change, ChangeLine
 from rocketlake.namesrv.liveness import Liveness
 from rocketlake.namesrv.route_table import Registration, RouteTable
+from rocketlake.net.in_turns import InTurns
+from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.turns import Turns
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.response_code import ResponseCode
 
 NAMES = [f"T{number}" for number in range(50)]
 
@@ -118,6 +122,45 @@ async def test_a_change_that_fails_stops_no_other() -> None:
     world.register(link, NAMES, 1, 1)
     await world.done()
     assert world.queues() == [1] * 50
+
+
+class Asker:
+    """Keeps the codes of the answers to held requests."""
+
+    address = "10.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    def answer(self, _request: Request, reply: Reply) -> None:
+        self.codes.append(reply.code)
+
+
+async def test_bodies_that_wait_have_a_limit_and_room_comes_back() -> None:
+    world, asker, made = World(), Asker(), 0
+
+    def serve(_request: Request) -> InTurns:
+        nonlocal made
+        yield
+        made += 1
+        return Reply()
+
+    handle = world.line.handler(serve)
+    body = bytes(16 * 1024 * 1024)  # the largest frame
+
+    def ask(body: bytes) -> Reply | Held:
+        return handle(Request(Command(1, body=body), asker, 0.0))  # type: ignore[arg-type]
+
+    assert [ask(body) for _ in range(4)] == [HELD] * 4
+    refused = ask(body)
+    assert isinstance(refused, Reply)
+    assert (refused.code, (refused.remark or "")[:10]) == (ResponseCode.SYSTEM_BUSY, "[OVERLOAD]")
+    assert ask(b"") is HELD  # a farewell, say: it costs no room
+    async with asyncio.timeout(20):
+        while len(asker.codes) < 5:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert (asker.codes, made) == ([0] * 5, 5)
+    assert ask(body) is HELD
 
 
 def iter_nothing() -> Change:
