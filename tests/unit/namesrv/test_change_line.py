@@ -11,7 +11,7 @@ from rocketlake.model.topic import DataVersion, TopicConfig
 from rocketlake.namesrv.change_line import Change, ChangeLine
 from rocketlake.namesrv.liveness import Liveness
 from rocketlake.namesrv.route_table import Registration, RouteTable
-from rocketlake.net.in_turns import InTurns
+from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
@@ -139,7 +139,7 @@ class Asker:
 async def test_bodies_that_wait_have_a_limit_and_room_comes_back() -> None:
     world, asker, made = World(), Asker(), 0
 
-    def serve(_request: Request) -> InTurns:
+    def serve(_request: Request) -> ReplySteps:
         nonlocal made
         yield
         made += 1
