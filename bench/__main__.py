@@ -70,7 +70,6 @@ def machine() -> dict[str, Any]:
     )
     program = "import rocketlake.codec.property_text as module; print(module.__file__.endswith('.py'))"
     pure = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
-    git = ["git", "-C", str(RESULTS.parent), "describe", "--always", "--dirty"]
     return {
         "when": f"{datetime.now():%Y-%m-%d %H:%M}",
         "cores": os.cpu_count(),
@@ -78,9 +77,15 @@ def machine() -> dict[str, Any]:
         "load_before": os.getloadavg()[0],
         "python": platform.python_version(),
         "system": platform.platform(),
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
+        "commit": commit_of(RESULTS.parent),
         "form": "pure" if pure == "True" else "compiled",
     }
+
+
+def commit_of(checkout: Path) -> str:
+    """The commit of a checkout, with `-dirty` behind it when files differ."""
+    git = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def chosen(text: str) -> list[Load]:

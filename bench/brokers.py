@@ -106,6 +106,8 @@ class RocketLake(Side):
     """Our name server and broker, two processes, default configuration."""
 
     name = "rocketlake"
+    python_path: str | None = None
+    """Where the servers are taken from, if not from this checkout."""
 
     def __init__(self, root: Path, settings: dict[str, object] | None = None) -> None:
         self.root = root
@@ -149,9 +151,10 @@ class RocketLake(Side):
     def _launch(self, *arguments: str) -> None:
         with (self.root / f"{arguments[0]}.log").open("ab") as log:
             command = [sys.executable, "-m", "rocketlake", *arguments]
-            self._processes.append(
-                subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=dict(os.environ))
-            )
+            environment = dict(os.environ)
+            if self.python_path is not None:
+                environment["PYTHONPATH"] = self.python_path
+            self._processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment))
 
 
 SIDES: tuple[type[Apache] | type[RocketLake], ...] = (Apache, RocketLake)
