@@ -22,6 +22,7 @@ from rocketlake.base.worker import Worker
 from rocketlake.store.checkpoint import Checkpoint
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.flush import Soon, Thorough
+from rocketlake.store.late_files import FileLate, NotSynced
 from rocketlake.store.slow_work import Progress
 
 __all__ = ["CheckpointWriter", "QueueFlush", "SyncJob"]
@@ -58,12 +59,13 @@ class QueueFlush(Service):
         clock: Clock,
         worker: Worker,
         *,
-        are_tails_written: Callable[[], bool] = lambda: True,
+        write_tails: Callable[[], bool] = lambda: True,
     ) -> None:
         """`to_flush` looks at one queue after the other, by least pages: the sync that is due, None: none.
 
         `dispatched`: the store time of the last record dispatched, and the physical offset behind it.
-        `are_tails_written`: are all entries of those records in files by now? Asked until it says yes.
+        `write_tails` brings entries of those records into files, some in each call; True when all are. It raises
+        NotSynced or FileLate if nothing can be written before a round has ended, or before a file is ready.
         """
         super().__init__("queue-flush", clock)
         self.after_round: Callable[[], object] = _nobody_waits
@@ -77,11 +79,14 @@ class QueueFlush(Service):
         self._soon = Soon(self._look)
         self._round: Iterator[SyncJob | None] | None = None
         """The queues of this round that are still to be looked at; None between rounds."""
-        self._are_tails_written = are_tails_written
+        self._write_tails = write_tails
+        self._tails_soon = Soon(self._go_on)
+        self._waits_for_sync = self._waits_for_interval = False
+        """Why tails are left: one can be written only when older entries are synced; the disk has refused one."""
         self._awaited: tuple[int, int] | None = None
         """What was `dispatched` when a thorough round was due; it begins when the tails are written."""
         self._safe: tuple[int, int] | None = None
-        """The value of `dispatched` when this round was due, None if it is not thorough."""
+        """The value of `dispatched` when this round was due; None if it is not thorough, or the log was cut since."""
         self._progress = Progress(clock)
         self._looked_at = self._synced_count = 0
         """Queues of this round so far."""
@@ -101,7 +106,7 @@ class QueueFlush(Service):
     async def stop(self) -> None:
         """Begin no more; a sync that is under way ends as usual."""
         await super().stop()
-        self._round = None
+        self._round = self._awaited = None
 
     def _begin(self) -> None:
         self.flush(thorough=self._thorough.is_due())
@@ -111,20 +116,47 @@ class QueueFlush(Service):
 
         A thorough one waits until the tails are in their files, and rounds that are not thorough go on meanwhile.
         """
-        if self._round is not None or self._failed:
+        if self._failed:
             return
         if thorough and self._awaited is None:
             self._awaited = self._dispatched()
-        self._safe = None
-        try:
-            thorough = self._awaited is not None and self._are_tails_written()
-        except Exception as error:
-            self._give_up(error)
+        self._waits_for_interval = False
+        self._go_on()
+        if self._round is None:
+            self._begin_round(self._config.queue_flush_least_pages)
+
+    def file_ready(self) -> None:
+        """A file that a tail may wait for is ready, or could not be made."""
+        if self._awaited is not None:
+            self._tails_soon.ask()
+
+    def _go_on(self) -> None:
+        """Write some tails if a thorough round is due, and begin it when all of them are in files."""
+        if self._awaited is None or self._round is not None or self._failed or self._waits_for_interval:
             return
-        if thorough:
-            self._safe, self._awaited = self._awaited, None
+        self._waits_for_sync = False
+        try:
+            is_done = self._write_tails()
+        except NotSynced:
+            self._waits_for_sync = True
+            self._begin_round(self._config.queue_flush_least_pages)
+        except FileLate:
+            return  # `file_ready` follows
+        except Exception as error:
+            self._waits_for_interval = True
+            self._give_up(error)
+        else:
+            if is_done:
+                safe, self._awaited = self._awaited, None
+                self._begin_round(0, safe)
+            else:
+                self._tails_soon.ask()
+
+    def _begin_round(self, least_pages: int, safe: tuple[int, int] | None = None) -> None:
+        """`safe`: what is safe when this round has ended well."""
+        self._safe = safe
         self._progress, self._looked_at, self._synced_count = Progress(self._clock), 0, 0
-        self._round = self._to_flush(0 if thorough else self._config.queue_flush_least_pages)
+        self._round = self._to_flush(least_pages)
         self._look()
 
     def log_was_cut(self) -> None:
@@ -201,6 +233,8 @@ class QueueFlush(Service):
         self._round = None
         if self._synced_count:
             call(self.after_round)
+        if self._awaited is not None and (self._synced_count or not self._waits_for_sync):
+            self._tails_soon.ask()
         if self._progress.was_due:
             self._say_progress("done")
         if self._safe is None or self._failed:

@@ -81,11 +81,12 @@ class Upkeep:
             config,
             clock,
             workers["queues"],
-            are_tails_written=self.queues.are_tails_written,
+            write_tails=self.queues.write_tails,
         )
         self.queue_flush.after_round = self._dispatch_late
         for late in self._late_files:
             late.on_ready.append(self._dispatch_late)
+        parts.late_queue_files.on_ready.append(self.queue_flush.file_ready)
         checkpoint_writer = CheckpointWriter(self.checkpoint, self.note_safe, clock, workers["queues"])
         self.services: list[Service] = [self.queue_flush, checkpoint_writer, self.retention, self.durability]
         if not config.sync_flush:

@@ -12,6 +12,7 @@ from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.model.message import Message
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.late_files import FileLate
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetStatus, PutMessage, PutStatus
 from tests.unit.store.store_world import ROOT, World, bodies_of, put_ok
@@ -98,7 +99,8 @@ async def test_a_file_that_a_cut_has_made_needless_is_not_made_behind_a_gap(worl
         makes.run_all()
         store.queues.flush()
     put_ok(store, b"of the fourth file")
-    store.queues.are_tails_written()
+    with pytest.raises(FileLate):
+        store.queues.write_tails()
     assert makes.pending
     await store.cut(results[5].physical_offset)
     makes.run_all()
@@ -117,7 +119,7 @@ async def test_a_queue_file_that_cannot_be_opened_costs_its_readers_only(world: 
     store = await world.started()
     store.queues._open.limit = 1  # the file that is used next takes the place of the other one
     put_ok(store, *[b"b"] * 1200, topic="Good")
-    store.queues.are_tails_written()
+    store.upkeep.queue_flush.flush(thorough=True)
     await world.clock.run_for(100)
     world.files.plan.add(Fault("open", "consumequeue/Bad"))
     with pytest.raises((OSError, StoreError)):

@@ -473,6 +473,11 @@ class ConsumeQueue(QueueTail):
         return self._list.flushed_offset // ENTRY_SIZE if self._list.files else 0
 
     @property
+    def file_end(self) -> int:
+        """Queue offset up to which entries are in files."""
+        return self.max_offset - len(self.tail) // ENTRY_SIZE
+
+    @property
     def is_flushed(self) -> bool:
         """True when every entry is safe."""
         return not self.tail and self._list.flushed_offset >= self._list.wrote_offset

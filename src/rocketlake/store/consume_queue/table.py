@@ -9,6 +9,7 @@ Folders: consumequeue/{topic}/{queue id}/; they appear with the first entry of a
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,7 @@ from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
-from rocketlake.store.late_files import READY_MAX, FileLate, LateFiles
+from rocketlake.store.late_files import READY_MAX, FileLate, LateFiles, NotSynced
 from rocketlake.store.mapped_file import MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.offset_files import queue_folders
@@ -40,7 +41,7 @@ _LATE_TIMES = 8
 _LATE_TAILS = 16
 """Files that a worker opens in one call, for room."""
 _LEAVING_TAILS = READY_MAX // 2
-"""The same, before a thorough round."""
+"""Tails that one call writes before a thorough round: about a millisecond if their files are open."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
 _NAME_BYTES_MAX = 255  # of one folder name, on the file systems we know
 
@@ -81,8 +82,8 @@ class ConsumeQueueTable:
         self._not_flushed: dict[ConsumeQueue, None] = {}  # in order: a simulation must run the same way twice
         self._late_tails: list[ConsumeQueue] = []
         """Queues whose tails will be written when a worker has opened their files."""
-        self._leaving: dict[ConsumeQueue, None] | None = None
-        """Queues whose tail must be written before a thorough round begins; None between the rounds."""
+        self._leaving: OrderedDict[ConsumeQueue, int] | None = None
+        """Queue -> queue offset up to which it must be in files before a thorough round; None between the rounds."""
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -231,49 +232,44 @@ class ConsumeQueueTable:
             with contextlib.suppress(OSError, StoreError):  # the next round tries again, and says why
                 queue.write_tail()
 
-    def are_tails_written(self) -> bool:
-        """Write the tails that were there at the first call; True when all are in their files.
+    def write_tails(self) -> bool:
+        """Write some of the tails that were there at the first call. True: all are in files; False: call again soon.
 
-        False: a worker makes or opens files of some, call again. Raises OSError, StoreError.
+        Raises FileLate while a worker makes or opens files of tails that are left, NotSynced if one waits for a sync;
+        then no tail could be written. Raises OSError, StoreError.
         """
         if self._leaving is None:
-            self._leaving = dict.fromkeys(self._not_flushed)
-        self._write_leaving(is_first=True)
-        if self._leaving:
-            return False
-        self._leaving = None
-        return True
-
-    def _write_leaving(self, *, is_first: bool = False) -> None:
-        """Write tails of `_leaving`; a worker opens the files of some that are closed, then this goes on."""
-        paths: list[Path] = []
-        written = 0
+            self._leaving = OrderedDict((queue, queue.max_offset) for queue in self._not_flushed)
+        held = self._tails.held
+        count = len(self._leaving)
+        late: FileLate | None = None
         with self._late.together():
-            for queue in list(self._leaving or ()):
+            for queue, end in list(islice(self._leaving.items(), _LEAVING_TAILS)):
                 try:
                     queue.write_tail()
-                except FileLate as late:
-                    paths.append(Path(late.path))
-                    if len(paths) >= _LEAVING_TAILS:
-                        break
-                else:
-                    del self._leaving[queue]  # type: ignore[union-attr]
-                    written += 1
-        if paths and (written or is_first):
-            self._late.when_ready(paths, self._write_leaving)
+                except FileLate as error:
+                    if queue.file_end < end:
+                        late = error if late is None or isinstance(error, NotSynced) else late
+                        continue
+                del self._leaving[queue]
+        if not self._leaving:
+            self._leaving = None
+            return True
+        if late is not None and held == self._tails.held and count == len(self._leaving):
+            raise late
+        return False
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
     def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob | None]:
         """Look at each queue that was appended to since its last sync: the sync that is due now, None if none is.
 
-        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. A tail that
-        began after `are_tails_written` may stay, if its file is late.
+        With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. While the
+        store serves, tails that began after `write_tails` stay in memory: to write one may need a file that is closed.
         """
         for queue in list(self._not_flushed):
-            if least_pages == 0:
-                with contextlib.suppress(FileLate):
-                    queue.write_tail()
+            if least_pages == 0 and not self._late.is_serving:
+                queue.write_tail()
             job = queue.to_flush(least_pages)
             if job is None and queue.is_flushed:
                 self._not_flushed.pop(queue, None)
