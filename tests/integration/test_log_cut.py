@@ -33,7 +33,8 @@ SERVER = "10.0.0.2:10911"
 class Cluster:
     """One broker, one client; both run with the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker_id: int = 0) -> None:
+        self.broker_id = broker_id
         self.clock = ManualClock()
         self.files = MemoryFiles(clock=self.clock)
         self.net = MemoryNet(clock=self.clock)
@@ -43,7 +44,12 @@ class Cluster:
     async def start(self) -> None:
         self.broker = Broker(
             BrokerConfig(
-                broker_name="b", listen_host="10.0.0.2", listen_port=10911, fast_listen_port=0, store_root=Path("/s")
+                broker_name="b",
+                broker_id=self.broker_id,
+                listen_host="10.0.0.2",
+                listen_port=10911,
+                fast_listen_port=0,
+                store_root=Path("/s"),
             ),
             StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100),
             files=self.files,
@@ -58,6 +64,17 @@ class Cluster:
         task = asyncio.create_task(self.client.invoke(SERVER, command, 1e9))
         await self.clock.run_for(100)
         return task
+
+    async def restart(self, *, kill: bool = False) -> None:
+        """`kill`: what is not synced is lost."""
+        files = self.files.killed() if kill else self.files
+        await self.stop()
+        self.files, self.client = files, NetClient(clock=self.clock, network=self.net.host("10.0.0.1"))
+        await self.start()
+
+    async def stop(self) -> None:
+        await self.client.close()
+        await self.broker.stop()
 
     async def send_batch(self, first: int, count: int) -> int:
         """Messages of one effectively-once producer; how many of them the broker knew."""
@@ -85,8 +102,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     cluster = Cluster()
     await cluster.start()
     yield cluster
-    await cluster.client.close()
-    await cluster.broker.stop()
+    await cluster.stop()
 
 
 async def test_what_was_cut_of_a_producer_is_stored_when_it_is_sent_again_and_only_that(cluster: Cluster) -> None:
@@ -102,11 +118,7 @@ async def test_what_was_cut_of_a_producer_is_stored_when_it_is_sent_again_and_on
     await cluster.broker.store.cut(cut_at)  # before what the saved table counts
     assert await cluster.send_batch(0, 3) == 3
     await cluster.clock.run_for(1000)
-    cluster.files = cluster.files.killed()  # the file says no more either, though the log grows beyond what it said
-    await cluster.client.close()
-    await cluster.broker.stop()
-    cluster.client = NetClient(clock=cluster.clock, network=cluster.net.host("10.0.0.1"))
-    await cluster.start()
+    await cluster.restart(kill=True)  # the file says no more either, though the log grows beyond what it said
     assert [await cluster.send_batch(first, 3) for first in (0, 3, 6)] == [3, 0, 0]
     read = cluster.broker.store.get("T", 0, 0, 32, 1 << 20)
     assert [message.body for message in decode_records(b"".join(read.slices))] == [

@@ -117,6 +117,8 @@ class Broker(Service):
         """They start before the listeners and stop after them."""
         self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
         self._role_change = asyncio.Lock()
+        self._serves_role = False
+        """True while the wings of the role run: from the end of the start until the stop."""
         self.wings: tuple[Wing, ...] = (*self._inner_wings, self.reading, self.cluster)
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
         for wing in self.wings:
@@ -131,6 +133,7 @@ class Broker(Service):
             dispatcher_rows(rows, access, bytes_max, ground.turns, self._clock, ground.cold_requests)
         )
         ground.late_log.serve = partial(dispatcher.serve_behind, ground.late_log.check)
+        ground.cold_requests.serving_now = dispatcher.serving_now
         flow_control = FlowControl(
             ground.config,
             dispatcher.lanes,
@@ -174,29 +177,44 @@ class Broker(Service):
         """Load, recover, listen, register. A RocketLakeError says what is in the way; nothing is open then."""
         await super().start()
         try:
-            await self.store.start()  # first: it holds the lock on the folder
-            for table in self.ground.saver.tables:
-                table.load()
-            self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.max_offset))
-            await self.ground.saver.start()
-            self._serve_role()
-            for part in self._parts:
-                await part.start()
+            async with self._role_change:
+                await self._start_parts()
+                self._serves_role = True
         except BaseException:
             await self.stop()
             raise
         self._say_where()
+
+    async def _start_parts(self) -> None:
+        await self.store.start()  # first: it holds the lock on the folder
+        for table in self.ground.saver.tables:
+            table.load()
+        self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.max_offset))
+        await self.ground.saver.start()
+        self._serve_role()
+        for part in self._parts:
+            if isinstance(part, MasterWing) and not self.ground.role.is_master:
+                part.follow()
+            else:
+                await part.start()
 
     async def stop(self) -> None:
         """Turn clients away, answer held requests, then close the files. Acknowledged messages stay.
 
         A part that cannot be stopped is logged, and all parts behind it are stopped, the store above all.
         """
+        self._serves_role = False
         parts = [part.stop for part in reversed(self._parts)]
         # After the store: the copy of a delayed message, or the end of a half message, counts once it is on disk.
-        wings = [wing.store_stopped for wing in self.wings]
-        await stop_each(*parts, self.store.stop, *wings, self.ground.saver.stop)
+        is_master = self.ground.role.is_master
+        wings = [wing.store_stopped for wing in self.wings if is_master or not isinstance(wing, MasterWing)]
+        await stop_each(self._end_role_change, *parts, self.store.stop, *wings, self.ground.saver.stop)
         await super().stop()
+
+    async def _end_role_change(self) -> None:
+        """Wait until no change of role starts or stops wings."""
+        async with self._role_change:
+            pass
 
     # -- a change of role ----------------------------------------------------------------------------------------------
 
@@ -204,28 +222,46 @@ class Broker(Service):
         """Stop the master's wings. The store, the listeners, the links of clients and reads go on.
 
         First the requests of the master's wings are refused, in runs too; then these wings stop. A message that was
-        stored before is acknowledged as usual. `broker_id`: above 0.
+        stored before is acknowledged as usual. `broker_id`: above 0. A broker that does not run only takes the role.
         """
         async with self._role_change:
             self.ground.role.broker_id = broker_id
+            if not self._serves_role:
+                return
             self._serve_role()
             await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
-        await self.cluster.registration.register()
+            for wing in self._master_wings:
+                wing.follow()
+        await self._tell_name_servers()
 
     async def become_master(self) -> None:
-        """Start the master's wings on the present contents of the store and the tables, then serve their requests."""
+        """Start the master's wings on the present contents of the store and the tables, then serve their requests.
+
+        A broker that does not run only takes the role.
+        """
         async with self._role_change:
             if self.ground.role.is_master:
                 return
-            try:
-                for wing in self._master_wings:
-                    await wing.start()
-            except BaseException:
-                await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
-                raise
+            if self._serves_role:
+                try:
+                    for wing in self._master_wings:
+                        await wing.start()
+                except BaseException:
+                    await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
+                    for wing in self._master_wings:
+                        wing.follow()
+                    raise
             self.ground.role.broker_id = MASTER_ID
+            if not self._serves_role:
+                return
             self._serve_role()
-        await self.cluster.registration.register()
+        await self._tell_name_servers()
+
+    async def _tell_name_servers(self) -> None:
+        """Register under the new role, unless the broker stops: it unregisters then."""
+        registration = self.cluster.registration
+        if registration.is_running:
+            await asyncio.wait({registration.spawn("role", registration.register())})
 
     def _serve_role(self) -> None:
         """Serve the requests of this role, and refuse those of the other."""

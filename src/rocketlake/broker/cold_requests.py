@@ -10,7 +10,7 @@ that are not in memory, for it runs again from its start. Pulls wait by their ow
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
@@ -33,6 +33,8 @@ class ColdRequests(Service):
 
     def __init__(self, config: LiveConfig, store: MessageStore, turns: Turns) -> None:
         super().__init__("cold-requests")
+        self.serving_now: Callable[[int, Handler], Handler] = lambda _code, serve: serve
+        """(code, handler when the request came) -> handler now: a change of role turns requests away that wait."""
         self._config = config
         self._store = store
         self._turns = turns
@@ -75,7 +77,8 @@ class ColdRequests(Service):
         for request in held:
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark="the broker stops, ask another one"))
 
-    def _serve(self, request: Request, serve: Handler, loads: int) -> Reply | Held:
+    def _serve(self, request: Request, came_to: Handler, loads: int) -> Reply | Held:
+        serve = self.serving_now(request.command.code, came_to)
         if loads >= _LOADS_MAX or self._is_closed:
             return serve(request)
         try:
@@ -85,7 +88,7 @@ class ColdRequests(Service):
             if not loads and self._is_full:
                 return self._busy()
             self._held.add(request)
-            self._load(request, serve, loads + 1, needed.parts)
+            self._load(request, came_to, loads + 1, needed.parts)
             return HELD
 
     def _load(self, request: Request, serve: Handler, loads: int, cold: Sequence[ColdPart]) -> None:

@@ -95,6 +95,10 @@ class Dispatcher:
         for code in codes:
             self._handlers[code] = self._turned_away.pop(code, self._handlers[code])
 
+    def serving_now(self, code: int, handler: Handler) -> Handler:
+        """`handler`, which served requests of this code when they came, or the one that turns them away by now."""
+        return self._handlers[code] if code in self._turned_away else handler
+
     def dispatch(self, request: Request) -> Reply | Held:
         """Runs hooks and handler. Never raises: an error becomes the reply."""
         reply = run_handler(self._run, request)

@@ -75,7 +75,7 @@ class SequencedPuts:
         return HELD
 
     def _note_saved(self, saved: bool) -> None:
-        self._sequences.has_file = saved
+        self._sequences.note_saved(saved)
         self.held.settle(None, None if saved else _not_saved)
 
     # -- for the runs of send_runs.py ----------------------------------------------------------------------------------

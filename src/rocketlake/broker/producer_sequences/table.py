@@ -227,10 +227,10 @@ class ProducerSequences(SavedTable):
         """The log ends at `end` now: go back to a text that counts up to there at most; `catch_up` counts the rest."""
         if not self._is_open and (self.log_offset is None or self.log_offset <= end):
             return  # nothing behind the end was counted
-        safe = self._safe
+        safe, has_marks = self._safe, len(self) > 0
         self._candidate = self._safe = None
         self.forget_all()
-        if not self.has_file:
+        if not self.has_file and not has_marks:
             self.log_offset = None if self._is_open else end
             return
         self.log_offset = 0
@@ -263,22 +263,44 @@ class ProducerSequences(SavedTable):
             self._is_open = False
             self.log_offset = self._log_ends().written
 
+    def follow(self) -> None:
+        """Close the table: the log gets marked messages from a master now, and `catch_up` counts them later.
+
+        The file must say from where on, and be there before the first of them: without a file a start reads no marks.
+        """
+        self.close()
+        end = self._log_ends().written
+        if self.log_offset is None:
+            self.log_offset = end
+        elif self.log_offset > end:
+            self.forget_all()  # the log lost its end: it will grow past this place with other messages
+            self.log_offset = 0
+            self._candidate = self._safe = None
+            self._is_wanted = True
+        if not self.has_file:
+            self.begin()
+
+    def note_saved(self, saved: bool) -> None:
+        """The file was saved, or could not be saved."""
+        self.has_file = self.has_file or saved
+
     @property
     def is_kept(self) -> bool:
         """True when a marked batch may be taken."""
         return self._is_open and self.has_file
 
     def _counted_ends(self) -> LogEnds:
-        """Where the part of the log ends that the table counts."""
+        """Where the part of the log ends that the table counts. A master's table may count more than this log has."""
         ends = self._log_ends()
         if self._is_open or self.log_offset is None:
             return ends
-        return LogEnds(min(ends.written, self.log_offset), min(ends.flushed, self.log_offset))
+        return LogEnds(self.log_offset, min(ends.flushed, self.log_offset))
 
     def begin(self) -> None:
         """Called before the first mark: save that there was none so far. From now on the table is kept."""
         ends = self._counted_ends()
-        self._safe = _Snapshot(ends.flushed, self._version, self._text(ends.flushed))
+        place = ends.written if len(self) else ends.flushed
+        self._safe = _Snapshot(place, self._version, self._text(place))
         self._is_wanted = True
 
     def save(self) -> None:

@@ -84,6 +84,12 @@ class Sending(MasterWing):
         self.sequences.close()
         await super().stop()
 
+    def follow(self) -> None:
+        """Have the file of producer sequences say from which place of the log on this broker counts no marks."""
+        self.sequences.follow()
+        if not self.sequences.has_file:
+            self._saver.when_saved(self.sequences.note_saved)
+
     def refuse(self, _request: Request) -> Reply:
         """As a slave of RocketMQ: producers try another broker."""
         remark = f"[REJECTREQUEST]system busy, start flow control for a while: {self.role.refusal}"

@@ -74,3 +74,6 @@ class MasterWing(Wing):
     def refuse(self, _request: Request) -> Reply:
         """The answer to a request of this wing while the wing is stopped."""
         return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=self.role.refusal)
+
+    def follow(self) -> None:
+        """The broker is a slave from now on: called behind the stop of the wing, and in place of a start."""

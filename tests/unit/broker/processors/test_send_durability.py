@@ -25,19 +25,22 @@ from tests.requests import send_header
 
 
 class Bench:
-    """A broker with SYNC_FLUSH; `flush` and `saver` are run by the test."""
+    """A broker with SYNC_FLUSH; `flush`, `saver` and `reads` are run by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: MemoryFiles | None = None, broker_id: int = 0) -> None:
         self.clock = ManualClock()
         self.plan = FaultPlan()
-        self.files = FaultyFiles(MemoryFiles(), self.plan)
+        self.disk = files or MemoryFiles()
+        self.files = FaultyFiles(self.disk, self.plan)
         self.flush = HandWorker("flush")
         self.saver = HandWorker("saver")
+        self.reads = HandWorker("reads")
         net = MemoryNet(clock=self.clock)
         self.client = NetClient(clock=self.clock, network=net.host("10.0.0.1"))
         self.broker = Broker(
             BrokerConfig(
                 broker_name="b",
+                broker_id=broker_id,
                 listen_host="10.0.0.2",
                 listen_port=10911,
                 fast_listen_port=0,
@@ -54,7 +57,8 @@ class Bench:
         )
 
     def _worker(self, name: str) -> Worker:
-        return {"store-flush": self.flush, "table-saver": self.saver}.get(name) or InlineWorker(name)
+        by_hand = {"store-flush": self.flush, "table-saver": self.saver, "store-reads": self.reads}
+        return by_hand.get(name) or InlineWorker(name)
 
     async def send(self, properties: str = "", topic: str = "T") -> asyncio.Task[Command]:
         header = send_header(topic=topic, properties=properties)

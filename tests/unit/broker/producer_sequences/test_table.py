@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -401,3 +402,63 @@ def test_a_table_without_a_file_waits_for_it_after_each_opening() -> None:
         world.table.opened()
         assert not world.table.is_kept
         world.table.close()
+
+
+def saved_place(world: World) -> int:
+    return int(json.loads(world.files.read_bytes(PATH))["logOffset"])
+
+
+def test_a_slave_has_a_file_before_the_first_mark_of_its_master() -> None:
+    world = World()
+    world.ends = LogEnds(70, 70)
+    world.table.follow()
+    assert world.table.changed
+    world.ends = LogEnds(900, 900)
+    world.table.save()
+    assert saved_place(world) == 70, "the slave does not count what it appends"
+
+
+def test_a_slave_whose_log_lost_its_end_counts_from_the_start() -> None:
+    world = World()
+    world.table.opened()
+    world.begin()
+    world.ends = LogEnds(500, 500)
+    world.put(0, 10)
+    world.table.close()
+    world.table.save()
+    after = World(world.files)
+    after.ends = LogEnds(300, 300)
+    after.table.follow()
+    assert (after.knows(0, 10), after.table.log_offset) == (0, 0)
+    after.table.save()
+    assert saved_place(after) == 0
+
+
+def test_a_masters_table_that_is_ahead_of_the_log_is_saved_with_the_masters_place() -> None:
+    master, slave = World(), World()
+    master.table.opened()
+    master.begin()
+    master.ends = LogEnds(500, 500)
+    master.put(0, 10)
+    slave.ends = LogEnds(300, 300)
+    slave.table.follow()
+    master.table.save()
+    slave.table.replace(master.table.to_text())
+    slave.table.save()
+    assert saved_place(slave) == 500, "the slave's log holds no message that the table counts beyond 300"
+
+
+def test_the_first_file_of_a_table_that_was_counted_from_the_log_says_where_it_counts_to() -> None:
+    """A power cut takes the end of the log. A table that claims a lower place would know messages that are gone."""
+    world = World()
+    world.table.follow()
+    world.table.has_file = False  # the disk has refused the file
+    world.ends = LogEnds(500, 300)
+    world.table.recover("T", 0, mark(0), 10, None)
+    world.table.opened()
+    world.begin()
+    assert saved_place(world) == 500
+    world.table.log_was_cut(300)
+    assert (world.knows(0, 10), world.table.log_offset) == (0, 0), (
+        "the log is read again for what stands before the cut"
+    )
