@@ -221,7 +221,8 @@ class MappedFile:
     def erase_tail(self) -> None:
         """Make everything behind `wrote` zero, so that no torn or outdated record can ever be read again.
 
-        Raises StoreError when the file system refuses; the file must not be appended to after that.
+        A crash in between leaves a short file: the next start lengthens it (`MappedFileList.load`). Raises StoreError
+        when the file system refuses; the file must not be appended to after that.
         """
         try:
             self.file.truncate(self.wrote)

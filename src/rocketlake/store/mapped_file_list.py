@@ -11,16 +11,19 @@ Names and lengths: docs/internals/store_layout.md, "Offset files".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
+from rocketlake.base.logs import get_logger
 from rocketlake.store.allocate import make_file
 from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.paths import offset_file_name
 
 __all__ = ["FlushJob", "MappedFileList"]
+
+_log = get_logger(__name__)
 
 _LOOK_CHUNK = 1024 * 1024
 _WORK_FOLDER = "cut"
@@ -90,11 +93,15 @@ class MappedFileList:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self, open_existing: OpenFile | None = None, *, cut_at_damage: bool = False) -> None:
+    def load(
+        self, open_existing: OpenFile | None = None, *, safe_end: int | None = None, cut_at_damage: bool = False
+    ) -> None:
         """Open the files of the folder, all counted as full and flushed; recovery then finds the real end.
 
-        A last file that was not made to its end is removed. Raises StoreError for any other file of a wrong length, and
-        for a gap. With `cut_at_damage` (derived files after a power cut) it and those behind it are removed instead.
+        A last file that was not made to its end is removed. `safe_end` is given after a crash: a last file that lost
+        its end behind this offset gets zeros there. Raises StoreError for any other file of a wrong length, and for a
+        gap; with `cut_at_damage` (derived files after a crash) such a file and those behind it are removed instead.
+        Raises OSError.
         """
         open_existing = open_existing or self._disk.open
         names = self._names()
@@ -102,6 +109,8 @@ class MappedFileList:
             self._disk.remove(self.folder / names.pop())
         for number, name in enumerate(names):
             path = self.folder / name
+            if safe_end is not None:
+                self._lengthen(path, safe_end, names[number + 1 :])
             damage = self._damage(path)
             if damage is not None:
                 if not cut_at_damage:
@@ -131,6 +140,29 @@ class MappedFileList:
         try:
             chunks = (file.pread(_LOOK_CHUNK, position) for position in range(0, size, _LOOK_CHUNK))
             return not any(chunk.strip(b"\0") for chunk in chunks)
+        finally:
+            file.close()
+
+    def _lengthen(self, path: Path, safe_end: int, later: Sequence[str]) -> None:
+        """A crash while the end of the log was erased may leave its file short: give it zeros again, for good."""
+        size, start = self._disk.size(path), int(path.name)
+        if size >= self.file_size or start + size < safe_end or start % self.file_size:
+            return
+        if not all(map(self._is_empty, later)):
+            return
+        _log.warning("%s is %d bytes long, a crash came while its end was erased: zeros follow again", path, size)
+        file = self._disk.open(path)
+        try:
+            file.truncate(self.file_size)
+            file.sync()
+        finally:
+            file.close()
+
+    def _is_empty(self, name: str) -> bool:
+        """True for a file made ahead, which holds no bytes of the log."""
+        file = self._disk.open(self.folder / name)
+        try:
+            return file.is_zero_from(0)
         finally:
             file.close()
 

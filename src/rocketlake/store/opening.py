@@ -62,7 +62,7 @@ class Opening:
         clean = not disk.exists(paths.abort)
         self.checkpoint.load()
         self.log.list.remove_unfinished_cut()
-        self.log.list.load()
+        self.log.list.load(safe_end=None if clean else self.checkpoint.confirm_offset)
         torn = self.queues.load(last_exit_ok=clean, before_cut=self._distrust)
         if self.config.index_enabled:
             index_ms = self.checkpoint.index_ms
@@ -143,6 +143,8 @@ class Opening:
         self.index.remove_unused()
         if self.dispatch.position < self.log.list.wrote_offset:
             raise StoreError("not all messages are dispatched", offset=self.dispatch.position)
+        if self.log.broken:  # a torn write could not be erased, or a cut came to no end: the next start must look at it
+            raise StoreError(self.log.broken)
         self._ends.write(
             list(self._ends.lines()), self._upkeep.index_summary(self.index.last_physical_offset), is_exact=True
         )

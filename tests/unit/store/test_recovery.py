@@ -7,9 +7,11 @@ import random
 import pytest
 
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
+from rocketlake.base.errors import StoreError
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import PutStatus
 from tests.unit.store.store_world import ROOT, World, bodies_of, message, put_ok
 
 LOG = ROOT / "commitlog"
@@ -154,6 +156,58 @@ async def test_the_recovery_itself_may_be_killed(world: World) -> None:
             assert "Input/output" in str(error) or "failed" in str(error)
         await world.killed()
     assert bodies_of(await world.started()) == bodies(50)
+
+
+@pytest.mark.parametrize("is_power_cut", [False, True])
+@pytest.mark.parametrize("part", ["commitlog", "consumequeue"])
+async def test_a_crash_while_the_torn_end_is_erased_leaves_a_file_that_the_next_start_lengthens(
+    world: World, part: str, is_power_cut: bool
+) -> None:
+    store = await world.started(queue_flush_thorough_interval_ms=1000)
+    expected = bodies(25)
+    end = put_ok(store, *expected)[-1].next_offset
+    await world.clock.run_for(20_000)
+    await world.killed()
+    damage(world, end, b"torn")
+    queue = world.disk.open(ROOT / "consumequeue/T/0" / f"{400:020d}")
+    queue.pwrite(b"torn", queue.size - 4)
+    world.files.plan.add(Fault("truncate", part, after=1))  # the one that would make the file long again
+    with pytest.raises(StoreError, match="erase"):
+        await world.started()
+    assert (queue.size, world.disk.size(LOG / f"{end - end % 4096:020d}")) != (200, 4096)
+    await (world.power_cut() if is_power_cut else world.killed())
+    store = await world.started()
+    assert bodies_of(store) == expected
+    put_ok(store, b"next")
+    await world.killed()
+    assert bodies_of(await world.started()) == [*expected, b"next"]
+
+
+async def test_a_last_file_that_lost_safe_bytes_is_not_lengthened(world: World) -> None:
+    store = await world.started()
+    end = put_ok(store, *bodies(5))[-1].next_offset
+    await world.clock.run_for(20_000)
+    await world.killed()
+    world.disk.open(FIRST).truncate(end - 1)
+    with pytest.raises(StoreError, match="bytes long"):
+        await world.started()
+    assert world.disk.size(FIRST) == end - 1
+
+
+async def test_a_crash_after_a_torn_write_that_was_half_erased_loses_no_message(world: World) -> None:
+    store = await world.started()
+    put_ok(store, *bodies(5))
+    world.files.plan.add(Fault("pwrite", "commitlog", times=1, keep_bytes=20))
+    world.files.plan.add(Fault("truncate", "commitlog", after=1))
+    assert store.put(message(b"torn")).status is not PutStatus.OK
+    assert world.disk.size(ROOT / "commitlog" / f"{0:020d}") < 4096
+    assert "erase" in store.not_writable_reason
+    await store.stop()
+    world.files.plan.clear()
+    world.opened.clear()
+    store = await world.started()
+    assert bodies_of(store) == bodies(5)
+    put_ok(store, b"next")
 
 
 async def test_keys_are_found_after_a_kill(world: World) -> None:

@@ -97,6 +97,7 @@ class ConsumeQueueTable:
             mapped = self._file_list(folder)
             mapped.load(
                 lambda path: self._open.existing(path, self.file_size, is_safe=last_exit_ok),
+                safe_end=None if last_exit_ok else 0,
                 cut_at_damage=not last_exit_ok,
             )
             queue = self._queue(topic, queue_id, mapped)
