@@ -52,6 +52,7 @@ OWN_WORDS = {
 BANNED = {
     "the start of": re.compile(r"\b(?:the|a|each|every|its) begin\b(?! to\b)|\bbegin of\b|\b(?:from|since) begin\b"),
     "the name of the actor": re.compile(r"\b(?:whoever|anybody)\b", re.IGNORECASE),
+    "a document of this repository": re.compile(r"\breference \w+\.md\b|\b\w+\.md \d+\.\d"),
 }
 """What to write instead -> what is not written."""
 
@@ -102,6 +103,8 @@ def test_no_riddling_word_is_used() -> None:
         ("since the begin", True),
         ("Whoever waits", True),
         ("does anybody want it?", True),
+        ("Spark keeps no offsets (reference spark.md 1.2)", True),
+        ("see docs/reference/settings.md", False),
         ("frames begin at the start of the log", False),
         ("somebody waits", False),
     ],

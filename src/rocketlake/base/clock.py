@@ -28,7 +28,7 @@ class Clock(Protocol):
         """Return after `seconds`; 0 or less gives other tasks one turn."""
 
     async def wait(self, future: asyncio.Future[Any], seconds: float) -> bool:
-        """Wait until the future is done, at most for `seconds`. True if it is done; it is not cancelled otherwise."""
+        """Wait until the future is done, at most for `seconds`; True if it is done. A late future is not cancelled."""
         ...
 
 

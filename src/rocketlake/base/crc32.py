@@ -12,7 +12,7 @@ from rocketlake.base.pure_import import has_kernel
 
 __all__ = ["crc32"]
 
-# The kernel takes a tenth of the time of zlib 1.2.13.
+# The kernel folds 64 bytes at a time; zlib before 1.3 does not.
 _sum = importlib.import_module("rocketlake.base.checksum" if has_kernel("rocketlake.base.checksum") else "zlib").crc32
 
 

@@ -42,8 +42,8 @@ class BrokerConfig:
     """Settings of one broker."""
 
     # Behaviour: the names of this broker
-    broker_name: str = setting(_host_name, why="names the group of a master and its slaves in routes")
-    cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="the cluster the broker belongs to")
+    broker_name: str = setting(_host_name, why="name of a master and its slaves in routes")
+    cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="cluster to which the broker belongs")
     broker_id: int = setting(0, low=0, high=0, why="0 is the master; slaves come with replication")
     region_id: str = setting("DefaultRegion", why="put into every message and answer as MSG_REGION")
 
@@ -56,7 +56,9 @@ class BrokerConfig:
         -1, low=-1, high=65535, why="a second port for producers (VIP channel); -1: listenPort - 2, 0: none"
     )
     advertised_host: str = setting(
-        "", java="brokerIP1", why="where clients find us; empty: bindAddress, or this machine when that is 0.0.0.0"
+        "",
+        java="brokerIP1",
+        why="address that clients are told; empty: bindAddress, or this machine's if that is 0.0.0.0",
     )
     namesrv_addresses: tuple[str, ...] = setting(
         (), java="namesrvAddr", why="name servers to register with, host:port;host:port"
@@ -78,36 +80,45 @@ class BrokerConfig:
         Path("~/store"), java="storePathRootDir", why="folder of messages and tables; ~ is the home folder"
     )
     offset_save_interval_ms: int = setting(
-        5000, java="flushConsumerOffsetInterval", low=10, why="pause between savings of tables that changed"
+        5000, java="flushConsumerOffsetInterval", low=10, why="pause between saves of the tables that changed"
     )
     offset_version_step: int = setting(
-        500, java="consumerOffsetUpdateVersionStep", low=1, why="commits of offsets that make a new data version"
+        500, java="consumerOffsetUpdateVersionStep", low=1, why="so many commits of offsets make a new data version"
     )
     delay_version_step: int = setting(
-        200, java="delayOffsetUpdateVersionStep", low=1, why="deliveries that make a new data version"
+        200,
+        java="delayOffsetUpdateVersionStep",
+        low=1,
+        why="so many deliveries of delayed messages make a new data version",
     )
 
     # Behaviour: topics and groups
     permission: int = setting(
-        Perm.READ | Perm.WRITE, java="brokerPermission", low=0, high=7, why="2 write, 4 read; masks every topic"
+        Perm.READ | Perm.WRITE,
+        java="brokerPermission",
+        low=0,
+        high=7,
+        why="2: write, 4: read, 6: both; no topic allows more than that",
     )
     auto_create_topic: bool = setting(
         True, java="autoCreateTopicEnable", why="a topic is made when a producer first sends to it"
     )
     default_topic_queues: int = setting(
-        8, java="defaultTopicQueueNums", low=1, high=1024, why="most queues a topic gets that is made on first use"
+        8, java="defaultTopicQueueNums", low=1, high=1024, why="most queues of a topic that its first send makes"
     )
     auto_create_group: bool = setting(
         True, java="autoCreateSubscriptionGroup", why="a consumer group is made when a consumer first uses it"
     )
-    topics_max: int = setting(100_000, low=1, why="topics that may exist; a further one is refused")
-    queues_max: int = setting(1_000_000, low=1, why="queues of all topics together; a topic above it is refused")
-    groups_max: int = setting(100_000, low=1, why="consumer groups that may exist; a further one is refused")
+    topics_max: int = setting(100_000, low=1, why="most topics; one more is refused")
+    queues_max: int = setting(
+        1_000_000, low=1, why="most queues of all topics together; a topic that would make more is refused"
+    )
+    groups_max: int = setting(100_000, low=1, why="most consumer groups; one more is refused")
     cluster_topic: bool = setting(True, java="clusterTopicEnable", why="the topic named as the cluster can be used")
     broker_topic: bool = setting(True, java="brokerTopicEnable", why="the topic named as the broker can be used")
     trace_topic_enabled: bool = setting(False, java="traceTopicEnable", why="make the topic of message traces")
     trace_topic: str = setting("RMQ_SYS_TRACE_TOPIC", java="msgTraceTopicName", why="the topic of message traces")
-    trace_on: bool = setting(True, java="traceOn", why="told to clients: they may send traces")
+    trace_on: bool = setting(True, java="traceOn", why="clients are told that they may send traces")
 
     # Behaviour: sending, pulling, clients
     start_accept_send_ms: int = setting(
@@ -116,12 +127,12 @@ class BrokerConfig:
     producer_sequences_max: int = setting(
         10_000,
         low=1,
-        why="tasks of queries whose replays are known; batches unused for longest are forgotten, and refused",
+        why="most tasks of queries whose replays are known; the batch unused for longest is forgotten, then refused",
     )
     producer_sequence_keep_ms: int = setting(
         7 * 24 * 3_600_000,
         low=1000,
-        why="how long a query's last batch is known after its last message; counted while the broker runs",
+        why="time after its last message for which a query's last batch is known; counted while the broker runs",
     )
     long_polling_enabled: bool = setting(
         True, java="longPollingEnable", why="a pull waits as long as its consumer allows"
@@ -137,7 +148,7 @@ class BrokerConfig:
         True, java="notifyConsumerIdsChangedEnable", why="tell consumers at once when their group changes"
     )
     admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0004"
+        AdminAccess.LOOPBACK, why="hosts that may change topics, groups and settings (docs/decisions/0004)"
     )
 
     # Behaviour: transactions
@@ -145,46 +156,55 @@ class BrokerConfig:
         False, java="rejectTransactionMessage", why="refuse half messages of transactions"
     )
     transaction_timeout_ms: int = setting(
-        6000, java="transactionTimeOut", low=0, why="how old an undecided half message is when its producer is asked"
+        6000, java="transactionTimeOut", low=0, why="age of an undecided half message at which its producer is asked"
     )
     transaction_checks_max: int = setting(
-        15, java="transactionCheckMax", low=1, why="questions before a half message is given up"
+        15, java="transactionCheckMax", low=1, why="so many questions to producers, then a half message is given up"
     )
     transaction_check_interval_ms: int = setting(
         30_000, java="transactionCheckInterval", low=10, why="pause between searches for undecided half messages"
     )
     transaction_op_bytes_max: int = setting(
-        4096, java="transactionOpMsgMaxSize", low=1, high=1 << 20, why="ends of transactions put into one op message"
+        4096, java="transactionOpMsgMaxSize", low=1, high=1 << 20, why="bytes of ends of transactions in one op message"
     )
     transaction_op_interval_ms: int = setting(
-        3000, java="transactionOpBatchInterval", low=1, why="longest wait of an end for its op message"
+        3000,
+        java="transactionOpBatchInterval",
+        low=1,
+        why="longest time until an end is noted on disk by an op message",
     )
 
     # Speed
     request_body_bytes_max: int = setting(
-        1 << 20, low=1 << 16, why="largest body of a request that is no send: lists of topics or groups, heartbeats"
+        1 << 20, low=1 << 16, why="largest body of a request that is no send, such as a list of topics or a heartbeat"
     )
     unfinished_bytes_max: int = setting(
         256 << 20,
         low=1 << 24,
-        why="received bytes of requests that are not complete yet, of all links; above it the largest is closed",
+        why="most bytes of incomplete requests, of all links together; above it the link with the largest is closed",
     )
     held_pulls_max: int = setting(
-        100_000, java="pullThreadPoolQueueCapacity", low=1, why="pulls that may wait at once, of all clients"
+        100_000, java="pullThreadPoolQueueCapacity", low=1, why="most pulls that wait at once, of all clients"
     )
     waiting_sends_max: int = setting(
-        10_000, java="sendThreadPoolQueueCapacity", low=1, why="sends that may wait for the disk at once"
+        10_000, java="sendThreadPoolQueueCapacity", low=1, why="most sends that wait for the disk at once"
     )
     fast_failure: bool = setting(
-        True, java="brokerFastFailureEnable", why="answer busy when a request waited too long to be looked at"
+        True,
+        java="brokerFastFailureEnable",
+        why="a request that waited too long before it was looked at is answered busy",
     )
-    send_age_max_ms: int = setting(200, java="waitTimeMillsInSendQueue", low=1, why="oldest send that is still served")
-    pull_age_max_ms: int = setting(5000, java="waitTimeMillsInPullQueue", low=1, why="oldest pull that is still served")
+    send_age_max_ms: int = setting(
+        200, java="waitTimeMillsInSendQueue", low=1, why="age above which a send is answered busy"
+    )
+    pull_age_max_ms: int = setting(
+        5000, java="waitTimeMillsInPullQueue", low=1, why="age above which a pull is answered busy"
+    )
     heartbeat_age_max_ms: int = setting(
-        31_000, java="waitTimeMillsInHeartbeatQueue", low=1, why="oldest heartbeat that is still served"
+        31_000, java="waitTimeMillsInHeartbeatQueue", low=1, why="age above which a heartbeat is answered busy"
     )
     admin_age_max_ms: int = setting(
-        5000, java="waitTimeMillsInAdminBrokerQueue", low=1, why="oldest of all other requests that is still served"
+        5000, java="waitTimeMillsInAdminBrokerQueue", low=1, why="age above which any other request is answered busy"
     )
 
     def validate(self) -> None:

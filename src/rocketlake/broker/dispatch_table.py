@@ -72,7 +72,7 @@ class Use(Enum):
 
 
 class Cold(Enum):
-    """May a request need old messages, which a worker must read from disk first (cold_requests.py)?"""
+    """Whether a request may need old messages, which a worker must read from disk first (cold_requests.py)."""
 
     NEVER = "never"
     """Or it waits by a room of its own, as pulls do."""

@@ -1,6 +1,6 @@
 """Requests that store messages while the next file of the commit log is late.
 
-Owns        the line of these requests: who waits, in which order, for how long, what is answered at its end.
+Owns        the line of these requests: which wait, in which order, for how long, the answer when that is too long.
 Must not know   how the file is made, what the handlers do.
 
 The file is made by a worker as soon as the one before it is begun, so it is late only on a disk that makes files more

@@ -75,7 +75,7 @@ class Cluster:
             raise LinkError(
                 "no broker is registered",
                 where=self.where,
-                hint="start one: `rocketlake broker -n <name server>`; does its namesrvAddr name this name server?",
+                hint="start one: `rocketlake broker -n <name server>`; have one that runs register at this name server",
             )
         return masters
 

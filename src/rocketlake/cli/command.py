@@ -49,7 +49,7 @@ def refuse_empty(args: Sequence[str]) -> None:
     """Raises UsageError for `-n ""`: a shell variable that is not set would silently mean the default."""
     from rocketlake.base.errors import UsageError
 
-    hint = "give it a value, or leave it out; in a shell: is the variable set?"
+    hint = "give it a value, or leave it out; in a shell, set the variable that it is taken from"
     values_only = False
     for number, text in enumerate(args):
         if not values_only and text == "--":

@@ -64,15 +64,26 @@ class ClientConfig(Ranged):
     )
     client_ip: str = setting("", java="clientIP", why="first part of the client id; empty: this machine's address")
     instance_name: str = setting("", java="instanceName", why="second part of the client id; empty: unique")
-    route_interval_ms: int = setting(30 * SECOND, java="pollNameServerInterval", low=10, why="how old a route may get")
+    route_interval_ms: int = setting(
+        30 * SECOND, java="pollNameServerInterval", low=10, why="age at which a route is asked for again"
+    )
     heartbeat_interval_ms: int = setting(
-        30 * SECOND, java="heartbeatBrokerInterval", low=10, why="a broker forgets a client after 120 s of silence"
+        30 * SECOND,
+        java="heartbeatBrokerInterval",
+        low=10,
+        why="pause between heartbeats; a broker forgets a client after 120 s of silence",
     )
     persist_interval_ms: int = setting(
-        5 * SECOND, java="persistConsumerOffsetInterval", low=10, why="most that is consumed again after a crash"
+        5 * SECOND,
+        java="persistConsumerOffsetInterval",
+        low=10,
+        why="pause between saves of offsets; what was consumed since comes again after a crash",
     )
     call_timeout_ms: int = setting(
-        3 * SECOND, java="mqClientApiTimeout", low=1, why="limit for routes, heartbeats, members, offsets"
+        3 * SECOND,
+        java="mqClientApiTimeout",
+        low=1,
+        why="longest wait for an answer about routes, heartbeats, members or offsets",
     )
 
     @property
@@ -102,41 +113,55 @@ def _not_an_address(text: str) -> UsageError:
 class ProducerConfig(Ranged):
     """How a producer sends."""
 
-    send_timeout_ms: int = setting(3 * SECOND, java="sendMsgTimeout", low=1, why="whole call, with its retries")
-    retries: int = setting(2, java="retryTimesWhenSendFailed", low=0, high=16, why="more attempts, on other brokers")
+    send_timeout_ms: int = setting(
+        3 * SECOND, java="sendMsgTimeout", low=1, why="longest time of a send, all its attempts together"
+    )
+    retries: int = setting(
+        2, java="retryTimesWhenSendFailed", low=0, high=16, why="so many more attempts, on other brokers"
+    )
     retry_when_not_stored_ok: bool = setting(
         False,
         java="retryAnotherBrokerWhenNotStoreOK",
-        why="also retry what is stored but not flushed or copied",
+        why="also send again a message that is stored but not flushed or copied",
     )
     avoid_slow_brokers: bool = setting(
         False, java="sendLatencyFaultEnable", why="pass over brokers whose last send was slow or failed"
     )
     compress_over_bytes: int = setting(
-        4 * KIB, java="compressMsgBodyOverHowmuch", low=0, why="smaller ones stay as they are"
+        4 * KIB, java="compressMsgBodyOverHowmuch", low=0, why="bodies of this size or more are compressed"
     )
     compression: str = setting("zlib", java="compressType", why="zlib, lz4 or zstd; old consumers know zlib only")
-    compression_level: int = setting(5, java="compressLevel", low=0, high=22, why="higher is smaller and slower")
-    message_bytes_max: int = setting(4 * MIB, java="maxMessageSize", low=1, why="the broker has the same limit")
+    compression_level: int = setting(
+        5, java="compressLevel", low=0, high=22, why="a higher level makes bodies smaller and takes longer"
+    )
+    message_bytes_max: int = setting(
+        4 * MIB, java="maxMessageSize", low=1, why="largest body; the broker has a limit of its own"
+    )
     batch_bytes_max: int = setting(
         MIB,
         low=1,
         why="a batch is split into requests of at most this size",
     )
     pending_sends_max: int = setting(
-        10_000, java="backPressureForAsyncSendNum", low=1, why="send_nowait calls on their way at once"
+        10_000, java="backPressureForAsyncSendNum", low=1, why="most send_nowait calls on their way at once"
     )
-    transaction_threads: int = setting(16, low=1, high=1000, why="plain functions of transactions running at once")
+    transaction_threads: int = setting(16, low=1, high=1000, why="threads for plain functions of transactions")
     pending_checks_max: int = setting(
-        2000, java="checkRequestHoldMax", low=1, why="questions of brokers about transactions worked on at once"
+        2000,
+        java="checkRequestHoldMax",
+        low=1,
+        why="most questions of brokers about transactions that are worked on at once",
     )
     delay_level_max: int = setting(
-        18, low=1, high=1000, why="delay levels there are; more only if messageDelayLevel of all brokers has more"
+        18,
+        low=1,
+        high=1000,
+        why="highest delay level; above 18 only if messageDelayLevel of all brokers has more levels",
     )
-    drain_ms: int = setting(10 * SECOND, low=0, why="stop() waits so long for running check functions")
-    template_topic: str = setting("TBW102", java="createTopicKey", why="the topic new topics are modelled on")
+    drain_ms: int = setting(10 * SECOND, low=0, why="longest wait of stop() for running check functions")
+    template_topic: str = setting("TBW102", java="createTopicKey", why="topic after which brokers model a new one")
     new_topic_queues: int = setting(
-        4, java="defaultTopicQueueNums", low=1, why="queues wanted when a topic is auto-created"
+        4, java="defaultTopicQueueNums", low=1, why="queues asked for when a broker makes a topic by its first send"
     )
 
 
@@ -144,34 +169,49 @@ class ProducerConfig(Ranged):
 class ConsumerConfig(Ranged):
     """How a push consumer (and what stands on it) pulls, runs listeners and retries."""
 
-    concurrency: int = setting(20, java="consumeThreadMax", low=1, high=1000, why="listeners running at once")
+    concurrency: int = setting(20, java="consumeThreadMax", low=1, high=1000, why="most calls of the listener at once")
     batch_size: int = setting(
-        1, java="consumeMessageBatchMaxSize", low=1, high=1024, why="messages handed to the listener at once"
+        1, java="consumeMessageBatchMaxSize", low=1, high=1024, why="most messages in one call of the listener"
     )
-    pull_batch_size: int = setting(32, java="pullBatchSize", low=1, high=1024, why="messages asked for in one pull")
-    pull_bytes: int = setting(256 * KIB, java="pullBatchSizeInBytes", low=1, why="bytes asked for in one pull")
+    pull_batch_size: int = setting(
+        32, java="pullBatchSize", low=1, high=1024, why="most messages asked for in one pull"
+    )
+    pull_bytes: int = setting(256 * KIB, java="pullBatchSizeInBytes", low=1, why="most bytes asked for in one pull")
     pull_interval_ms: int = setting(0, java="pullInterval", low=0, high=65535, why="pause between two pulls of a queue")
-    queue_messages_max: int = setting(1000, java="pullThresholdForQueue", low=1, high=65535, why="in hand, per queue")
+    queue_messages_max: int = setting(
+        1000, java="pullThresholdForQueue", low=1, high=65535, why="most messages in hand of a queue"
+    )
     queue_bytes_max: int = setting(
-        100 * MIB, java="pullThresholdSizeForQueue", low=1, why="bytes in hand, per queue (Java: in MiB)"
+        100 * MIB, java="pullThresholdSizeForQueue", low=1, why="most bytes in hand of a queue (Java: in MiB)"
     )
     topic_messages_max: int = setting(
-        -1, java="pullThresholdForTopic", low=-1, why="in hand, per topic, shared by its queues; -1: no such limit"
+        -1,
+        java="pullThresholdForTopic",
+        low=-1,
+        why="most messages in hand of a topic, shared by its queues; -1: no such limit",
     )
     span_max: int = setting(
         2000,
         java="consumeConcurrentlyMaxSpan",
         low=1,
         high=65535,
-        why="one stuck message stops the pull this far ahead",
+        why="a queue is pulled no further than this ahead of its oldest message in hand",
     )
-    flow_control_pause_ms: int = setting(50, low=1, why="how soon a full queue looks again")
+    flow_control_pause_ms: int = setting(50, low=1, why="pause before a queue with too much in hand is looked at again")
     error_pause_ms: int = setting(
         SECOND, java="pullTimeDelayMillsWhenException", low=1, why="pause after a failed pull of a queue"
     )
-    hold_ms: int = setting(15 * SECOND, java="brokerSuspendMaxTimeMillis", low=1, why="longest hold of an empty pull")
+    hold_ms: int = setting(
+        15 * SECOND,
+        java="brokerSuspendMaxTimeMillis",
+        low=1,
+        why="longest time that a broker holds a pull without messages",
+    )
     pull_timeout_ms: int = setting(
-        30 * SECOND, java="consumerTimeoutMillisWhenSuspend", low=1, why="must be longer than hold_ms"
+        30 * SECOND,
+        java="consumerTimeoutMillisWhenSuspend",
+        low=1,
+        why="longest wait for the answer to a pull; longer than hold_ms",
     )
     reconsume_max: int = setting(
         -1, java="maxReconsumeTimes", low=-1, why="retries before the dead letters; -1: 16, orderly: no end"
@@ -190,7 +230,7 @@ class ConsumerConfig(Ranged):
         why="orderly: a queue's pause after a failure",
     )
     local_retry_ms: int = setting(
-        5 * SECOND, low=1, why="a message that could not be sent back is consumed again here after this time"
+        5 * SECOND, low=1, why="pause before a message that could not be sent back is consumed again here"
     )
     consume_timeout_ms: int = setting(
         15 * MINUTE,
@@ -198,17 +238,25 @@ class ConsumerConfig(Ranged):
         low=1,
         why="a message whose listener runs longer is sent back (Java: minutes)",
     )
-    rebalance_interval_ms: int = setting(20 * SECOND, low=10, why="at least this often; sooner when a broker says so")
-    rebalance_retry_ms: int = setting(SECOND, low=1, why="after a round that could not finish")
-    lock_interval_ms: int = setting(20 * SECOND, low=10, why="orderly: locks are renewed; brokers drop them after 60 s")
-    lock_valid_ms: int = setting(30 * SECOND, low=10, why="orderly: a lock not renewed this long is not trusted")
+    rebalance_interval_ms: int = setting(
+        20 * SECOND, low=10, why="longest pause between rounds; a broker's notice begins one at once"
+    )
+    rebalance_retry_ms: int = setting(SECOND, low=1, why="pause after a round that could not finish")
+    lock_interval_ms: int = setting(
+        20 * SECOND, low=10, why="orderly: pause between renewals of locks; brokers drop them after 60 s"
+    )
+    lock_valid_ms: int = setting(
+        30 * SECOND, low=10, why="orderly: time after which a lock that was not renewed is not trusted"
+    )
     continuous_ms: int = setting(60 * SECOND, low=1, why="orderly: most time one queue keeps a worker")
-    idle_pull_max_ms: int = setting(120 * SECOND, low=1, why="a queue not pulled this long is taken anew")
+    idle_pull_max_ms: int = setting(
+        120 * SECOND, low=1, why="a queue that was not pulled for this long is left and taken anew"
+    )
     drain_ms: int = setting(
         10 * SECOND,
         java="awaitTerminationMillisWhenShutdown",
         low=0,
-        why="stop() waits so long for running listeners",
+        why="longest wait of stop() for running listeners",
     )
     offsets_dir: str = setting(
         "", java="rocketmq.client.localOffsetStoreDir", why="broadcasting: offset files; default ~/.rocketmq_offsets"

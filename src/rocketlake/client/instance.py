@@ -219,7 +219,7 @@ class ClientInstance(Service):
             raise LinkError(
                 f"broker {broker_name!r} has no master",
                 where="name server " + ";".join(self.name_servers.addresses),
-                hint="is the broker up, and registered with this name server?",
+                hint="start the broker with the address of this name server; its log says where it registers",
             )
         return address
 
@@ -233,7 +233,7 @@ class ClientInstance(Service):
             raise LinkError(
                 f"broker {queue.broker_name!r} is not known",
                 where="name server " + ";".join(self.name_servers.addresses),
-                hint="is the broker up, and registered with this name server?",
+                hint="start the broker with the address of this name server; its log says where it registers",
             )
         return address, address == self.routes.master(queue.broker_name)
 

@@ -106,7 +106,7 @@ def _unpack_zstd(body: Buffer, bytes_max: int) -> tuple[bytes, bool]:
 
 
 def _is_whole_zstd(body: Buffer) -> bool:
-    """Does the frame end inside of `body`? The reader takes a frame cut between two blocks for a short one."""
+    """True if the frame ends inside of `body`. The reader takes a frame cut between two blocks for a short one."""
     frame = zstandard.get_frame_parameters(body)
     position = zstandard.frame_header_size(body)
     is_last = False

@@ -50,11 +50,11 @@ cdef class NameSet:
         return self.has(<const uint8_t*>PyBytes_AS_STRING(name), len(name))
 
     def starts(self, bytes text):
-        """Does `text` start with a name of the set?"""
+        """True if `text` starts with a name of the set."""
         return self.has_start(<const uint8_t*>PyBytes_AS_STRING(text), len(text))
 
     cdef bint has(self, const uint8_t* at, Py_ssize_t size) noexcept nogil:
-        """Is this one of the names?"""
+        """True if this text is a name of the set."""
         cdef int number
         if size == 0:
             return False
@@ -64,7 +64,7 @@ cdef class NameSet:
         return False
 
     cdef bint has_start(self, const uint8_t* at, Py_ssize_t size) noexcept nogil:
-        """Does this text start with one of the names?"""
+        """True if this text starts with a name of the set."""
         cdef int number
         if size == 0:
             return False

@@ -30,7 +30,7 @@ def leaves_plain(bytes name):
 
 
 cdef bint is_plain_name(const uint8_t* name, Py_ssize_t size) noexcept:
-    """Does a property of this name leave a send plain?"""
+    """True if a send with a property of this name may be plain."""
     if not _special.may_have(name[0]) and not _families.may_have(name[0]):
         return True
     return _plain.has(name, size) or not (_special.has(name, size) or _families.has_start(name, size))

@@ -85,7 +85,7 @@ def batch_entries(body: Buffer, messages_max: int = MESSAGES_MAX) -> Iterator[Ba
 
 
 def has_more(body: Buffer, messages: int) -> bool:
-    """Is the body a batch of more than so many messages? Only the sizes of entries are read; False for a broken
+    """True if the body is a batch of more than so many messages. Only the sizes of entries are read; False for a broken
     batch."""
     position = 0
     end = len(body)

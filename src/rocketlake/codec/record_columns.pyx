@@ -394,8 +394,10 @@ cdef class RecordColumns:
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     def is_text(self):
-        """Are all topics and properties valid UTF-8? If not, use the Python form: it replaces invalid bytes, as Java
-        does."""
+        """True if all topics and properties are valid UTF-8.
+
+        Otherwise use the Python form: it replaces invalid bytes, as Java does.
+        """
         self._cut()
         return self._is_text
 

@@ -339,5 +339,5 @@ def evaluate(expression: tree.Expression, properties: Mapping[str, str]) -> bool
 
 
 def matches(expression: tree.Expression, properties: Mapping[str, str]) -> bool:
-    """Does the message pass the filter?"""
+    """True if the message passes the filter."""
     return decide(expression, properties) == _TRUE

@@ -56,7 +56,7 @@ def read_integer(text: str, number_max: int) -> int | None:
 
 
 def read_double(text: str) -> float | None:
-    """The number, if it is one; too large a one is infinite."""
+    """The text as a double; infinite if the number is too large, None if the text is no number."""
     if len(text) > NUMBER_CHARACTERS_MAX:
         return None
     if text.isascii() and text.replace(".", "", 1).isdigit():

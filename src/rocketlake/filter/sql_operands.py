@@ -293,7 +293,7 @@ def not_between(value: Side, low: Side, high: Side) -> Condition:
 
 
 def _both_bounds(join: type[And | Or], first: Condition, second: Condition, value: Side) -> Condition:
-    # Without a value both are alike. To decide its inner condition twice, and there the same, takes 2**depth steps.
+    # Without a value both bounds give the same condition. One is enough: two at each level would take 2**depth steps.
     return first if isinstance(value, NothingSide) else join((first, second))
 
 
@@ -305,7 +305,7 @@ def in_texts(left: Side, texts: list[str]) -> Condition:
 
 
 def text_match(how: str, left: Side, search: str, *, negated: bool) -> Condition:
-    """left CONTAINS search, and its like."""
+    """left CONTAINS search; `how` may also be STARTSWITH or ENDSWITH."""
     if not search:
         return Constant(FALSE)
     match left:

@@ -17,7 +17,7 @@ __all__ = ["RecordTest"]
 
 _TRUE = tree.TRUE
 _NAMES_FOUND_MAX = 3
-"""So many properties are searched for one by one; for more it is cheaper to read all."""
+"""Up to so many properties are searched for one by one; with more of them, reading all properties is cheaper."""
 
 
 class RecordTest:
@@ -31,7 +31,7 @@ class RecordTest:
         self._names = [(name, name.encode()) for name in names] if len(names) <= _NAMES_FOUND_MAX else []
 
     def matches(self, record: memoryview) -> bool:
-        """Does a record match?"""
+        """True if the record passes the filter."""
         block = properties_block(record)
         if not self._names:
             return self._test.decide(decode(block)) == _TRUE

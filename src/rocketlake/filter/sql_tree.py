@@ -66,7 +66,7 @@ class Constant(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Present(Condition):
-    """Has the message the property? TRUE or FALSE."""
+    """TRUE if the message has the property, else FALSE."""
 
     name: str
 
@@ -122,7 +122,7 @@ class ComparePair(Condition):
 
 @dataclass(frozen=True, slots=True)
 class In(Condition):
-    """Is the property one of the texts? UNKNOWN when absent."""
+    """TRUE if the property is one of the texts, else FALSE. UNKNOWN when absent."""
 
     name: str
     texts: frozenset[str]
@@ -147,14 +147,14 @@ class Not(Condition):
 
 @dataclass(frozen=True, slots=True)
 class And(Condition):
-    """AND of two or more; FALSE at the first FALSE, else UNKNOWN if one was."""
+    """AND of two or more conditions: FALSE at the first FALSE; else UNKNOWN if a condition was UNKNOWN."""
 
     inner: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(Condition):
-    """OR of two or more; TRUE at the first TRUE, else UNKNOWN if one was."""
+    """OR of two or more conditions: TRUE at the first TRUE; else UNKNOWN if a condition was UNKNOWN."""
 
     inner: tuple[Condition, ...]
 

@@ -113,7 +113,7 @@ class Message:
 
     @property
     def wait_store_ok(self) -> bool:
-        """Is the answer to come only when the message is as safe as the broker promises?"""
+        """True if the broker is to answer only when the message is as safe as its settings promise."""
         return self.properties.get(names.WAIT, "true").lower() == "true"
 
     @wait_store_ok.setter

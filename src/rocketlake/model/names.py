@@ -98,41 +98,42 @@ def group_of_retry_topic(topic: str) -> str:
 
 
 def is_retry_topic(topic: str) -> bool:
-    """%RETRY%...?"""
+    """True for the retry topic of a group: %RETRY%group."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_dead_letter_topic(topic: str) -> bool:
-    """%DLQ%...?"""
+    """True for the dead-letter topic of a group: %DLQ%group."""
     return topic.startswith(DEAD_LETTER_PREFIX)
 
 
 def is_reply_topic(topic: str) -> bool:
-    """..._REPLY_TOPIC?"""
+    """True for a topic of answers to request messages: its name ends with _REPLY_TOPIC."""
     return topic.endswith("_" + REPLY_TOPIC_ENDING)
 
 
 FIRST_OFFSETS_ENDING = "_spark_start"
-"""Of groups that consume nothing: a Spark query keeps its first offsets there, each plus one (0 stands for none)."""
+"""The end of the names of groups that consume nothing: in such a group a Spark query keeps its first offsets, each plus
+one (0 stands for none)."""
 
 
 def keeps_first_offsets(group: str) -> bool:
-    """..._spark_start?"""
+    """True for a group that only keeps the first offsets of a Spark query: its name ends with _spark_start."""
     return group.endswith(FIRST_OFFSETS_ENDING)
 
 
 def is_system_topic(topic: str) -> bool:
-    """Made by RocketMQ for itself?"""
+    """True for a topic that RocketMQ makes for itself."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_sendable_topic(topic: str) -> bool:
-    """May a client send to it?"""
+    """True if clients may send to this topic."""
     return topic not in NOT_SENDABLE_TOPICS
 
 
 def is_system_group(group: str) -> bool:
-    """Made by RocketMQ for itself?"""
+    """True for a group that RocketMQ makes for itself."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 

@@ -119,7 +119,7 @@ RESERVED = frozenset(
         INNER_MULTI_QUEUE_OFFSET, PRODUCER_SEQUENCE, ALL_ENDS,
     }
 )  # fmt: skip
-"""Names a user may not give to a property of his own."""
+"""Names that a user may not give to properties."""
 
 SYSTEM = RESERVED | {
     SHARDING_KEY, PRIORITY, LITE_TOPIC, TIMER_ROLL_LABEL, ORIGIN_GROUP, FORWARD_QUEUE_ID, REDIRECT, TRANSACTION_ID,
@@ -147,5 +147,5 @@ A send with any other name of SYSTEM or of FAMILIES takes the ordinary path (doc
 
 
 def is_plain(name: str) -> bool:
-    """Does a property of this name leave a send plain? Names of users do."""
+    """True if a send with a property of this name may be plain. Names of users leave it plain."""
     return name in PLAIN or not (name in SYSTEM or name.startswith(FAMILIES))

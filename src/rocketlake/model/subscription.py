@@ -34,7 +34,7 @@ class Subscription:
 
     @property
     def is_tag_type(self) -> bool:
-        """Filtered by tag? (old peers leave the type empty)"""
+        """True if the expression is one of tags. Old peers leave the type empty."""
         return self.expression_type in (TAG, "")
 
 

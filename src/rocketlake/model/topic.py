@@ -27,17 +27,17 @@ class Perm:
 
     @staticmethod
     def is_readable(perm: int) -> bool:
-        """May consumers read?"""
+        """True if consumers may read."""
         return perm & Perm.READ != 0
 
     @staticmethod
     def is_writeable(perm: int) -> bool:
-        """May producers write?"""
+        """True if producers may write."""
         return perm & Perm.WRITE != 0
 
     @staticmethod
     def is_inherited(perm: int) -> bool:
-        """May topics be created after this one's pattern?"""
+        """True if this topic may be the pattern of topics that are made by their first send."""
         return perm & Perm.INHERIT != 0
 
     @staticmethod
@@ -73,12 +73,12 @@ class TopicConfig:
 
     @property
     def is_readable(self) -> bool:
-        """May consumers read?"""
+        """True if consumers may read."""
         return Perm.is_readable(self.perm)
 
     @property
     def is_writeable(self) -> bool:
-        """May producers write?"""
+        """True if producers may write."""
         return Perm.is_writeable(self.perm)
 
     @property

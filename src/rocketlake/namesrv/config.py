@@ -29,23 +29,25 @@ class NameServerConfig:
     )
     listen_port: int = setting(9876, low=0, high=65535, why="0 takes any free port")
     kv_config_path: Path = setting(
-        Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="where KV settings are kept"
+        Path.home() / "namesrv" / "kvConfig.json", java="kvConfigPath", why="file of the KV settings"
     )
     admin_access: AdminAccess = setting(
-        AdminAccess.LOOPBACK, why="who may change what others rely on; see docs/decisions/0004"
+        AdminAccess.LOOPBACK, why="hosts that may change routes, topics and settings (docs/decisions/0004)"
     )
     order_message_enable: bool = setting(False, why="answer routes with the order configuration of a topic")
     return_order_topic_config_to_broker: bool = setting(True, why="tell brokers which topics are ordered")
-    enable_all_topic_list: bool = setting(True, why="answer with the list of all topics")
-    enable_topic_list: bool = setting(True, why="answer with lists of topics by cluster or unit")
-    support_acting_master: bool = setting(False, why="show the lowest slave as master while there is none")
+    enable_all_topic_list: bool = setting(True, why="serve requests for the list of all topics")
+    enable_topic_list: bool = setting(True, why="serve requests for the topics of a cluster or a unit")
+    support_acting_master: bool = setting(
+        False, why="routes show the slave with the lowest id as master while there is no master"
+    )
     delete_topic_with_broker_registration: bool = setting(
-        False, why="a registration removes the broker's topics it does not name"
+        False, why="a registration takes away the broker's topics that it does not name"
     )
 
     # Speed
     scan_not_active_broker_interval: int = setting(
-        5000, low=10, high=600_000, why="ms between two searches for silent brokers"
+        5000, low=10, high=600_000, why="pause between searches for silent brokers, in ms"
     )
 
 

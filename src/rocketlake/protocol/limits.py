@@ -16,7 +16,7 @@ HEADER_BYTES_MAX: Final = 256 * 1024
 """32767 bytes of message properties, each escaped to six by JSON, are 192 KiB: such a header must get its answer."""
 
 DIALECT_BYTES_MAX: Final = 8 * 1024
-"""A header in nonstandard JSON takes 2 us a byte to read. No real peer writes one, so the limit is small."""
+"""A header in nonstandard JSON is slow to read. No real peer writes one, so the limit is small."""
 
 FIELDS_MAX: Final = 1024
 """Fields of one header; the largest real header has about thirty."""

@@ -3,9 +3,9 @@
 Owns        the loop thread, the cache of clients in a Spark process.
 Must not know   the requests that go over these clients.
 
-Spark keeps Python workers alive between batches and queries (reference spark.md 1.2 fact 23) and forks them from a
-daemon, so clients live at module level and belong to the process that made them: a fork makes its own. All formats and
-queries of a process share them, so that a worker has one connection to each broker, however many queries run in it.
+Spark keeps Python workers alive between batches and queries (tests/spark/test_facts.py) and forks them from a daemon.
+So clients live at module level and belong to the process that made them: a fork makes its own. All formats and queries
+of a process share them, so that a worker has one connection to each broker, however many queries run in it.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class _Properties:
     """Properties of many records, cut at once: entry k is blob[start[k]:middle[k]] = blob[middle[k]+1:end[k]]."""
 
     def __init__(self, blocks: list[bytes]) -> None:
-        # Writers end each entry with \x02; one that leaves out the last is tolerated (wire.md 24.4).
+        # Writers end each entry with \x02; the last \x02 of a block may be missing (docs/internals/record.md).
         blocks = [b + b"\x02" if b and b[-1] != _VALUE_END else b for b in blocks]
         blob = b"".join(blocks)
         try:

@@ -3,9 +3,9 @@
 Owns        the test whether a reader may have `pushFilters`; taking Spark's filter classes apart.
 Must not know   the meaning of a column, which filters a format can use.
 
-Spark fails a query whose reader has `pushFilters` while spark.sql.python.filterPushdown.enabled is off, which it is by
-default, and does not tell a reader whether it is on (reference spark.md 1.2 fact 4). But Spark uses one worker program
-to plan with filters and another to plan without, and the program's file stands in the call stack.
+Spark fails a query whose reader has `pushFilters` while spark.sql.python.filterPushdown.enabled is off, its default,
+and does not tell a reader whether it is on (tests/spark/test_facts.py). But Spark uses one worker program to plan with
+filters and another to plan without, and the program's file stands in the call stack.
 """
 
 from __future__ import annotations

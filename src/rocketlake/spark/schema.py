@@ -3,8 +3,8 @@
 Owns        the column list, pruning by a user's own .schema(...).
 Must not know   how a column is filled (columns.py), options beyond includeProperties and columns.
 
-Spark accepts Arrow batches only if they equal its own idea of the schema exactly (reference spark.md 1.2 fact 3), so
-the Arrow schema is always derived from the Spark schema by Spark's own function.
+Spark accepts Arrow batches only if they equal its own idea of the schema exactly (tests/spark/test_facts.py). So the
+Arrow schema is always derived from the Spark schema by Spark's own function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do commit log, consume queues and key index of a store folder agree? Looked at offline, without changing it.
+"""Checks that commit log, consume queues and key index of a store folder agree, offline and without changing them.
 
 Owns        the rules of agreement, and the list of findings that break a rule.
 Must not know   how a store is written or recovered.

@@ -168,7 +168,7 @@ class Checkpoint:
 
 
 def _is_ours(page: bytes) -> bool:
-    """Is every number the one that this broker wrote?"""
+    """True if every number of the page is the one that this broker wrote."""
     magic, _position, checksum = _OURS.unpack_from(page, _LAYOUT.size)
     return bool(magic == _OURS_MAGIC and checksum == crc32(page[: _USED_BYTES - 4]))
 

@@ -397,7 +397,7 @@ def _nobody_commits() -> None:
 
 
 def is_record(data: memoryview, offset: int) -> bool:
-    """Do these bytes say that they are the record of this length at this physical offset?"""
+    """True if these bytes say that they are the record of this length at this physical offset."""
     return 0 < len(data) == record_bytes(data, offset)
 
 

@@ -22,40 +22,46 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Sizes in bytes, times in milliseconds, ratios in percent, unless the name says otherwise."""
+    """Settings of one store. Sizes are bytes, times milliseconds, ratios percent, unless the name says otherwise."""
 
     # -- behaviour: files ----------------------------------------------------------------------------------------------
     commit_log_path: str = setting(
-        "", java="storePathCommitLog", why="folder of the commit log; empty = commitlog in the store root"
+        "", java="storePathCommitLog", why="folder of the commit log; empty: commitlog in storePathRootDir"
     )
     commit_log_file_bytes: int = setting(
         1024 * _MIB,
         java="mappedFileSizeCommitLog",
         low=4096,
         high=2**31 - 1,
-        why="length of a commit log file; fixed once a store exists",
+        why="length of a commit log file; it cannot change once a store exists",
     )
     consume_queue_file_bytes: int = setting(
         6_000_000,
         java="mappedFileSizeConsumeQueue",
         low=20,
         high=2**31 - 1,
-        why="length of a consume queue file, rounded up to entries",
+        why="length of a consume queue file, rounded up to whole entries of 20 bytes",
     )
     index_slots: int = setting(
         5_000_000, java="maxHashSlotNum", low=1, high=2**28, why="hash slots of a key index file"
     )
     index_entries: int = setting(20_000_000, java="maxIndexNum", low=2, high=2**30, why="entries of a key index file")
-    index_enabled: bool = setting(True, java="messageIndexEnable", why="find messages by key")
-    index_safe: bool = setting(False, java="messageIndexSafe", why="recovery also waits for the key index's checkpoint")
+    index_enabled: bool = setting(
+        True, java="messageIndexEnable", why="keep the key index, by which messages are found by key"
+    )
+    index_safe: bool = setting(
+        False, java="messageIndexSafe", why="a start walks the log from where the key index is safe, too"
+    )
 
     # -- behaviour: what a message may be ------------------------------------------------------------------------------
-    body_bytes_max: int = setting(4 * _MIB, java="maxMessageSize", low=10, high=2**30, why="largest body")
+    body_bytes_max: int = setting(
+        4 * _MIB, java="maxMessageSize", low=10, high=2**30, why="largest body of a message, and of a batch"
+    )
 
     message_delay_level: str = setting(
         DEFAULT_LEVELS,
         java="messageDelayLevel",
-        why="how long each delay level waits; gives the tag code of delayed messages",
+        why="the delay of each level, from level 1 on",
     )
 
     # -- behaviour: durability -----------------------------------------------------------------------------------------
@@ -63,99 +69,134 @@ class StoreConfig:
         "ASYNC_FLUSH", java="flushDiskType", why="SYNC_FLUSH answers a send after the sync, ASYNC_FLUSH before it"
     )
     sync_flush_timeout_ms: int = setting(
-        5000, java="syncFlushTimeout", low=1, why="longest wait of a send for its sync; then FLUSH_DISK_TIMEOUT"
+        5000, java="syncFlushTimeout", low=1, why="a send that waits longer for its sync is answered FLUSH_DISK_TIMEOUT"
     )
     flush_timed: bool = setting(
-        True, java="flushCommitLogTimed", why="async flush by the clock alone; false = a put wakes it, too"
+        True, java="flushCommitLogTimed", why="ASYNC_FLUSH syncs by the clock alone; false: a new message wakes it, too"
     )
-    flush_wakes_on_put: bool = setting(False, java="wakeFlushWhenPutMessage", why="a put wakes the real-time flush")
-    check_crc_on_recover: bool = setting(True, java="checkCRCOnRecover", why="verify bodies when a store is recovered")
+    flush_wakes_on_put: bool = setting(
+        False, java="wakeFlushWhenPutMessage", why="with flushCommitLogTimed=false, a new message wakes it"
+    )
+    check_crc_on_recover: bool = setting(
+        True, java="checkCRCOnRecover", why="a recovery checks the checksums of bodies"
+    )
     read_uncommitted: bool = setting(
-        False, java="readUnCommitted", why="with SYNC_FLUSH, let consumers read what is not synced yet"
+        False, java="readUnCommitted", why="with SYNC_FLUSH, consumers may read messages that are not synced yet"
     )
 
     # -- behaviour: retention ------------------------------------------------------------------------------------------
     file_reserved_hours: int = setting(72, java="fileReservedTime", low=0, why="age at which a commit log file expires")
-    delete_when: str = setting("04", java="deleteWhen", why="hours of the day at which expired files go; joined by ;")
+    delete_when: str = setting(
+        "04", java="deleteWhen", why="hours of the day at which expired files are deleted, joined by ;"
+    )
     disk_used_max_percent: int = setting(
-        75, java="diskMaxUsedSpaceRatio", low=10, high=95, clamped=True, why="above it expired files go at any hour"
+        75,
+        java="diskMaxUsedSpaceRatio",
+        low=10,
+        high=95,
+        clamped=True,
+        why="used percent of the disk above which expired files are deleted at any hour",
     )
     disk_clean_forcibly_percent: int = setting(
-        85, java="diskSpaceCleanForciblyRatio", low=30, high=99, why="above it files go whatever their age"
+        85,
+        java="diskSpaceCleanForciblyRatio",
+        low=30,
+        high=99,
+        why="used percent of the disk above which the oldest files are deleted whatever their age",
     )
     disk_warning_percent: int = setting(
-        90, java="diskSpaceWarningLevelRatio", low=35, high=99, why="above it puts are refused until space is free"
+        90,
+        java="diskSpaceWarningLevelRatio",
+        low=35,
+        high=99,
+        why="used percent of the disk above which new messages are refused",
     )
     clean_forcibly: bool = setting(
-        True, java="cleanFileForciblyEnable", why="files may go before their age when the disk is full"
+        True, java="cleanFileForciblyEnable", why="a full disk may cost messages that are younger than fileReservedTime"
     )
 
     # -- behaviour: reading --------------------------------------------------------------------------------------------
     transfer_bytes_max_memory: int = setting(
-        256 * 1024, java="maxTransferBytesOnMessageInMemory", low=1, why="bytes of one pull, recent messages"
+        256 * 1024,
+        java="maxTransferBytesOnMessageInMemory",
+        low=1,
+        why="most bytes in the answer to a pull, of recent messages",
     )
     transfer_count_max_memory: int = setting(
-        32, java="maxTransferCountOnMessageInMemory", low=1, why="messages of one pull, recent messages"
+        32, java="maxTransferCountOnMessageInMemory", low=1, why="most messages in the answer to a pull, of recent ones"
     )
     transfer_bytes_max_disk: int = setting(
-        64 * 1024, java="maxTransferBytesOnMessageInDisk", low=1, why="bytes of one pull, old messages"
+        64 * 1024,
+        java="maxTransferBytesOnMessageInDisk",
+        low=1,
+        why="most bytes in the answer to a pull, of old messages",
     )
     transfer_count_max_disk: int = setting(
-        8, java="maxTransferCountOnMessageInDisk", low=1, why="messages of one pull, old messages"
+        8, java="maxTransferCountOnMessageInDisk", low=1, why="most messages in the answer to a pull, of old ones"
     )
     memory_max_percent: int = setting(
-        40, java="accessMessageInMemoryMaxRatio", low=1, high=100, why="share of memory counted as page cache"
+        40,
+        java="accessMessageInMemoryMaxRatio",
+        low=1,
+        high=100,
+        why="percent of the machine's memory whose worth of newest messages counts as recent",
     )
     filter_bytes_max: int = setting(
-        16_000, java="maxFilterMessageSize", low=20, why="consume queue bytes scanned by one pull"
+        16_000, java="maxFilterMessageSize", low=20, why="consume queue bytes that one pull looks at, 20 a message"
     )
-    query_count_max: int = setting(64, java="maxMsgsNumBatch", low=1, why="hits of one query by key")
+    query_count_max: int = setting(
+        64, java="maxMsgsNumBatch", low=1, why="most messages in the answer to a query by key"
+    )
 
     # -- speed: commit log ---------------------------------------------------------------------------------------------
-    flush_interval_ms: int = setting(500, java="flushIntervalCommitLog", low=1, why="pause between async flushes")
+    flush_interval_ms: int = setting(
+        500, java="flushIntervalCommitLog", low=1, why="ASYNC_FLUSH: pause between syncs of the log"
+    )
     flush_least_pages: int = setting(
-        4, java="flushCommitLogLeastPages", low=0, why="4 KiB pages that make a flush worth it"
+        4, java="flushCommitLogLeastPages", low=0, why="ASYNC_FLUSH: fewer new pages of 4 KiB are not synced yet"
     )
     flush_thorough_interval_ms: int = setting(
-        10_000, java="flushCommitLogThoroughInterval", low=0, why="flush everything at least this often"
+        10_000, java="flushCommitLogThoroughInterval", low=0, why="ASYNC_FLUSH: the whole log is synced this often"
     )
     write_pool_enabled: bool = setting(
         False,
         java="transientStorePoolEnable",
-        why="append to buffers first, commit them to the file by the interval; kill -9 loses what was acknowledged"
+        why="messages go to buffers first, and to the file by commitIntervalCommitLog; kill -9 loses those acknowledged"
         " since; no effect with SYNC_FLUSH",
     )
     write_pool_buffers: int = setting(
-        5, java="transientStorePoolSize", low=1, why="write buffers, each one commit log file long"
+        5, java="transientStorePoolSize", low=1, why="write buffers of the pool, each as long as a commit log file"
     )
     commit_interval_ms: int = setting(
-        200, java="commitIntervalCommitLog", low=1, why="pause between commits of the write pool"
+        200, java="commitIntervalCommitLog", low=1, why="write pool: pause between writes of its buffers to the file"
     )
     commit_least_pages: int = setting(
-        4, java="commitCommitLogLeastPages", low=0, why="pages that make a commit worth it"
+        4, java="commitCommitLogLeastPages", low=0, why="write pool: fewer new pages of 4 KiB are not written yet"
     )
     commit_thorough_interval_ms: int = setting(
-        200, java="commitCommitLogThoroughInterval", low=0, why="commit everything at least this often"
+        200, java="commitCommitLogThoroughInterval", low=0, why="write pool: all its bytes are written this often"
     )
-    commit_wakes_on_put: bool = setting(True, java="wakeCommitWhenPutMessage", why="a put wakes the commit")
+    commit_wakes_on_put: bool = setting(True, java="wakeCommitWhenPutMessage", why="write pool: a new message wakes it")
 
     # -- speed: consume queues, checkpoint, clean-up -------------------------------------------------------------------
     queue_flush_interval_ms: int = setting(
-        1000, java="flushIntervalConsumeQueue", low=1, why="pause between consume queue flushes"
+        1000, java="flushIntervalConsumeQueue", low=1, why="pause between syncs of the consume queues"
     )
     queue_flush_least_pages: int = setting(
-        2, java="flushConsumeQueueLeastPages", low=0, why="pages that make a flush worth it"
+        2, java="flushConsumeQueueLeastPages", low=0, why="a queue with fewer new pages of 4 KiB is not synced yet"
     )
     queue_flush_thorough_interval_ms: int = setting(
-        60_000, java="flushConsumeQueueThoroughInterval", low=0, why="flush all consume queues at least this often"
+        60_000, java="flushConsumeQueueThoroughInterval", low=0, why="all consume queues are synced this often"
     )
     clean_interval_ms: int = setting(
-        10_000, java="cleanResourceInterval", low=1, why="pause between looks at age and disk"
+        10_000, java="cleanResourceInterval", low=1, why="pause between looks at the age of files and the room on disk"
     )
-    delete_batch_max: int = setting(10, java="deleteFileBatchMax", low=1, why="commit log files deleted in one round")
+    delete_batch_max: int = setting(
+        10, java="deleteFileBatchMax", low=1, why="most commit log files deleted in one round"
+    )
 
     stop_flush_ms: int = setting(
-        30_000, low=1, why="how long a stop writes consume queues; what is left the next start builds from the log"
+        30_000, low=1, why="longest time a stop writes consume queues; the next start builds the others from the log"
     )
 
     def __post_init__(self) -> None:
@@ -165,17 +206,18 @@ class StoreConfig:
         """Raises UsageError for values that do not go together."""
         if self.flush_disk_type not in ("SYNC_FLUSH", "ASYNC_FLUSH"):
             raise UsageError(
-                f"flushDiskType is {self.flush_disk_type!r}", hint="flushDiskType = SYNC_FLUSH or ASYNC_FLUSH"
+                f"setting flushDiskType = {self.flush_disk_type!r} is no way to flush",
+                hint="give it SYNC_FLUSH or ASYNC_FLUSH",
             )
         if self.disk_clean_forcibly_percent > self.disk_warning_percent:
             raise UsageError(
-                f"diskSpaceCleanForciblyRatio {self.disk_clean_forcibly_percent} is above"
-                f" diskSpaceWarningLevelRatio {self.disk_warning_percent}",
-                hint="set it to diskSpaceWarningLevelRatio or below: files go before puts are refused",
+                f"setting diskSpaceCleanForciblyRatio = {self.disk_clean_forcibly_percent} is above"
+                f" diskSpaceWarningLevelRatio = {self.disk_warning_percent}",
+                hint="set it to diskSpaceWarningLevelRatio or below: old files must go before messages are refused",
             )
         for hour in self.delete_when.split(";"):
             if not (hour.strip().isdigit() and int(hour) < 24):
-                raise UsageError(f"deleteWhen has the hour {hour!r}", hint="write hours 00 to 23, joined by ;")
+                raise UsageError(f"setting deleteWhen has the hour {hour!r}", hint="write hours 00 to 23, joined by ;")
 
     @property
     def sync_flush(self) -> bool:

@@ -1,6 +1,6 @@
 """Which records of the log belong to topics that were deleted since: a note for each such topic.
 
-Owns        the notes (topic -> physical end of the log when it was deleted), their file, the question "is it dead?".
+Owns        the notes (topic -> physical end of the log when it was deleted), their file, which records are dead.
 Must not know   queues, the index, why a topic is deleted, on which thread the file is written.
 
 A topic's queues go when it is deleted, its records stay in the log until they expire. A reader of the log asks here:
@@ -71,7 +71,7 @@ class Deletions:
         return self._begins
 
     def is_dead(self, topic: str, physical_offset: int, queue_id: int = -1) -> bool:
-        """Does the record of this topic that starts there belong to the topic before it was deleted?
+        """True if the record of this topic at `offset` belongs to the topic as it was before its deletion.
 
         Without a queue id only notes of whole topics count.
         """

@@ -1,7 +1,7 @@
-"""May the loop wait for the disk here? Most of the time it must not: then a read says what has to be brought first.
+"""Whether a read may wait for the disk. On the loop it mostly may not: then it says which bytes must be brought first.
 
 Owns        the permission to wait, and how a read says what it lacks.
-Must not know   who reads, how bytes are brought into memory (residency.py).
+Must not know   the readers, how bytes are brought into memory (residency.py).
 
 Reads of queues, index and log by a request run inside `DiskWait.none()`. One that comes to bytes which are not in
 memory raises `NotInMemory`; the request is held while a worker brings them, and then runs again from its start.

@@ -60,7 +60,7 @@ class Dispatch:
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
         self.has_wrong_number: Callable[[DispatchEntry, int], bool] = _never
-        """(record found by a walk, the number expected of it): is the one it says damaged? Asked if they differ."""
+        """(record found by a walk, the number expected of it): true if its own number, another one, is damaged."""
         self.position = 0
         """Physical offset up to which everything is dispatched."""
         self.last_store_ms = 0
@@ -251,7 +251,7 @@ class Dispatch:
             self.error = str(error)
 
     def _is_missing(self, entry: DispatchEntry) -> bool:
-        """Does its queue lack this record? Not if it holds one from farther on, even if it began anew in between."""
+        """True if its queue lacks this record. A queue that holds a later record of the log lacks none before that."""
         queue = self._table.find(entry.topic, entry.queue_id)
         if queue is not None and entry.physical_offset + entry.size <= queue.max_physical_offset:
             return False

@@ -25,7 +25,7 @@ __all__ = ["Fetch", "MatchRecord", "MatchTag"]
 
 MatchTag = Callable[[int], bool]
 MatchRecord = Callable[[memoryview], bool | None]
-"""The bytes of a record -> is it wanted? None: no more records in this read; never at the first one it is asked."""
+"""The bytes of a record -> true if it is wanted. None ends the read, and is never the answer for its first record."""
 
 _BYTES_MAX = 128 * 1024 * 1024
 _BYTES_MIN = 100
@@ -40,8 +40,8 @@ class Fetch:
         self._log = log
         self._residency = residency
         self.mend: Callable[[ConsumeQueue, int, int, bool], bool] = _nobody_mends
-        """(queue, first, end, is_odd): entries of [first, end) lead to no record of the queue, or (`is_odd` False) to
-        records of another number only. True: one of them leads to its own now."""
+        """(queue, first, end, is_odd): called when entries of [first, end) lead to no record of the queue, or (`is_odd`
+        False) only to records of another number. True if an entry was mended: it leads to its own record now."""
         self._is_mended = False
         self._mapped: MappedFile | None = None
         """The file that the last record came from; most often the next one does, too."""

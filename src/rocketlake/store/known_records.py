@@ -3,8 +3,8 @@
 Owns        which records those are.
 Must not know   files, how a record is dispatched. dispatch_scan.py judges the records that it does not pass.
 
-After a kill nearly every record of the walk is such a one, so none of them becomes an object here. What a record must
-be to be sound is what dispatch_scan.py asks for: same checks, same order of bytes (docs/internals/record.md).
+After a kill nearly all records of the walk are sound and dispatched, so none of these becomes an object. A record is
+sound here if dispatch_scan.py finds it sound: the checks are the same (docs/internals/record.md).
 
 Twin: known_records.pxd.
 """
@@ -43,7 +43,7 @@ class QueueEnd:
         self.end_physical = end_physical
         """End of the record of its last entry."""
         self.is_seen = False
-        """Was a record of it passed?"""
+        """True once a record of this queue was passed."""
 
 
 class KnownRecords:
@@ -152,7 +152,7 @@ class KnownRecords:
         return self._topic_queues
 
     def _is_dead(self, begin: int, size: int, own_offset: int) -> bool:
-        """Is this record one of a topic that was deleted behind it?"""
+        """True if the topic of this record was deleted after the record was written."""
         if not self.dead:
             return False
         self._find_topic(begin, size)

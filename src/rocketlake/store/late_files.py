@@ -141,7 +141,7 @@ class LateFiles:
                 self._submit(path, asked)
 
     def is_asked(self, path: Path) -> bool:
-        """Is this file being made, or is it ready?"""
+        """True while this file is being made, or is ready and was not taken yet."""
         return path in self._asked
 
     def when_ready(self, paths: Iterable[Path], done: Callable[[], object]) -> None:

@@ -19,7 +19,7 @@ from rocketlake.base.errors import StoreError
 __all__ = ["LateSteps", "Step"]
 
 Step = Callable[[], bool]
-"""Done? Raises OSError, StoreError. It may be tried again after each."""
+"""One try of a step: True when it is done. Raises OSError, StoreError; the step may be tried again after any result."""
 
 
 class LateSteps:

@@ -93,7 +93,10 @@ class MappedFile:
         return self._buffer is not None
 
     def is_due(self, done: int, reached: int, least_pages: int) -> bool:
-        """The page rule of flush and commit: is it worth carrying `done` forward to `reached` (store.md 5.1)?"""
+        """True if a flush or commit from `done` to `reached` covers `least_pages` pages, or fills the file.
+
+        With `least_pages` 0 any byte will do.
+        """
         if least_pages > 0 and reached < self.size:
             return reached // PAGE - done // PAGE >= least_pages
         return reached > done
@@ -264,7 +267,7 @@ class MappedFile:
         self._zeroed = 0
 
     def is_held(self) -> bool:
-        """Does a reader hold a part of the view? Then the bytes behind the end of the log must stay as they are."""
+        """True while a reader holds a part of the view: the bytes behind the end of the log must stay as they are then."""
         self._view = None
         return not self.file.drop_view()
 

@@ -56,7 +56,7 @@ class FlushJob:
                     raise
 
     def covers(self, other: FlushJob) -> bool:
-        """Will this one have synced all that the other would sync?"""
+        """True if this job syncs all that the other one would sync."""
         return self.end == other.end and self._cuts == other._cuts
 
     def done(self) -> None:
@@ -132,7 +132,7 @@ class MappedFileList:
             self._disk.remove(work)
 
     def _is_unfinished(self, path: Path) -> bool:
-        """Is this a file whose making a crash has interrupted: too short, and nothing in it yet?"""
+        """True for a file that a crash left half made: it is too short, and there is nothing in it yet."""
         size = self._disk.size(path)
         if size >= self.file_size:
             return False

@@ -60,7 +60,7 @@ _UNNUMBERED = QueueOffset(0)
 
 
 class MessageStore(StoreReads, Service):
-    """One store folder. `start` before anything else; after `stop` a new object is needed."""
+    """One store folder. Call `start` first; after `stop` make a new object."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class MessageStore(StoreReads, Service):
 
     @property
     def is_complete(self) -> bool:
-        """Are all messages of the log in their queues that were there at the start? A full disk may delay that."""
+        """True when all messages that the start found in the log are in their queues. A full disk may delay that."""
         return not self._late.are_open
 
     def when_complete(self, done: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Is the queue offset that a record in the log says of itself damaged? The records behind it in its queue tell.
+"""Finds records in the log whose queue offset is damaged, by the records behind them in their queue.
 
 Owns        the comparison of a record's number with its neighbours', how far the log is read for it.
 Must not know   how queues are built, where a record with a damaged number goes.
@@ -34,7 +34,7 @@ class NumberCheck:
         self._bytes_left = _WALK_BYTES_MAX
 
     def is_wrong(self, entry: DispatchEntry, expected: int) -> bool:
-        """Is its number damaged? `expected`: the next number of its queue, 0 if the queue is not known."""
+        """True if its number is damaged. `expected`: the next number of its queue, 0 if the queue is not known."""
         if 0 < entry.queue_offset < expected:
             return False  # its place is taken: it is passed over anyway
         following = self._following(entry)
@@ -76,7 +76,7 @@ class NumberCheck:
 
 
 def _leads_nowhere(first: DispatchEntry, second: DispatchEntry, third: DispatchEntry) -> bool:
-    """The second and the third follow each other: can the first not be before them?"""
+    """True if the second and the third follow each other and the first cannot lie before them in their queue."""
     if second.queue_offset == 0 or third.queue_offset != second.queue_offset + 1:
         return False
     missing = second.queue_offset - first.queue_offset - 1

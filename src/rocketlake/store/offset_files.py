@@ -103,7 +103,7 @@ class OffsetFiles:
         return file.view()[position : position + size]
 
     def is_zero_from(self, offset: int) -> bool:
-        """Is the rest of this file zero? Holes are seen without reading them."""
+        """True if the rest of this file is zero. Holes are seen without reading them."""
         file = self._file_at(offset)
         return file is None or file.is_zero_from(offset - self.file_start(offset))
 

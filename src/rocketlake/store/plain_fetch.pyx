@@ -263,13 +263,13 @@ cdef class PlainFetch:
         prefetch(at + load32(entry + 8) - <uintptr_t>self._behind_body)
 
     cdef inline bint _is_enough(self, int64_t offset, int64_t size, const Limits* limits) noexcept:
-        """Would one more message exceed a limit? As in selection.py."""
+        """True if one more message would exceed a limit. As in selection.py."""
         if offset >= limits.recent_from:
             return self.count >= limits.recent_count or self.size + size > limits.recent_bytes
         return self.count >= limits.old_count or self.size + size > limits.old_bytes
 
     cdef inline bint _is_inside(self, int64_t position, int64_t size) noexcept:
-        """Does a record lie in the window, in blocks that can be read without waiting?"""
+        """True if a record lies in the window, in blocks that can be read without waiting."""
         cdef const char* sure
         cdef int64_t block, last
         if position < 0 or position > self._size - size:
@@ -304,7 +304,7 @@ cdef class PlainFetch:
 
     cdef inline bint _is_own(self, const uint8_t* at, const uint8_t* entry, int64_t size, int64_t queue_offset,
                              _Ahead ahead) noexcept:
-        """Is this the record of the entry, with number `queue_offset` of this queue, by its own fields?
+        """True if the record says of itself that it is the entry's, with number `queue_offset` of this queue.
 
         As in selection.py. Fetch treats records of another number.
         """

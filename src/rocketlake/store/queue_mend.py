@@ -41,7 +41,7 @@ class QueueMend:
         """(queue, queue offset) of entries that were looked for and not found: once is enough."""
 
     def mend(self, queue: ConsumeQueue, first: int, end: int, log_end: int) -> int:
-        """Write anew the lost entries from queue offset `first` to before `end`; how many were found in the log.
+        """Write anew the lost entries of queue offsets [`first`, `end`); returns how many were found in the log.
 
         `log_end`: up to there the log is in the queues. Raises OSError.
         """

@@ -212,6 +212,6 @@ class StoreReader:
 
 
 def _is_of(record: memoryview, physical_offset: int, topic: str, queue_id: int) -> bool:
-    """Does a record say of itself that it is of this queue? A damaged queue may name others."""
+    """True if a record says of itself that it is of this queue. A damaged queue may name records of others."""
     found, _taken, _status = scan(record, physical_offset, False, ())
     return bool(found) and (found[0].topic, found[0].queue_id) == (topic, queue_id)

@@ -41,7 +41,7 @@ class StoreReads:
         self.fetch.mend = self._mend
         self._queue_mend = QueueMend(parts.log, parts.deletions, parts.delays_ms)
         self.disk_wait = parts.disk_wait
-        """May a read wait for the disk? See disk_wait.py."""
+        """The permission to wait for the disk, one for all reads of this store (disk_wait.py)."""
         self.log.before_look = self._check_in_memory
         self._ends = parts.ends
         self._late = parts.late
@@ -190,7 +190,10 @@ class StoreReads:
         return result
 
     def _has_key(self, record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
-        """Is a hit of the key index, which knows hashes only, really one, and of a topic that was not deleted?"""
+        """True if the record that the key index found has this key, and its topic was not deleted since.
+
+        The index knows hashes only, so other keys may be among its hits.
+        """
         entries, _taken, _status = scan(record, offset, False, ())
         if not entries or self.deletions.is_dead(entries[0].topic, offset, entries[0].queue_id):
             return False

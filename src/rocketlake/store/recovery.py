@@ -220,7 +220,7 @@ class Recovery:
         return max(0, len(files) - 2)
 
     def _lacks_keys(self, known: KnownEnds | None, *, clean: bool) -> bool:
-        """Must the key index be made from the whole log? Then it is empty."""
+        """True if the key index must be made from the whole log; it is empty then."""
         if known is None:
             # There was an index once, and its folder is lost: the whole log is there to make it from.
             return self._checkpoint.index_ms > 0 and self._index.last_ms == 0

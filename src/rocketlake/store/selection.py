@@ -96,7 +96,7 @@ class Selection:
         self.count = 0
         self.bytes = 0
         self.is_full = False
-        """The next record would be too much, or `match_record` has had enough of them."""
+        """The next record would exceed a limit, or `match_record` has ended the read."""
         self.is_outside = False
         """The next record lies outside of the window, or in no sure block: at `wanted_offset`, `wanted_size` bytes."""
         self.wanted_offset = 0
@@ -189,7 +189,7 @@ class Selection:
         return number
 
     def _is_inside(self, offset: int, size: int) -> bool:
-        """Does a record lie in the window, where it can be looked at without waiting?"""
+        """True if a record lies in the window, in blocks that can be read without waiting."""
         if offset < self._origin or offset > self._end - size:  # the sum could overflow in C
             return False
         if self._sure is not None:
@@ -202,7 +202,7 @@ class Selection:
         return True
 
     def _is_own(self, data: memoryview, position: int, size: int, offset: int) -> bool:
-        """Do the bytes at `position` say that they are the record of this size, offset, topic and queue?"""
+        """True if the bytes at `position` say that they are the record of this size, offset, topic and queue."""
         low = data[position + 7]
         if (
             _int32(data, position) != size
@@ -230,7 +230,7 @@ class Selection:
         return said == topic_size and index == topic_size
 
     def _is_enough(self, offset: int, size: int) -> bool:
-        """Would one more message of `size` bytes be too much? (The first is always taken.)"""
+        """True if one more message of `size` bytes would exceed a limit. The first message is always taken."""
         if offset >= self._recent_from:
             return self.count >= self._recent_count or self.bytes + size > self._recent_bytes
         return self.count >= self._old_count or self.bytes + size > self._old_bytes

@@ -46,7 +46,7 @@ class Progress:
         self._clock = clock
         self._began = self._said = clock.monotonic()
         self.was_due = False
-        """Has a line been due since the start of this work?"""
+        """True if a line has been due since the start of this work."""
 
     @property
     def seconds(self) -> float:

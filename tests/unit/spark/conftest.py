@@ -201,8 +201,8 @@ KILL_POINTS = (
 class SparkDriver:
     """One streaming query with its checkpoint and an exactly-once sink; every start is a new process.
 
-    The order of calls is that of reference spark.md 1.2 (facts 8 to 13) and 1.3; offsets travel as JSON text and
-    readers to workers by pickle.
+    The order of calls is Spark's own, which tests/spark/test_facts.py asserts. Offsets travel as JSON text, readers to
+    workers by pickle.
     """
 
     def __init__(self, make_reader: Callable[[], RocketMQStreamReader]) -> None:

@@ -30,10 +30,10 @@ def test_java_names_and_values_are_taken() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("flushDiskType", "FAST", "flushDiskType is 'FAST'.*SYNC_FLUSH or ASYNC_FLUSH"),
+        ("flushDiskType", "FAST", "flushDiskType = 'FAST'.*SYNC_FLUSH or ASYNC_FLUSH"),
         ("deleteWhen", "25", "deleteWhen has the hour '25'"),
         ("deleteWhen", "four", "deleteWhen has the hour 'four'"),
-        ("diskSpaceCleanForciblyRatio", "95", "diskSpaceCleanForciblyRatio 95 is above"),
+        ("diskSpaceCleanForciblyRatio", "95", "diskSpaceCleanForciblyRatio = 95 is above"),
         ("mappedFileSizeCommitLog", "100", "out of range"),
         ("syncFlushTimeout", "soon", "syncFlushTimeout = 'soon' is no"),
         ("flushDiskTyp", "SYNC_FLUSH", "unknown setting flushDiskTyp.*flushDiskType"),

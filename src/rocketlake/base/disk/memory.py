@@ -220,11 +220,11 @@ class MemoryFiles:
         return file
 
     def exists(self, path: Path) -> bool:
-        """Is there a file or folder of this name?"""
+        """True if there is a file or folder of this name."""
         return path in self._nodes or path in self._folders
 
     def is_dir(self, path: Path) -> bool:
-        """Is it a folder?"""
+        """True if there is a folder of this name."""
         return path in self._folders
 
     def size(self, path: Path) -> int:

@@ -185,11 +185,11 @@ class PosixFiles:
         return file
 
     def exists(self, path: Path) -> bool:
-        """Is there a file or folder of this name?"""
+        """True if there is a file or folder of this name."""
         return path.exists()
 
     def is_dir(self, path: Path) -> bool:
-        """Is it a folder?"""
+        """True if there is a folder of this name."""
         return path.is_dir()
 
     def size(self, path: Path) -> int:

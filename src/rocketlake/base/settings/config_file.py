@@ -189,7 +189,11 @@ def _convert(cls: type[Any], field: dataclasses.Field[Any], value: Any, source: 
             return inside
         if (low is not None and converted < low) or (high is not None and converted > high):
             allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
-            raise UsageError(f"setting {name} = {converted} is out of range", where=source, hint=f"give it {allowed}")
+            raise UsageError(
+                f"setting {name} = {converted} is out of range; it means: {field.metadata['why']}",
+                where=source,
+                hint=f"give it {allowed}",
+            )
     return converted
 
 

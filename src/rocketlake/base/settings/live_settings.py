@@ -1,7 +1,7 @@
 """Settings that change while their server runs.
 
 Owns        the settings in force, how several of them change at once.
-Must not know   single settings; who asks for a change, how a refusal is answered.
+Must not know   single settings; the asker of a change, the answer to a refused one.
 
 Why there is a list of settings that may change and not of those that may not:
 docs/decisions/0004-admin-requests-from-this-machine.md.

@@ -1,4 +1,4 @@
-"""Waiters with a key, a deadline and an asker: held pulls are such, later held pops and notifications.
+"""Waiters with a key, a deadline and an asker: held pulls now, held pops and notifications later.
 
 Owns        the waiters of each key, of each asker and of each tenth of a second; the one timer that ends them.
 Must not know   requests, answers, what a key and a position mean.
@@ -98,7 +98,7 @@ class WaitList(Service, Generic[_K]):
         self._not_empty.set()
 
     def has_waiters(self, key: _K) -> bool:
-        """True while somebody waits at this key. Only then is it worth a call to `reached`."""
+        """True while a waiter stands at this key. Only then is a call of `reached` worth its cost."""
         return key in self._keys
 
     def keys(self) -> list[_K]:

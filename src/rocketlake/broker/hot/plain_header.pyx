@@ -22,7 +22,7 @@ cdef NameSet _passed = NameSet(PASSED_FIELDS)
 
 
 cdef bint may_pass(Slice name) noexcept:
-    """May a request be plain although its kernel does not read the field of this name?"""
+    """True if a request with a field of this name may be plain although its kernel does not read the field."""
     return _passed.has(name.at, name.size)
 
 

@@ -153,9 +153,9 @@ class ProducerSequences(SavedTable):
             raise _refusal(
                 f"producer {mark.producer} sends batch {mark.batch} to {topic}, but its query has written batch"
                 f" {last.batch} there: whether these rows are stored cannot be told",
-                "is this an older copy of a checkpoint, or a lower batchId under the same producerId? Start with a new"
-                " checkpoint or producerId, or write with 'at_least_once'; rows that were stored before are there twice"
-                " then",
+                "if this is an older copy of a checkpoint, or a lower batchId under the same producerId, start with a"
+                " new checkpoint or producerId, or write with 'at_least_once'; rows that were stored before are there"
+                " twice then",
             )
         task = last.tasks.get(mark.producer)
         if task is None:

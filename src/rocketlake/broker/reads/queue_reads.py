@@ -63,7 +63,7 @@ class QueueReads:
         )
 
     def has_reset(self, pull: PullAsked) -> bool:
-        """Is an offset reset pending, which the next pull of the group from this queue takes?"""
+        """True while an offset reset waits for the next pull of this group from this queue."""
         return self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id)
 
     def ends(self, pull: PullAsked) -> tuple[int, int]:

@@ -72,7 +72,7 @@ class WaitingPulls:
             if error is not None:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"the store cannot be read: {error}"))
             elif not request.asker.closed:
-                # In turns: what one read brought into memory may have been waited for by a hundred.
+                # In turns: a hundred pulls may have waited for the bytes that one read has brought.
                 self._hold.resume_soon(lambda: self.resume(request, again))
 
         self._store.load(cold, loaded)

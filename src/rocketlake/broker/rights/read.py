@@ -1,4 +1,4 @@
-"""The right to read: may a group read a queue of a topic, by this filter?
+"""The right to read: whether a group may read a queue of a topic by this filter.
 
 Owns        the checks of a read in RocketMQ's order (the first one that fails is what the consumer sees), the admission
             they end in, and whether an admission is still in force.

@@ -1,4 +1,4 @@
-"""The right to write: does this broker take a message for a topic?
+"""The right to write: whether this broker takes a message for a topic.
 
 Owns        the checks of a send in RocketMQ's order (the first one that fails is what the producer sees), when a
             message has been tried too often, which topics take plain sends.

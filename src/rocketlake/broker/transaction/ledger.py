@@ -22,7 +22,7 @@ from rocketlake.model.positions import QueueOffset
 __all__ = ["HalfLedger", "Standing"]
 
 _KEPT_BEHIND = 1 << 20
-"""Half messages behind the progress whose end is remembered: a repeated end is answered by it."""
+"""So many half messages behind the progress keep their end, by which an end that is sent again is answered."""
 
 
 class Standing(IntEnum):
@@ -35,7 +35,7 @@ class Standing(IntEnum):
     ROLLED_BACK = 3
     GIVEN_UP = 4
     PUT_BACK = 5
-    """A later copy stands for it."""
+    """The transaction goes on with a later copy of this half message."""
     GONE = 6
     """There is no half message at this place."""
 

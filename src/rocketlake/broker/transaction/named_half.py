@@ -66,7 +66,7 @@ class NamedHalf:
 
 
 def _means_another(header: EndTransactionHeader, half: StoredMessage) -> bool:
-    """Does the end name another message than the one that lies there? After a power cut places are given out anew."""
+    """True if the end names another message than the one at its place. After a power cut places are given out anew."""
     named = [text for text in (header.transaction_id, header.msg_id) if text]
     if not half.unique_key or half.unique_key in named or half.offset_message_id in named:
         return False

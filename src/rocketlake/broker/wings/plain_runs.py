@@ -25,7 +25,7 @@ _KERNELS = ("rocketlake.broker.hot.plain_send", "rocketlake.broker.hot.plain_pul
 
 
 def are_there() -> bool:
-    """Were the kernels compiled?"""
+    """True if the kernels can be imported: they are compiled, and ROCKETLAKE_PURE=1 is not set."""
     return all(map(has_kernel, _KERNELS))
 
 

@@ -34,7 +34,7 @@ class FaultLatency:
             self._ban(broker_name, FAILED_SEND_MS, now)
 
     def is_available(self, broker_name: str, now: float) -> bool:
-        """May this broker be chosen at `now`?"""
+        """True if a send may choose this broker at `now`."""
         return now >= self._banned_until.get(broker_name, 0.0)
 
     def _ban(self, broker_name: str, duration_ms: int, now: float) -> None:

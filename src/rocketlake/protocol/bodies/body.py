@@ -23,10 +23,11 @@ from rocketlake.base.java import json_text
 from rocketlake.protocol.bodies.java_enum import name_ordinals
 
 DIALECT_BYTES_MAX: Final = 16 * 1024
-"""The reader of the full dialect takes 1 us a byte on the loop: a body for it must be small."""
+"""The reader of the full dialect is the slowest, and it runs on the loop: a body for it must be small."""
 BARE_KEYS_BYTES_MAX: Final = 64 * 1024
 UNTYPED_BYTES_MAX: Final = 256 * 1024
-"""Standard JSON that does not fit the struct (numbers as text) takes 40 ns a byte: the limit of such a request."""
+"""Requests in standard JSON that does not fit the struct (numbers as text). They are decoded twice, so a larger one is
+refused."""
 ANSWER_DIALECT_BYTES_MAX: Final = 4 * 1024 * 1024
 """The same for answers with message queues or bare numbers as keys, which grow with a cluster: only clients and tools
 read them."""
@@ -52,7 +53,7 @@ class Body(Entry, kw_only=True):
     """Base of whole bodies."""
 
     bare_keys_bytes_max: ClassVar[int] = BARE_KEYS_BYTES_MAX
-    """A larger text with bare numbers as keys is refused: quoting them takes 0.3 us a byte."""
+    """A larger text with bare numbers as keys is refused: quoting them holds up the loop."""
     untyped_bytes_max: ClassVar[int | None] = None
     """A larger text that does not fit the struct at once is refused: a number in an enum's place, a null."""
 

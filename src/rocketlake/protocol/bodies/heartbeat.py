@@ -89,7 +89,7 @@ class Heartbeat(Body, kw_only=True):
 
 
 class ClientConfigCheck(Body, kw_only=True):
-    """CHECK_CLIENT_CONFIG: would the broker take this subscription?"""
+    """CHECK_CLIENT_CONFIG: a client asks whether the broker serves this subscription."""
 
     untyped_bytes_max: ClassVar[int | None] = UNTYPED_BYTES_MAX
     client_id: str = ""

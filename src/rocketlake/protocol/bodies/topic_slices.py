@@ -18,7 +18,7 @@ from rocketlake.protocol.bodies.body import BodyError
 __all__ = ["WHOLE_BYTES_MAX", "cutting"]
 
 WHOLE_BYTES_MAX: Final = 1024 * 1024
-"""A larger body that cannot be cut is refused: reading takes 6 ns a byte in one go."""
+"""A larger body that cannot be cut is refused: it would be read in one go, and hold up the loop for that long."""
 _SLICE_BYTES: Final = 64 * 1024
 _TOPIC_BYTES_MAX: Final = 256 * 1024
 _TABLE_WITHIN: Final = 64 * 1024

@@ -27,7 +27,7 @@ Messages = list[WriterCommitMessage | None]
 
 
 class LakeStreamWriter(DataSourceStreamArrowWriter):
-    """One object per call: only options and messages are shared (reference spark.md 1.1)."""
+    """Spark makes a new object for each call: the calls share options and messages only."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options: LakeOptions = parse_options(options, streaming=True)

@@ -58,7 +58,7 @@ class LakeTask:
     def __init__(self, options: LakeOptions, stream: StructType, query: str, batch: int) -> None:
         self._options = options
         self._stream = stream_columns(stream)
-        # Spark's own attempt number begins anew with each driver (reference spark.md 1.2 fact 19).
+        # Spark's own attempt number begins anew with each driver.
         self._attempt = Attempt(query, batch, uuid4().hex)
         self._sinks: dict[Path, TableSink] = {}
         self._dead: list[TableSink] = []

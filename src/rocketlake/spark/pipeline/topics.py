@@ -1,4 +1,4 @@
-"""The questions of `check` to a cluster: do the topics exist, and at which offsets are their newest messages?
+"""The questions of `check` to a cluster: which topics exist, and at which offsets their newest messages are.
 
 Owns        these questions, and the offsets of a sample as options of the source.
 Must not know   Spark.

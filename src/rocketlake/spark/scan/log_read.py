@@ -34,7 +34,7 @@ FRAME_STATUS = {
 }
 
 CHUNK_BYTES = 2 << 20
-"""Read at once: Spark takes batches of this size fastest (reference spark.md 2.4)."""
+"""Read at once. Smaller and larger batches cost Spark more per row."""
 _SEARCH_BYTES = 16 << 20
 _RECORD_BYTES_MAX = 8 << 20
 """Beyond this no record is searched for behind damage; brokers take bodies up to 4 MiB."""

@@ -148,7 +148,7 @@ class PartRead:
         return OffsetFiles(self._paths.consume_queue / topic / str(queue_id), PosixFiles())
 
     def _confirmed(self, records: Records) -> Bools:
-        """For each record: does its consume queue name it? Checked one by one, for it is only needed behind damage."""
+        """For each record, whether its consume queue names it. One by one: this is needed behind damage only."""
         rows = zip(
             records.topics.to_pylist(), records.queue_ids.tolist(), records.queue_offsets.tolist(),
             records.physical_offsets.tolist(), records.sizes.tolist(), records.sys_flags.tolist(), strict=True,

@@ -3,9 +3,9 @@
 Owns        query id, batch id and partition id of a task, the keys made of them.
 Must not know   queues, requests.
 
-A stream is known by Spark's query id and batch id (local properties of its tasks, reference spark.md 1.2 fact 18), a
-batch write by options producerId and batchId, or by a number of its own that no other write has. A batch write
-inside foreachBatch does not use the ids of the stream: brokers would take two such writes for one.
+A stream is known by Spark's query id and batch id, which are local properties of its tasks. A batch write is known by
+options producerId and batchId, or by a number of its own that no other write has. A batch write inside foreachBatch
+does not use the ids of the stream: brokers would take two writes of one foreachBatch for one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns        the names of Spark's contract, the identity of a task, the commit.
 Must not know   rows, requests.
 
-Spark makes a new stream writer for each commit (reference spark.md 1.1): a commit knows only the messages of the tasks.
+Spark makes a new stream writer for each commit: a commit knows only the messages of the tasks.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Checkpoint:
                 return _Entry(path, lines, index)
         raise UsageError(
             f"no source of this query reads topic {topic}" if topic else f'{path} has no source format("rocketmq")',
-            hint="is this the checkpoint of the right query?",
+            hint="give the checkpoint folder of the query that reads the topic",
         )
 
     def _write(self, entry: _Entry, offsets: Offsets, marks: Mapping[MessageQueue, Marks]) -> None:

@@ -3,8 +3,8 @@
 Owns        the JSON form {"topic": {"broker": {"queue id": n}}}, naming queues to people.
 Must not know   Spark classes, the network, options (positions.py).
 
-Spark compares offsets as JSON text (reference spark.md 1.2 fact 10), so the order of keys is part of the value:
-topics and brokers by name, queue ids by number.
+Spark compares offsets as JSON text (tests/spark/test_facts.py), so the order of keys is part of the value: topics and
+brokers by name, queue ids by number.
 """
 
 from __future__ import annotations

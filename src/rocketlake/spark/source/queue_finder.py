@@ -55,10 +55,13 @@ class QueueFinder:
             at_hand = describe_all(found) if found else "none of them"
             raise UsageError(
                 f"option 'assign' names queues that are not in the route: {describe_all(missing)}; there: {at_hand}",
-                hint="`rocketlake topic show` lists the queues; is the broker up?",
+                hint="start the broker if it is down, or name other queues; `rocketlake topic show` lists them",
             )
         if not found and not self._options.topics.pattern:
-            raise UsageError(f"no queue of {self._options.topics} can be read", hint="is the topic readable?")
+            raise UsageError(
+                f"no queue of {self._options.topics} can be read",
+                hint="let it be read: `rocketlake topic alter TOPIC --perm rw`",
+            )
         return found
 
     async def _look(self, now: float) -> set[MessageQueue]:

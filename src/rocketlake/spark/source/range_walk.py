@@ -21,7 +21,7 @@ from rocketlake.spark.source.plan import QueueRange
 
 __all__ = ["Answer", "Chunk", "RangeWalk"]
 
-# Measured (reference spark.md 2.4): larger batches cost more per row than they save.
+# Larger batches cost Spark more per row than they save.
 _CHUNK_RECORDS = 8192
 _CHUNK_BYTES = 2 << 20
 _BYTES_MAX = 2 * _CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""The store of a stream's first offsets, which Spark does not keep (reference spark.md 1.2 fact 9).
+"""The store of a stream's first offsets, which Spark does not keep (tests/spark/test_facts.py).
 
 Owns        the file form (option offsetStore) and the broker form (option consumerGroup) of first offsets.
 Must not know   how first offsets are chosen, when they are needed (stream_reader.py).

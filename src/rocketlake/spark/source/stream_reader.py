@@ -114,4 +114,4 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress.committed(from_nested(end))
 
     def stop(self) -> None:
-        """Nothing to do: Spark mostly kills this process instead (reference spark.md 1.2 fact 13)."""
+        """Nothing to do: Spark mostly kills this process instead of calling this."""

@@ -114,7 +114,7 @@ class QueueBegin:
 
 
 def is_sound(physical_offset: int, size: int) -> bool:
-    """Can this be the entry of a record?"""
+    """True if this can be the entry of a record."""
     return physical_offset >= 0 and 0 < size < FILLER_SIZE
 
 

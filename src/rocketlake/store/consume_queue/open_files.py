@@ -152,7 +152,7 @@ class QueueFile:
         return False
 
     def pread_now(self, size: int, offset: int) -> Bytes | None:
-        """The same, or None if the disk would have to be waited for."""
+        """As `pread`, but None if the read would block."""
         opened = self._pool.open_now(self)
         return None if opened is None else opened.pread_now(size, offset)
 
@@ -182,7 +182,7 @@ class QueueFile:
         return self._pool.open(self).drop_view()
 
     def is_resident(self, size: int, offset: int) -> bool:
-        """Can these bytes be read without waiting for the disk?"""
+        """True if these bytes can be read without waiting for the disk."""
         return self._pool.open(self).is_resident(size, offset)
 
     def truncate(self, size: int) -> None:

@@ -84,7 +84,7 @@ class ConsumeQueue(QueueTail):
         self._began_anew = began_anew
         self._list = mapped
         self.cuts = 0
-        """How often entries that could be read were taken back or changed: who keeps a copy of entries asks."""
+        """How often entries that could be read were taken back or changed. A copy of entries is good while this stays."""
         self._min_offset = mapped.min_offset // ENTRY_SIZE
         self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
         self._find_end()
@@ -106,13 +106,13 @@ class ConsumeQueue(QueueTail):
         return unpack_entries(self.packed(offset, count))
 
     def packed(self, offset: int, count: int) -> Bytes:
-        """The same as the bytes they are."""
+        """The entries that `read` gives, as packed bytes."""
         found = self._packed(offset, count, wait=True)
-        assert found is not None, "who waits gets an answer"
+        assert found is not None, "a read that waits gets its bytes"
         return found
 
     def packed_now(self, offset: int, count: int) -> Bytes | None:
-        """`packed`, or None if the disk would have to be waited for."""
+        """As `packed`, but None if the read would block."""
         return self._packed(offset, count, wait=False)
 
     def _packed(self, offset: int, count: int, *, wait: bool) -> Bytes | None:
@@ -221,7 +221,7 @@ class ConsumeQueue(QueueTail):
         return True
 
     def _may_follow(self, offset: int, physical_offset: int) -> bool:
-        """Can so many entries be missing before this record? Each one's record takes its bytes of the log."""
+        """True if so many entries can be missing before this record: each of their records takes bytes of the log."""
         missing = offset - self.max_offset
         if missing <= (physical_offset - max(0, self.max_physical_offset)) // _RECORD_BYTES_MIN:
             return True
@@ -362,7 +362,7 @@ class ConsumeQueue(QueueTail):
         return is_torn
 
     def is_whole(self) -> bool:
-        """Was every entry up to the end written? Reads all of them; `recover` looks at the last files only."""
+        """True if every entry up to the end was written. Reads all entries; `recover` looks at the last files only."""
         self.write_tail()
         end = self.max_offset * ENTRY_SIZE
         return all(
@@ -556,7 +556,7 @@ def _written_entries(mapped: MappedFile) -> int:
 
 
 def _is_written_behind(mapped: MappedFile, end: int) -> bool:
-    """Does a sound entry of a record lie in this file behind `end`? Asked only if not all is zero there."""
+    """True if a sound entry of a record lies in this file behind `end`. Only for a file that is not zero there."""
     position = max(0, end - mapped.start)
     while position < mapped.size and not mapped.file.is_zero_from(position):
         data = mapped.file.pread(min(_CHUNK_ENTRIES * ENTRY_SIZE, mapped.size - position), position)

@@ -37,9 +37,9 @@ _log = get_logger(__name__)
 
 _TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: a start after a kill must dispatch them again
 _LATE_TIMES = 8
-"""So much more may wait while files are made."""
+"""While a worker makes files, the tails may take so many times the usual room in memory."""
 _LATE_TAILS = 16
-"""Files that a worker opens in one call, for room."""
+"""Files that a worker opens in one call, so that tails can be written and give up their room in memory."""
 _LEAVING_TAILS = READY_MAX // 2
 """Tails that one call writes before a thorough round: about a millisecond if their files are open."""
 _NOT_A_FOLDER = frozenset(("", ".", ".."))
@@ -140,7 +140,7 @@ class ConsumeQueueTable:
         return queue
 
     def has(self, queue: ConsumeQueue) -> bool:
-        """Is it still one of these, or was its topic deleted?"""
+        """True while the queue is one of these; False once its topic was deleted."""
         return self.find(queue.topic, queue.queue_id) is queue
 
     def topics(self) -> list[str]:

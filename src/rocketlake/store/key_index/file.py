@@ -99,7 +99,7 @@ class KeyIndexFile:
         return self.count >= self.entries_max
 
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
-        """May it hold entries stored from `begin_ms` to `end_ms`?"""
+        """True if the file may hold entries stored from `begin_ms` to `end_ms`."""
         return (
             (begin_ms < self.begin_ms and end_ms > self.end_ms)
             or self.begin_ms <= begin_ms <= self.end_ms
@@ -109,7 +109,7 @@ class KeyIndexFile:
     # -- putting -------------------------------------------------------------------------------------------------------
 
     def follow(self, previous: KeyIndexFile) -> None:
-        """Be the file behind `previous`: an empty file starts with the end of the one before."""
+        """Make this empty file the one behind `previous`: it starts with the end of that file."""
         self.begin_ms = self.end_ms = previous.end_ms
         self.begin_physical = self.end_physical = previous.end_physical
         self.file.pwrite(self._header(), 0)

@@ -26,7 +26,7 @@ def source(**options: str) -> RocketMQDataSource:
 
 @pytest.mark.parametrize("name", ["writer", "streamWriter"])
 def test_parameters_have_sparks_names(name: str) -> None:
-    """Spark calls these with keywords when it commits (reference spark.md 1.2 fact 21)."""
+    """Spark calls these with keywords when it commits."""
     ours, theirs = getattr(RocketMQDataSource, name), getattr(DataSource, name)
     assert list(inspect.signature(ours).parameters) == list(inspect.signature(theirs).parameters)
 

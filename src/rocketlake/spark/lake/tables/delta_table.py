@@ -233,7 +233,7 @@ def _add(path: Path, file: DataFile, *, changes: bool = True) -> AddAction:
         raise StoreError(
             "a file that a task wrote is not there for the driver",
             path=str(path / relative),
-            hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
+            hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
         )
     now = time.time_ns() // 1_000_000
     stats = json.dumps({"numRecords": file.rows})

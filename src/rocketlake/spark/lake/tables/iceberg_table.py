@@ -285,5 +285,5 @@ def _missing(error: FileNotFoundError) -> StoreError:
     return StoreError(
         "a file that a task wrote is not there for the driver",
         path=str(error),
-        hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
+        hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
     )

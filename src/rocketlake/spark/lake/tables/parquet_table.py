@@ -214,7 +214,7 @@ class ParquetTable:
                 raise StoreError(
                     "a file that a task wrote is not there for the driver",
                     path=str(staged),
-                    hint="give tasks and driver the same folder; was it cleaned with a grace shorter than a batch?",
+                    hint="give tasks and driver the same folder; clean it with a --grace longer than a batch",
                 )
 
     def _staged(self, file: FileEntry) -> Path:
