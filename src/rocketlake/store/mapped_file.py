@@ -267,7 +267,7 @@ class MappedFile:
         self._zeroed = 0
 
     def is_held(self) -> bool:
-        """True while a reader holds a part of the view: the bytes behind the end of the log must stay as they are then."""
+        """True while a reader holds a part of the view: then the bytes behind the log's end must stay as they are."""
         self._view = None
         return not self.file.drop_view()
 

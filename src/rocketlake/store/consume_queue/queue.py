@@ -84,7 +84,7 @@ class ConsumeQueue(QueueTail):
         self._began_anew = began_anew
         self._list = mapped
         self.cuts = 0
-        """How often entries that could be read were taken back or changed. A copy of entries is good while this stays."""
+        """How often readable entries were taken back or changed. A copy of entries is good while this number stays."""
         self._min_offset = mapped.min_offset // ENTRY_SIZE
         self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
         self._find_end()
