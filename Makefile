@@ -64,7 +64,7 @@ spark-kills: install ## kill Spark's workers, its driver and the broker at named
 
 check: install   ## lint, types, import contracts
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

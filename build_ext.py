@@ -80,6 +80,7 @@ DIRECTIVES = {
     "embedsignature": True,
 }
 
+
 class Build(build_ext):
     """setup()'s `build_ext`: it names the module that does not compile; the compiler has said above what is wrong."""
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketlake.broker.intake.intake import Intake
-from rocketlake.broker.producer_sequences.mark import parse_mark
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.codec.sequence_mark import parse_mark
 from rocketlake.model.message import Message
 from rocketlake.net.link import Link
 from rocketlake.protocol.command import Codec

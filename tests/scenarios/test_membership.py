@@ -71,8 +71,8 @@ class MembershipWorld:
         self.consumers.unregister(group, self._link(link))
 
     def close(self, link: str) -> None:
-        self.consumers.close_link(self._link(link))
-        self.producers.close_link(self._link(link))
+        self.consumers.asker_gone(self._link(link))
+        self.producers.asker_gone(self._link(link))
 
     def tick(self, ms: str) -> None:
         self.clock.advance(int(ms))

@@ -17,7 +17,7 @@ __all__ = ["ClientSweep"]
 
 
 class ClientSweep(Service):
-    """Removes expired consumers and producers, whose links are closed, and expired queue locks."""
+    """Removes expired consumers and producers, closes their askers, and removes expired queue locks."""
 
     def __init__(
         self,
@@ -40,6 +40,6 @@ class ClientSweep(Service):
 
     def sweep(self) -> None:
         """Sweep once."""
-        for link in {*self._consumers.expire(), *self._producers.expire()}:
-            call(link.close)
+        for asker in {*self._consumers.expire(), *self._producers.expire()}:
+            call(asker.close)
         self._queue_locks.expire()

@@ -16,8 +16,9 @@ from typing import Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.broker.clients.disagreement import Disagreements
-from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Link, Member
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member
 from rocketlake.model.subscription import Subscription
+from rocketlake.net.request import Asker
 
 __all__ = ["BROADCASTING", "ChangeNotice", "ConsumerGroup", "ConsumerTable"]
 
@@ -27,8 +28,8 @@ BROADCASTING = "BROADCASTING"
 class ChangeNotice(Protocol):
     """Tells the members of a group that its membership changed (push.py)."""
 
-    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
-        """Tell the clients behind `links`."""
+    def consumers_changed(self, group: str, askers: Sequence[Asker]) -> None:
+        """Tell the clients behind `askers`."""
         ...
 
 
@@ -43,7 +44,7 @@ class ConsumerGroup:
     notify: bool = True
     fingerprint: int = 0
     """The fingerprint of the last short heartbeat (v2); 0 before the first."""
-    members: dict[Link, Member] = field(default_factory=dict)
+    members: dict[Asker, Member] = field(default_factory=dict)
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
     @property
@@ -72,12 +73,12 @@ class ConsumerTable:
         self._clock = clock
         self._disagreements = Disagreements(clock)
         self._groups: dict[str, ConsumerGroup] = {}
-        self._groups_of: dict[Link, set[str]] = {}
+        self._groups_of: dict[Asker, set[str]] = {}
 
     def register(
         self,
         group: str,
-        link: Link,
+        asker: Asker,
         client_id: str,
         consume_type: str,
         model: str,
@@ -97,14 +98,14 @@ class ConsumerTable:
             entry = self._groups[group] = ConsumerGroup(group)
         entry.consume_type, entry.message_model, entry.from_where = consume_type, model, from_where
         entry.notify = notify
-        known = entry.members.get(link)
+        known = entry.members.get(asker)
         changed = known is None
         now = self._clock.monotonic()
-        member = Member(link, client_id, language, version, now, self._clock.now_ms(), since=now)
+        member = Member(asker, client_id, language, version, now, self._clock.now_ms(), since=now)
         if known is not None:
             member.since, member.wants = known.since, known.wants
-        entry.members[link] = member
-        self._groups_of.setdefault(link, set()).add(group)
+        entry.members[asker] = member
+        self._groups_of.setdefault(asker, set()).add(group)
         if subscriptions is not None:
             member.wants = {subscription.topic: subscription for subscription in subscriptions}
             changed = entry.set_subscriptions(member.wants.values()) or changed
@@ -127,27 +128,27 @@ class ConsumerTable:
         entry.fingerprint = fingerprint
         return wanted
 
-    def unregister(self, group: str, link: Link) -> bool:
+    def unregister(self, group: str, asker: Asker) -> bool:
         """Remove one member; True if it was there."""
         entry = self._groups.get(group)
-        if entry is None or link not in entry.members:
+        if entry is None or asker not in entry.members:
             return False
-        self._drop(entry, link)
+        self._drop(entry, asker)
         return True
 
-    def close_link(self, link: Link) -> None:
-        """The link is gone: remove its client from every group."""
-        for group in sorted(self._groups_of.get(link, ())):
-            self._drop(self._groups[group], link)
+    def asker_gone(self, asker: Asker) -> None:
+        """The asker is gone: remove its client from every group."""
+        for group in sorted(self._groups_of.get(asker, ())):
+            self._drop(self._groups[group], asker)
 
-    def expire(self) -> list[Link]:
-        """Remove members that were silent for 120 s. Returns their links, which the caller closes."""
+    def expire(self) -> list[Asker]:
+        """Remove members that were silent for 120 s. Returns their askers, which the caller closes."""
         oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
-        gone: list[Link] = []
+        gone: list[Asker] = []
         for entry in list(self._groups.values()):
-            for link in [link for link, member in entry.members.items() if member.heard < oldest]:
-                self._drop(entry, link)
-                gone.append(link)
+            for asker in [asker for asker, member in entry.members.items() if member.heard < oldest]:
+                self._drop(entry, asker)
+                gone.append(asker)
         return gone
 
     def find(self, group: str) -> ConsumerGroup | None:
@@ -177,12 +178,12 @@ class ConsumerTable:
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(self._groups.values())
 
-    def _drop(self, entry: ConsumerGroup, link: Link) -> None:
-        del entry.members[link]
-        groups = self._groups_of[link]
+    def _drop(self, entry: ConsumerGroup, asker: Asker) -> None:
+        del entry.members[asker]
+        groups = self._groups_of[asker]
         groups.discard(entry.name)
         if not groups:
-            del self._groups_of[link]
+            del self._groups_of[asker]
         if not entry.members:
             del self._groups[entry.name]
         else:

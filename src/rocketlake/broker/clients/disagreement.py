@@ -58,8 +58,8 @@ class Disagreements:
                     " instance name or a process of its own",
                     group,
                     member.client_id,
-                    other.link.address,
-                    member.link.address,
+                    other.asker.address,
+                    member.asker.address,
                 )
             if _differ(other, member):
                 self._warnings.warn(
@@ -68,10 +68,10 @@ class Disagreements:
                     " the group: %s (%s) wants [%s], %s (%s) wants [%s]; give all members the same subscriptions",
                     group,
                     other.client_id,
-                    other.link.address,
+                    other.asker.address,
                     _text(other),
                     member.client_id,
-                    member.link.address,
+                    member.asker.address,
                     _text(member),
                 )
                 return

@@ -9,12 +9,13 @@ Invariant: a group without members is not kept.
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
-from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Link, Member
+from rocketlake.broker.clients.member import SILENT_SECONDS_MAX, Member
+from rocketlake.net.request import Asker
 
 __all__ = ["ProducerTable"]
 
 _TRIES = 3
-"""Members tried to find one that reads its link, as in RocketMQ's ProducerManager."""
+"""Members tried to find one that reads what it is sent, as in RocketMQ's ProducerManager."""
 
 
 class ProducerTable:
@@ -22,39 +23,39 @@ class ProducerTable:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._groups: dict[str, dict[Link, Member]] = {}
+        self._groups: dict[str, dict[Asker, Member]] = {}
         self._turn = 0
 
-    def register(self, group: str, link: Link, client_id: str, language: str = "JAVA", version: int = 0) -> bool:
+    def register(self, group: str, asker: Asker, client_id: str, language: str = "JAVA", version: int = 0) -> bool:
         """Note a heartbeat; True if the client is new in the group."""
         members = self._groups.setdefault(group, {})
-        is_new = link not in members
-        members[link] = Member(link, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
+        is_new = asker not in members
+        members[asker] = Member(asker, client_id, language, version, self._clock.monotonic(), self._clock.now_ms())
         return is_new
 
-    def unregister(self, group: str, link: Link) -> bool:
+    def unregister(self, group: str, asker: Asker) -> bool:
         """Remove one member; True if it was there."""
         members = self._groups.get(group)
-        if members is None or link not in members:
+        if members is None or asker not in members:
             return False
-        del members[link]
+        del members[asker]
         if not members:
             del self._groups[group]
         return True
 
-    def close_link(self, link: Link) -> None:
-        """The link is gone: remove its client from every group."""
-        for group in [group for group, members in self._groups.items() if link in members]:
-            self.unregister(group, link)
+    def asker_gone(self, asker: Asker) -> None:
+        """The asker is gone: remove its client from every group."""
+        for group in [group for group, members in self._groups.items() if asker in members]:
+            self.unregister(group, asker)
 
-    def expire(self) -> list[Link]:
-        """Remove members that were silent for 120 s. Returns their links, which the caller closes."""
+    def expire(self) -> list[Asker]:
+        """Remove members that were silent for 120 s. Returns their askers, which the caller closes."""
         oldest = self._clock.monotonic() - SILENT_SECONDS_MAX
-        gone: list[Link] = []
+        gone: list[Asker] = []
         for group, members in list(self._groups.items()):
-            for link in [link for link, member in members.items() if member.heard < oldest]:
-                self.unregister(group, link)
-                gone.append(link)
+            for asker in [asker for asker, member in members.items() if member.heard < oldest]:
+                self.unregister(group, asker)
+                gone.append(asker)
         return gone
 
     def members(self, group: str) -> list[Member]:
@@ -62,12 +63,12 @@ class ProducerTable:
         return list(self._groups.get(group, {}).values())
 
     def any(self, group: str) -> Member | None:
-        """A connected member that reads its link, another one at each call."""
+        """A connected member that reads what it is sent, another one at each call."""
         members = list(self._groups.get(group, {}).values())
         for _ in members[:_TRIES]:
             self._turn += 1
             member = members[self._turn % len(members)]
-            if member.link.writable:
+            if member.asker.writable:
                 return member
         return None
 

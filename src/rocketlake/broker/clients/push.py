@@ -16,9 +16,8 @@ from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
-from rocketlake.broker.clients.member import Link
 from rocketlake.net.client import InvokeTimeout
-from rocketlake.net.request import HELD, Held, Reply, Request
+from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.client import NotifyConsumersChangedHeader
@@ -43,64 +42,64 @@ class Push(Service):
         super().__init__("push", clock)
         self._turns = turns
         self._notify_changes = notify_changes
-        self._to_tell: OrderedDict[str, dict[Link, None]] = OrderedDict()
+        self._to_tell: OrderedDict[str, dict[Asker, None]] = OrderedDict()
         """By group, oldest first: members of large groups that have not been told yet."""
 
-    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
+    def consumers_changed(self, group: str, askers: Sequence[Asker]) -> None:
         """Tell the members of a group to share the queues anew; the members of a large group are told in turns."""
         if not self._notify_changes:
             return
-        if len(links) <= _TOLD_AT_ONCE and group not in self._to_tell:
-            for link in links:
-                call(_tell, link, group)
+        if len(askers) <= _TOLD_AT_ONCE and group not in self._to_tell:
+            for asker in askers:
+                call(_tell, asker, group)
             return
         if not self._to_tell:
             self._turns.wait(self._tell_on)
-        self._to_tell.setdefault(group, {}).update(dict.fromkeys(links))
+        self._to_tell.setdefault(group, {}).update(dict.fromkeys(askers))
 
     def _tell_on(self, turn_end: float) -> None:
         while self._to_tell:
-            group, links = next(iter(self._to_tell.items()))
-            while links:
-                call(_tell, links.popitem()[0], group)
+            group, askers = next(iter(self._to_tell.items()))
+            while askers:
+                call(_tell, askers.popitem()[0], group)
                 if self._clock.monotonic() > turn_end:
                     self._turns.wait(self._tell_on)
                     return
             del self._to_tell[group]
 
-    def check_transaction(self, link: Link, header: CheckTransactionHeader, record: bytearray) -> None:
+    def check_transaction(self, asker: Asker, header: CheckTransactionHeader, record: bytearray) -> None:
         """Ask a producer what became of the transaction of a half message."""
-        link.send(Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, record))
+        asker.send(Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, record))
 
-    def pass_on(self, request: Request, link: Link, command: Command) -> Held:
+    def pass_on(self, request: Request, asker: Asker, command: Command) -> Held:
         """Ask a client on behalf of an administrator; its answer becomes the answer to `request`."""
-        self.spawn("pass-on", self._pass_on(request, link, command))
+        self.spawn("pass-on", self._pass_on(request, asker, command))
         return HELD
 
     def ask_each(
         self,
         request: Request,
-        links: Sequence[Link],
+        askers: Sequence[Asker],
         question: Callable[[], Command],
         reply: Callable[[list[Command | LinkError]], Reply],
     ) -> Held:
-        """Ask several clients at once; `reply` makes one answer of theirs, which come in the order of the links."""
-        self.spawn("ask-each", self._ask_each(request, links, question, reply))
+        """Ask several clients at once; `reply` makes one answer of theirs, which come in the order of the askers."""
+        self.spawn("ask-each", self._ask_each(request, askers, question, reply))
         return HELD
 
     async def _ask_each(
         self,
         request: Request,
-        links: Sequence[Link],
+        askers: Sequence[Asker],
         question: Callable[[], Command],
         reply: Callable[[list[Command | LinkError]], Reply],
     ) -> None:
-        answers = await asyncio.gather(*[_answer_of(link, question()) for link in links])
+        answers = await asyncio.gather(*[_answer_of(asker, question()) for asker in askers])
         request.answer(reply(answers))
 
-    async def _pass_on(self, request: Request, link: Link, command: Command) -> None:
+    async def _pass_on(self, request: Request, asker: Asker, command: Command) -> None:
         try:
-            answer = await link.invoke(command, ASK_MS_MAX)
+            answer = await asker.invoke(command, ASK_MS_MAX)
         except InvokeTimeout as error:
             request.answer(Reply(ResponseCode.CONSUME_MSG_TIMEOUT, remark=str(error)))
         except LinkError as error:
@@ -109,13 +108,13 @@ class Push(Service):
             request.answer(Reply(answer.code, body=answer.body_bytes, remark=answer.remark, fields=answer.fields))
 
 
-def _tell(link: Link, group: str) -> None:
+def _tell(asker: Asker, group: str) -> None:
     header = NotifyConsumersChangedHeader(consumer_group=group)
-    link.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
+    asker.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header))
 
 
-async def _answer_of(link: Link, question: Command) -> Command | LinkError:
+async def _answer_of(asker: Asker, question: Command) -> Command | LinkError:
     try:
-        return await link.invoke(question, _ASK_EACH_MS_MAX)
+        return await asker.invoke(question, _ASK_EACH_MS_MAX)
     except LinkError as error:
         return error

@@ -16,13 +16,13 @@ from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
 from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.broker.intake.intake import Intake
-from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.codec import property_text
 from rocketlake.codec.property_text import find
 from rocketlake.codec.record_batch import decode_batch, entry_starts
 from rocketlake.codec.record_layout import RecordError
+from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 from rocketlake.model import property_names as names
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode

@@ -221,7 +221,7 @@ class AdminGroup:
                 "please upgrade it to V3_1_8_SNAPSHOT",
                 code=ResponseCode.SYSTEM_ERROR,
             )
-        return self._push.pass_on(request, member.link, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
+        return self._push.pass_on(request, member.asker, Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, header))
 
     def consume_directly(self, request: Request) -> Held:
         """CONSUME_MESSAGE_DIRECTLY: one stored message handed to a consumer, whose result is the answer."""
@@ -245,7 +245,7 @@ class AdminGroup:
             )
         header.broker_name = self._broker_name()
         command = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
-        return self._push.pass_on(request, member.link, command)
+        return self._push.pass_on(request, member.asker, command)
 
     def _put(self, request: Request, entries: list[GroupEntry]) -> ReplySteps:
         groups: list[GroupConfig] = []
@@ -318,7 +318,7 @@ def _entries(wanted: Iterable[Subscription]) -> Generator[None, None, list[Subsc
 def _producer(member: Member) -> ProducerEntry:
     return ProducerEntry(
         client_id=member.client_id,
-        remote_ip=member.link.address,
+        remote_ip=member.asker.address,
         language=member.language,
         version=member.version,
         last_update_timestamp=member.heard_ms,
@@ -327,5 +327,5 @@ def _producer(member: Member) -> ProducerEntry:
 
 def _connection(member: Member) -> ConnectionEntry:
     return ConnectionEntry(
-        client_id=member.client_id, client_addr=member.link.address, language=member.language, version=member.version
+        client_id=member.client_id, client_addr=member.asker.address, language=member.language, version=member.version
     )

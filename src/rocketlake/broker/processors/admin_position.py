@@ -53,9 +53,9 @@ class AdminPosition:
         def answered(answers: list[Command | LinkError]) -> Reply:
             return _status_reply(members, answers)
 
-        links = [member.link for member in members]
+        askers = [member.asker for member in members]
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
-        return self._push.ask_each(request, links, lambda: Command.request(code, question), answered)
+        return self._push.ask_each(request, askers, lambda: Command.request(code, question), answered)
 
     def _asked(self, header: ConsumerStatusHeader) -> list[Member]:
         group = self._consumers.find(header.group)

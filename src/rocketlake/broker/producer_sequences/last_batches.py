@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rocketlake.broker.producer_sequences.mark import SequenceMark
+from rocketlake.codec.sequence_mark import SequenceMark
 
 __all__ = ["LastBatch", "LastBatches", "TaskProgress"]
 

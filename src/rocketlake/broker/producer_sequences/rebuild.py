@@ -18,11 +18,11 @@ from zlib import crc32
 
 from rocketlake.base.errors import UsageError
 from rocketlake.base.logs import get_logger
-from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
 from rocketlake.broker.producer_sequences.table import ProducerSequences
 from rocketlake.codec.record import decode_record
 from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN, BLANK_BYTES, MAGIC_V1, MAGIC_V2, RecordError
 from rocketlake.codec.record_parts import properties_block
+from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 

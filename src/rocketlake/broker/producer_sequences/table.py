@@ -38,18 +38,13 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.base.java.json_text import parse, to_text
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.producer_sequences.last_batches import NEVER, LastBatches, TaskProgress
-from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.broker.tables.saved_table import SavedTable
+from rocketlake.codec.sequence_mark import OTHER_ROWS_HINT, SequenceMark
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LogEnds", "ProducerSequences"]
 
 _log = get_logger(__name__)
-
-OTHER_ROWS_HINT = (
-    "until this batch is through, give the query the conditions, columns and options (minPartitions and the like) it"
-    " had when the batch was begun; or write the batch with 'at_least_once', what is stored of it is there twice then"
-)
 
 _SAVE_EVERY_BYTES = 64 << 20
 """The file is saved at least once for so many bytes of log: a start after a crash reads no more."""

@@ -59,7 +59,7 @@ class CheckBack:
             offset_msg_id=offset_message_id(*half.store_host, put_back.physical_offset),
             target_broker=self._broker_name(),
         )
-        self._push.check_transaction(member.link, header, _record(half, checked, put_back))
+        self._push.check_transaction(member.asker, header, _record(half, checked, put_back))
 
 
 def _record(half: StoredMessage, checked: int, put_back: PutResult) -> bytearray:

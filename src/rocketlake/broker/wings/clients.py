@@ -43,5 +43,5 @@ class Clients(Wing):
             clock=clock,
         )
         self.rows = tuple(client_rows(client, Lock(self.queue_locks), assignment))
-        self.on_link_lost = (self.consumers.close_link, self.producers.close_link)
+        self.on_link_lost = (self.consumers.asker_gone, self.producers.asker_gone)
         self.adopt(self.push, assignment, ClientSweep(self.consumers, self.producers, self.queue_locks, clock))

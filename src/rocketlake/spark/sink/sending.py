@@ -31,7 +31,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.sink.counts import Counts
 from rocketlake.spark.sink.options import SinkOptions
 
-__all__ = ["OTHER_ROWS_HINT", "SendRequest", "Sending", "SinkCluster", "WriteFailed"]
+__all__ = ["SendRequest", "Sending", "SinkCluster", "WriteFailed"]
 
 _log = get_logger(__name__)
 
@@ -43,11 +43,6 @@ _HINTS = {
     ResponseCode.MESSAGE_ILLEGAL: "if it is too long: the broker's maxMessageSize bounds a whole request; lower"
     " 'batchBytes', or 'maxMessageBytes'",
 }
-
-OTHER_ROWS_HINT = (
-    "until this batch is through, give the query the conditions, columns and options (minPartitions and the like) it"
-    " had when the batch was begun; or write the batch with 'at_least_once', what is stored of it is there twice then"
-)
 
 
 class WriteFailed(RocketLakeError):

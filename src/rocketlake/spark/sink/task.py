@@ -18,6 +18,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.client.wire import Outgoing
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.codec.sequence_mark import OTHER_ROWS_HINT
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.model.message_queue import MessageQueue
@@ -30,7 +31,7 @@ from rocketlake.spark.sink.identity import TaskIdentity
 from rocketlake.spark.sink.input_columns import InputColumns
 from rocketlake.spark.sink.options import SinkOptions
 from rocketlake.spark.sink.routing import Router, TopicQueues
-from rocketlake.spark.sink.sending import OTHER_ROWS_HINT, Sending, SendRequest, SinkCluster, WriteFailed
+from rocketlake.spark.sink.sending import Sending, SendRequest, SinkCluster, WriteFailed
 
 __all__ = ["SinkTask"]
 

@@ -11,7 +11,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import InlineWorker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
-from rocketlake.broker.producer_sequences.mark import SequenceMark
+from rocketlake.codec.sequence_mark import SequenceMark
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet

@@ -9,11 +9,11 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.producer_sequences import rebuild
-from rocketlake.broker.producer_sequences.mark import parse_mark
 from rocketlake.broker.producer_sequences.rebuild import recover_sequences
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.codec.record import encode_blank, encode_record
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.codec.sequence_mark import parse_mark
 from rocketlake.model.message import Message
 
 

@@ -9,8 +9,8 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError, StoreError
-from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
+from rocketlake.codec.sequence_mark import SequenceMark
 
 PATH = Path("/store/config/producerSequences.json")
 

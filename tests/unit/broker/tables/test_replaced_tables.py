@@ -16,10 +16,10 @@ from rocketlake.base.java.json_text import parse
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
-from rocketlake.broker.producer_sequences.mark import SequenceMark
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.broker.tables.saved_table import SavedTable
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec.sequence_mark import SequenceMark
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.topic import TopicConfig
 

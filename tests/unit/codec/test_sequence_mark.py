@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.broker.producer_sequences.mark import SequenceMark, parse_mark
+from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 
 
 def test_a_mark_is_read_and_written() -> None:

@@ -1,6 +1,6 @@
 """The mark of a batch that takes part in the check: its producer, the numbers and the digests of its messages.
 
-Owns        the text of property __RL_SEQ.
+Owns        the text of property __RL_SEQ; the cure for other rows under one mark, which broker and sink both tell.
 Must not know   which messages are stored.
 
 `Q/B/P/S/L/N/X/Y`: query id, batch id, partition id, sequence number of the first message, layout, number of messages,
@@ -20,10 +20,15 @@ from dataclasses import dataclass
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["SequenceMark", "parse_mark"]
+__all__ = ["OTHER_ROWS_HINT", "SequenceMark", "parse_mark"]
 
 _MARK = re.compile(
     r"([\w.-]{1,100})/(\d{1,18})/(\d{1,9})/(\d{1,18})/(\w{1,32})(?:/(\d{1,9})/([0-9a-f]{8})/([0-9a-f]{8}))?", re.ASCII
+)
+
+OTHER_ROWS_HINT = (
+    "until this batch is through, give the query the conditions, columns and options (minPartitions and the like) it"
+    " had when the batch was begun; or write the batch with 'at_least_once', what is stored of it is there twice then"
 )
 
 
