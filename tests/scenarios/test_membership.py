@@ -10,9 +10,9 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.broker.clients.consumers import ConsumerTable
-from rocketlake.broker.clients.member import Link
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.model.subscription import Subscription
+from rocketlake.net.request import Asker
 
 FILES = sorted((Path(__file__).parent / "membership").glob("*.txt"))
 
@@ -41,8 +41,8 @@ class MembershipWorld:
         notices = sorted(self.heard)
         return [*answer, *notices] if verb in ("consumer", "touch") else [*notices, *answer]
 
-    def consumers_changed(self, group: str, links: Sequence[Link]) -> None:
-        self.heard.append(f"told {group}: " + " ".join(link.address for link in links))
+    def consumers_changed(self, group: str, askers: Sequence[Asker]) -> None:
+        self.heard.append(f"told {group}: " + " ".join(asker.address for asker in askers))
 
     def consumer(
         self, group: str, link: str, client: str, topics: str, version: str = "1", model: str = "CLUSTERING",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rocketlake.base.clock import ManualClock
 from rocketlake.broker.clients.client_sweep import ClientSweep
 from rocketlake.broker.clients.consumers import ConsumerTable
-from rocketlake.broker.clients.member import Link
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.queue_locks import QueueLocks
+from rocketlake.net.request import Asker
 from rocketlake.protocol.command import Command
 
 
@@ -29,7 +29,7 @@ class SilentLink:
 
 
 class NobodyListens:
-    def consumers_changed(self, group: str, links: Sequence[Link]) -> None: ...
+    def consumers_changed(self, group: str, askers: Sequence[Asker]) -> None: ...
 
 
 async def test_a_client_silent_for_two_minutes_is_taken_out_and_its_link_closed() -> None:

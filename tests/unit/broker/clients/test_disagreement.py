@@ -11,7 +11,7 @@ from rocketlake.model.subscription import parse_subscription
 
 
 class Nobody:
-    def consumers_changed(self, group: str, links: object) -> None: ...
+    def consumers_changed(self, group: str, askers: object) -> None: ...
 
 
 class NamedLink:

@@ -23,7 +23,7 @@ from rocketlake.protocol.response_code import ResponseCode as Code
 
 
 class NoNotice:
-    def consumers_changed(self, group: str, links: object) -> None:
+    def consumers_changed(self, group: str, askers: object) -> None:
         pass
 
 
