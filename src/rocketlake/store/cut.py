@@ -3,9 +3,9 @@
 Owns        which parts a cut touches, and in which order.
 Must not know   why the log is cut: a start found a torn end, or a replica's new master never had these records.
 
-A cut of a log that is open comes in two steps. All positions change in one turn of the loop: no reader meets a store
-that is half cut. Then a worker syncs the queues. Nothing may be appended before that: a power cut could
-bring back entries that lead to other records.
+A cut of a log that is open comes in three steps. The workers that make files end what they have begun. Then all
+positions change in one turn of the loop: no reader meets a store that is half cut. Then a worker syncs the queues.
+Nothing may be appended before that: a power cut could bring back entries that lead to other records.
 
 Invariant: a kill or a power cut at any step leaves a store that the next start recovers, to an end at or behind the
 cut. First the checkpoint and the noted ends of the queues take back what they promise; then queues and index lose their
@@ -31,9 +31,13 @@ from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file_list import FlushJob
 from rocketlake.store.parts import StoreParts
 
-__all__ = ["Cut", "cut_files"]
+__all__ = ["Cut", "CutRefused", "cut_files"]
 
 _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+
+
+class CutRefused(StoreError):
+    """The log cannot be cut there; nothing was changed."""
 
 
 def cut_files(
@@ -66,21 +70,22 @@ class Cut:
         self.durability = parts.durability
         self.sync = parts.sync
         self._worker = parts.workers["queues"]
+        self._makers = parts.workers["queue-files"], parts.workers["files"]
         self._late_files = parts.late_files
         self._after_cut = after_cut
 
     def check(self, end: int) -> None:
-        """Raises StoreError if the log cannot be cut there."""
+        """Raises CutRefused if the log cannot be cut there."""
         log, confirmed = self.log, self.durability.confirmed.value
         log.commit()
         if end != log.max_offset and not self._is_between_records(end):
-            raise StoreError(
+            raise CutRefused(
                 f"the log cannot be cut at {end}: no sound record starts there",
                 offset=end,
                 hint=f"cut where a record starts, from {log.min_offset} to {log.max_offset}",
             )
         if end < confirmed:
-            raise StoreError(
+            raise CutRefused(
                 f"the log cannot be cut at {end}: what lies before {confirmed} is confirmed",
                 hint="empty the store of this replica and have it filled anew: its master never had what is confirmed",
             )
@@ -94,13 +99,16 @@ class Cut:
         return record is not None and bool(scan(record, end, True, ())[0])
 
     async def run(self, end: int) -> None:
-        """Cut at `end`; nothing may be appended before this returns. Raises OSError, StoreError.
+        """Cut at `end`; nothing may be appended before this returns. Raises CutRefused, OSError, StoreError.
 
-        After an error the store must not be appended to; the next start finds out how far the cut came.
+        After the last two the store must not be appended to; the next start finds out how far the cut came.
         """
         with contextlib.ExitStack() as here:
             for late in self._late_files:
                 here.enter_context(late.made_here())
+            for worker in self._makers:
+                await run_on(worker, bool)  # no file is being made any more, which could lie behind the end
+            self.check(end)  # meanwhile more may be confirmed
             jobs = self._begin(end)
         for heard in self._after_cut:
             call(heard, end)

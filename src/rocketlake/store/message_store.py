@@ -31,7 +31,7 @@ from rocketlake.store.acks import Acks
 from rocketlake.store.commit_log import AppendFailed
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.table import BadQueueName
-from rocketlake.store.cut import Cut
+from rocketlake.store.cut import Cut, CutRefused
 from rocketlake.store.dispatch import perhaps
 from rocketlake.store.dispatch_scan import appended_entry
 from rocketlake.store.large_batch import LargeBatch
@@ -369,6 +369,8 @@ class MessageStore(StoreReads, Service):
         self._cutting = f"the log is being cut at {end}"
         try:
             await self._cut.run(end)
+        except CutRefused:
+            raise
         except BaseException as error:
             self.log.broken = f"the log could not be cut at {end}, restart to have it recovered: {error!r}"
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,10 @@ async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(
         put_ok(store, b"x" * 500, topic="A")
         await world.clock.run_for(50)
     end = put_ok(store, b"cut", topic="A")[0].physical_offset
-    await store.cut(end)
+    cut = asyncio.ensure_future(store.cut(end))
+    await world.clock.settle()
+    makes.run_others()
+    await cut
     for _ in range(3):
         store.upkeep.queue_flush.flush(thorough=False)
         await world.clock.settle()
@@ -83,7 +87,8 @@ async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(
     assert bodies_of(again, "B") == [b"b"]
 
 
-async def test_a_file_that_a_cut_has_made_needless_is_not_made_behind_a_gap(world: World) -> None:
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_file_that_a_cut_has_made_needless_does_not_lie_behind_a_gap(world: World, is_made: bool) -> None:
     makes = HandWorker()
 
     def workers(name: str) -> Worker:
@@ -102,11 +107,39 @@ async def test_a_file_that_a_cut_has_made_needless_is_not_made_behind_a_gap(worl
     with pytest.raises(FileLate):
         store.queues.write_tails()
     assert makes.pending
-    await store.cut(results[5].physical_offset)
+    if is_made:
+        makes.call_one()  # the worker has made the file, and the loop has not heard of it
+    cut = asyncio.ensure_future(store.cut(results[5].physical_offset))
+    await world.clock.settle()
+    assert not cut.done()
+    while makes.ended:
+        makes.report_one()
     makes.run_all()
+    await cut
+    assert world.disk.list_dir(ROOT / "consumequeue/T/0") == [f"{0:020d}"]
     await store.stop()
     again = await world.started(commit_log_file_bytes=1 << 16)
     assert bodies_of(again) == [b"x"] * 5
+
+
+async def test_what_is_confirmed_while_a_cut_waits_for_the_workers_is_not_cut(world: World) -> None:
+    makes = HandWorker()
+
+    def workers(name: str) -> Worker:
+        return makes if name == "store-files" else InlineWorker(name)
+
+    config = StoreConfig(commit_log_file_bytes=1 << 16, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
+    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
+    world.opened.append(store)
+    await store.start()
+    end = put_ok(store, b"a", b"b")[1].physical_offset
+    cut = asyncio.ensure_future(store.cut(end))
+    await world.clock.settle()
+    store.durability.confirmed.advance(store.max_physical_offset)
+    makes.run_all()
+    with pytest.raises(StoreError, match="is confirmed"):
+        await cut
+    assert (store.not_writable_reason, bodies_of(store)) == ("", [b"a", b"b"])
 
 
 async def test_a_queue_file_that_cannot_be_opened_costs_its_readers_only(world: World) -> None:

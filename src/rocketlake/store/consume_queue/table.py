@@ -216,16 +216,18 @@ class ConsumeQueueTable:
             return
 
     def _ask_for_files(self, queues: list[QueueTail]) -> None:
-        """Have a worker open the files of these queues, then write their tails."""
+        """Have a worker open the files of these queues, then write their tails. Raises OSError, StoreError."""
         paths: list[Path] = []
-        with self._late.together():
-            for queue in queues:
-                try:
-                    queue.write_tail()
-                except FileLate as late:
-                    paths.append(Path(late.path))
-                    self._late_tails.append(cast(ConsumeQueue, queue))
-        self._late.when_ready(paths, self._write_late_tails)
+        try:
+            with self._late.together():
+                for queue in queues:
+                    try:
+                        queue.write_tail()
+                    except FileLate as late:
+                        paths.append(Path(late.path))
+                        self._late_tails.append(cast(ConsumeQueue, queue))
+        finally:  # also if the disk refused one of them: the others must not wait for ever
+            self._late.when_ready(paths, self._write_late_tails)
 
     def _write_late_tails(self) -> None:
         queues, self._late_tails = self._late_tails, []

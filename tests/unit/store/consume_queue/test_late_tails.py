@@ -119,6 +119,25 @@ def test_a_file_that_cannot_be_made_is_an_error_and_is_made_later() -> None:
     world.check()
 
 
+def test_a_tail_that_the_disk_refuses_does_not_keep_the_others_in_memory() -> None:
+    world = World(tails=200, open_files_max=1)
+    for queue_id in (*range(10), 9, 9):
+        world.put(queue_id)
+        world.worker.run_all()
+    assert world.write_tails() >= 0
+    for queue_id in (0, 9, *range(1, 8)):  # the file of queue 9 is the open one
+        world.put(queue_id)
+    world.files.plan.add(Fault("pwrite", "/9/", times=1))
+    with pytest.raises(OSError, match="Input/output"):
+        world.put(8, 10)
+    world.worker.run_all()
+    for _ in range(3):
+        world.put(8, 10)
+        world.worker.run_all()
+    assert world.held <= 200 + 10 * 20
+    world.check()
+
+
 def test_the_file_of_a_deleted_queue_is_closed_and_not_used() -> None:
     world = World()
     world.put(0)
