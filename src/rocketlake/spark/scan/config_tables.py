@@ -43,11 +43,11 @@ TOPIC_COLUMNS: Columns = {
     "perm": (IntegerType(), "4 read + 2 write + 1 inherit"),
     "readQueueNums": (IntegerType(), "queues to read"),
     "writeQueueNums": (IntegerType(), "queues to write"),
-    "order": (BooleanType(), "strictly ordered?"),
+    "order": (BooleanType(), "true: the topic is strictly ordered"),
     "topicSysFlag": (IntegerType(), "unit flags"),
     "attributes": (MapType(StringType(), StringType()), "attributes, as message.type"),
     "queues": (IntegerType(), "queues that have files"),
-    "isConfigured": (BooleanType(), "stands in topics.json? else only queues of it were found"),
+    "isConfigured": (BooleanType(), "true: the topic stands in topics.json; false: only queues of it were found"),
 }
 CHECKPOINT_COLUMNS: Columns = {
     "physicTimestamp": (TimestampType(), "messages stored until then are safe in the log"),

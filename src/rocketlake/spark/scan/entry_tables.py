@@ -41,7 +41,7 @@ INDEX_COLUMNS: Columns = {
     "entry": (IntegerType(), "number of the entry, from 1"),
     "keyHash": (IntegerType(), "hash of topic#key"),
     "commitLogOffset": (LongType(), "where the record lies"),
-    "storeTimestamp": (TimestampType(), "store time, in whole seconds from the file's begin"),
+    "storeTimestamp": (TimestampType(), "store time, in whole seconds from the start of the file"),
     "previousEntry": (IntegerType(), "the next older entry of the same slot, 0 for none"),
 }
 _ENTRIES_A_PART = 1 << 21

@@ -40,7 +40,7 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 MESSAGE_COLUMNS: Columns = COLUMNS | {
     "preparedOffset": (LongType(), "commit log offset of the half message that this one ended, 0 without one"),
     "recordSize": (IntegerType(), "bytes of the record in the log"),
-    "crcOk": (BooleanType(), "has the body its checksum?"),
+    "crcOk": (BooleanType(), "true: the body has its checksum"),
     "frameStatus": (StringType(), "; ".join(f"`{name}`: {text}" for name, text in FRAME_STATUS.items())),
 }
 _OWN = frozenset({*MESSAGE_COLUMNS} - {*COLUMNS})

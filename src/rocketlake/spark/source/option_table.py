@@ -32,7 +32,7 @@ DESCRIPTIONS: dict[str, str] = {
     "`endingOffsets`",
     "endingOffsetsByTimestamp": "the same per topic or queue, as JSON",
     "endingGroup": "batch only: consumer group whose offsets `group` means in `endingOffsets`",
-    "maxOffsetsPerTrigger": "stream only: at most so many messages per micro-batch, shared by size of backlog",
+    "maxOffsetsPerTrigger": "stream only: most messages of a micro-batch, shared by size of backlog",
     "maxBytesPerTrigger": "stream only: about so many bytes per micro-batch, like `64m`; sizes are measured by samples",
     "minOffsetsPerTrigger": "stream only: wait for at least so many messages before a micro-batch",
     "maxTriggerDelay": "stream only: wait no longer than this for `minOffsetsPerTrigger`; default `15m`",
