@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 SOON: dict[str, object] = {
     "transactionCheckInterval": 500,
-    # Longer than a JVM on a busy machine needs from a half message to its end; and Apache asks about messages whose ends
-    # came while its walk slept: all ends are written before it looks.
+    # Longer than a JVM on a busy machine needs from a half message to its end. And Apache asks about messages whose
+    # ends came while its walk slept: all ends are written before it looks.
     "transactionTimeOut": 3000,
     "transactionOpBatchInterval": 200,
     "transactionCheckMax": 1000,  # nobody is there to be asked while brokers change
