@@ -21,13 +21,12 @@ from rocketlake.net.network import CannotListen
 from rocketlake.protocol.command import FLAG_ONEWAY, Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers import offset as offset_headers
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
 from rocketlake.protocol.headers.send import SendHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 FAR_FUTURE_MS = 2**42
 
@@ -58,18 +57,7 @@ class Asker:
         )
 
     async def pull(self, offset: int = 0, *, topic: str = "T", wait_ms: int = 0) -> Command:
-        header = PullHeader(
-            consumer_group="g",
-            topic=topic,
-            queue_id=0,
-            queue_offset=offset,
-            max_msg_nums=32,
-            sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if wait_ms else 0),
-            commit_offset=0,
-            suspend_timeout_millis=wait_ms,
-            sub_version=0,
-            subscription="*",
-        )
+        header = pull_header(topic, 0, offset, wait_ms)
         return await self.ask(Code.PULL_MESSAGE, header)
 
     async def messages(self, topic: str = "T") -> list[StoredMessage]:

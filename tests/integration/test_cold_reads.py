@@ -18,12 +18,12 @@ from rocketlake.codec.record import decode_records
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
+from rocketlake.protocol.headers.pull import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.results import PutMessage, PutStatus
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 COUNT = 300
 STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=100, index_entries=1000)
@@ -65,17 +65,11 @@ class World:
         self.files.plan.add(Fault("is_resident", "commitlog", error=None))
 
     async def pull(self, offset: int, *, flags: int = 0, commit: int = 0, wait_ms: int = 0) -> Command:
-        header = PullHeader(
-            consumer_group="g",
-            topic="T",
-            queue_id=0,
-            queue_offset=offset,
-            max_msg_nums=32,
+        header = pull_header(
+            offset=offset,
             sys_flag=PULL_SUBSCRIPTION | flags,
             commit_offset=commit,
             suspend_timeout_millis=wait_ms,
-            sub_version=0,
-            subscription="*",
         )
         return await self.net.invoke(self.broker.address, Command.request(Code.PULL_MESSAGE, header), 20_000)
 

@@ -10,7 +10,7 @@ import gc
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,7 @@ async def cost_of(
     is_over: Callable[[], bool] = lambda: True,
 ) -> tuple[float, Command]:
     gc.collect()  # what other tests left in this process is not the request's
-    gc.freeze()
+    gc.freeze()  # until the end of the test, so that the next collection looks at what is new only
     meter = Meter()
     with monkeypatch.context() as patch:
         patch.setattr(asyncio.Handle, "_run", lambda handle: meter.run(handle))
@@ -215,8 +215,13 @@ async def cost_of(
         answer = await asyncio.to_thread(ask, server.address, command)
         while not is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-    gc.unfreeze()
     return meter.worst, answer
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
 
 
 async def test_no_request_keeps_the_loop(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,11 @@ from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.command import Codec, Command
 from rocketlake.protocol.frame import encode_command
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 from tests.parity.worlds import World, run
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 
 class Gate:
@@ -35,9 +34,8 @@ def asked(codec: Codec) -> list[bytes]:
     ]
     commands.append(Command.request(Code.SEND_BATCH_MESSAGE, send_header("New", 1, batch=True), b"no batch"))
     for offset, expression_type in ((0, "TAG"), (1, "TAG"), (0, "SQL92")):
-        header = PullHeader(
-            consumer_group="g", topic="T", queue_id=1, queue_offset=offset, max_msg_nums=32, commit_offset=0,
-            sys_flag=PULL_SUSPEND | PULL_SUBSCRIPTION, suspend_timeout_millis=60_000, sub_version=0,
+        header = pull_header(
+            queue_id=1, offset=offset, wait_ms=60_000,
             subscription="a is null" if expression_type == "SQL92" else "*", expression_type=expression_type,
         )  # fmt: skip
         commands.append(Command.request(Code.PULL_MESSAGE, header))

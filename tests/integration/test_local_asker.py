@@ -23,11 +23,10 @@ from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.heartbeat import ConsumerEntry, Heartbeat
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 CLIENT = ("192.168.7.7", 51_000)
 """The client in whose name the proxy asks."""
@@ -67,18 +66,7 @@ class Proxy:
 
     async def pull(self, link: LocalLink, offset: int) -> asyncio.Task[Command]:
         """A pull that waits at the end of the queue."""
-        asked = PullHeader(
-            consumer_group="g",
-            topic="T",
-            queue_id=0,
-            queue_offset=offset,
-            max_msg_nums=32,
-            sys_flag=PULL_SUSPEND | PULL_SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=15_000,
-            sub_version=0,
-            subscription="*",
-        )
+        asked = pull_header(offset=offset, wait_ms=15_000)
         return await self.ask(link, Code.PULL_MESSAGE, asked)
 
 

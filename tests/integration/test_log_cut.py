@@ -20,12 +20,11 @@ from rocketlake.model.topic import TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.send import SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 SERVER = "10.0.0.2:10911"
 
@@ -85,11 +84,7 @@ class Cluster:
         return answer.header(SendReplyHeader).known or 0
 
     async def pull(self, offset: int) -> asyncio.Task[Command]:
-        header = PullHeader(
-            consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=32,
-            sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, commit_offset=0, suspend_timeout_millis=10_000, sub_version=0,
-            subscription="*",
-        )  # fmt: skip
+        header = pull_header(offset=offset, wait_ms=10_000)
         return await self.ask(Command.request(RequestCode.PULL_MESSAGE, header))
 
     @property

@@ -29,14 +29,13 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader
 from rocketlake.protocol.headers.offset import EarliestTimeHeader, SearchOffsetHeader
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 STORE = StoreConfig(
     commit_log_file_bytes=128 * 1024,
@@ -98,18 +97,7 @@ class World:
         return answers
 
     async def pull(self, topic: str, queue_id: int, offset: int, wait_ms: int = 0) -> Command:
-        header = PullHeader(
-            consumer_group="g",
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=offset,
-            max_msg_nums=32,
-            sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if wait_ms else 0),
-            commit_offset=0,
-            suspend_timeout_millis=wait_ms,
-            sub_version=0,
-            subscription="*",
-        )
+        header = pull_header(topic, queue_id, offset, wait_ms)
         return await self.ask(Code.PULL_MESSAGE, header)
 
     async def pull_all(self, topic: str, queue_id: int) -> int:

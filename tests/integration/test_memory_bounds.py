@@ -13,11 +13,10 @@ import pytest
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Buffer, Command
 from rocketlake.protocol.connection import Connection
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import TOPIC, BrokerProcess
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 LINKS = 1000
 DEAF = 50
@@ -95,18 +94,7 @@ async def ask_for_all(link: socket.socket) -> None:
 
 
 def pull(offset: int, count: int = 32) -> Command:
-    header = PullHeader(
-        consumer_group="g",
-        topic=TOPIC,
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=count,
-        sys_flag=PULL_SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        sub_version=0,
-        subscription="*",
-    )
+    header = pull_header(TOPIC, offset=offset, max_msg_nums=count)
     return Command.request(Code.PULL_MESSAGE, header)
 
 

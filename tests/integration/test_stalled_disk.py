@@ -19,11 +19,10 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies import heartbeat
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.offset import QueryOffsetHeader, UpdateOffsetHeader
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
-from tests.requests import send_header
+from tests.requests import pull_header, send_header
 
 NO_WAIT = "WAIT\x01false\x02"
 
@@ -119,18 +118,7 @@ class World:
         return await self.ask(Code.SEND_MESSAGE_V2, header, body)
 
     async def pull(self) -> Command:
-        header = PullHeader(
-            consumer_group="g",
-            topic="T",
-            queue_id=0,
-            queue_offset=0,
-            max_msg_nums=32,
-            sys_flag=PULL_SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-        )
+        header = pull_header()
         return await self.ask(Code.PULL_MESSAGE, header)
 
     async def beat(self) -> Command:

@@ -31,7 +31,7 @@ from rocketlake.net.request import Handler, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
+from rocketlake.protocol.headers.pull import PullHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
@@ -100,12 +100,3 @@ class RoomWorld:
 
     def stored(self, topic: str = "T", queue_id: int = 0) -> list[StoredMessage]:
         return decode_records(b"".join(self.store.get(topic, queue_id, 0, 100, 1 << 20).slices))
-
-
-def pull_of(**fields: Any) -> PullHeader:
-    """A pull of group g from queue 0 of T; `fields` are what the test wants otherwise."""
-    usual: dict[str, Any] = {
-        "consumer_group": "g", "topic": "T", "queue_id": 0, "queue_offset": 0, "max_msg_nums": 32, "commit_offset": 0,
-        "sys_flag": PULL_SUBSCRIPTION, "suspend_timeout_millis": 10_000, "sub_version": 0, "subscription": "*",
-    }  # fmt: skip
-    return PullHeader(**{**usual, **fields})

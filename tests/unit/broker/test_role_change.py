@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
 
 import pytest
 
 from rocketlake.base.disk.faulty import Fault
-from rocketlake.codec import record_run
 from rocketlake.codec.record import decode_records
 from rocketlake.model.group import GroupConfig
 from rocketlake.protocol.command import Command
@@ -18,25 +15,10 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 from tests.requests import send_header
+from tests.unit.broker.processors.test_role_in_acks import ORDINARY, PLAIN, runs
 from tests.unit.broker.processors.test_send_durability import Bench, bench
 
-__all__ = ["bench"]
-
-PLAIN, ORDINARY = "UNIQ_KEY\x01K\x02", "UNIQ_KEY\x01K\x02DELAY\x010\x02"
-
-
-@pytest.fixture
-async def runs(bench: Bench) -> AsyncIterator[list[int]]:
-    """How many messages each run has stored."""
-    taken: list[int] = []
-    put_run = bench.broker.ground.intake.put_run
-
-    def count(run: record_run.RecordRun, counts: Iterable[Any]) -> bool:
-        taken.append(len(run))
-        return put_run(run, counts)
-
-    bench.broker.ground.intake.put_run = count  # type: ignore[method-assign]
-    yield taken
+__all__ = ["bench", "runs"]
 
 
 def bodies(bench: Bench) -> list[bytes]:

@@ -14,11 +14,11 @@ from rocketlake.net.limits import NetLimits
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.connection import Connection
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.results import PutMessage
+from tests.requests import pull_header
 
 PULLS = 40
 BODY = b"x" * 60_000
@@ -42,18 +42,7 @@ class Peer(asyncio.Protocol):
 
 
 def held_pull() -> Command:
-    header = PullHeader(
-        consumer_group="g",
-        topic="T",
-        queue_id=0,
-        queue_offset=0,
-        max_msg_nums=32,
-        sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND,
-        commit_offset=0,
-        suspend_timeout_millis=10_000,
-        sub_version=0,
-        subscription="*",
-    )
+    header = pull_header(wait_ms=10_000)
     return Command.request(RequestCode.PULL_MESSAGE, header)
 
 

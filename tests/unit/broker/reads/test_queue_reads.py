@@ -8,13 +8,14 @@ import pytest
 
 from rocketlake.broker.reads.queue_reads import QueueReads
 from rocketlake.store.results import GetResult, GetStatus, PutMessage
-from tests.unit.broker.room_world import RoomWorld, pull_of
+from tests.requests import pull_header
+from tests.unit.broker.room_world import RoomWorld
 
 FOUND = GetStatus.FOUND
 
 
 async def read(world: RoomWorld, **fields: Any) -> GetResult:
-    pull = pull_of(**fields)
+    pull = pull_header(**fields)
     return QueueReads(world.store, world.offsets, world.clock).read(pull, world.admit(pull), wait=False)
 
 
@@ -31,16 +32,16 @@ def fill(world: RoomWorld) -> int:
     ("fields", "status", "next_offset", "count"),
     [
         ({}, FOUND, 5, 5),
-        ({"queue_offset": 3}, FOUND, 5, 2),
+        ({"offset": 3}, FOUND, 5, 2),
         ({"max_msg_nums": 2}, FOUND, 2, 2),
         ({"max_msg_nums": 0}, FOUND, 1, 1),
         ({"max_msg_nums": -3}, FOUND, 1, 1),
         ({"subscription": "A"}, FOUND, 5, 3),
         ({"subscription": "C"}, GetStatus.NO_MATCHED_MESSAGE, 5, 0),
         ({"subscription": "n > 2", "expression_type": "SQL92"}, FOUND, 5, 2),
-        ({"queue_offset": 5}, GetStatus.OFFSET_OVERFLOW_ONE, 5, 0),
-        ({"queue_offset": 6}, GetStatus.OFFSET_OVERFLOW_BADLY, 5, 0),
-        ({"queue_id": 1, "queue_offset": 0}, GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0),
+        ({"offset": 5}, GetStatus.OFFSET_OVERFLOW_ONE, 5, 0),
+        ({"offset": 6}, GetStatus.OFFSET_OVERFLOW_BADLY, 5, 0),
+        ({"queue_id": 1, "offset": 0}, GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0),
     ],
 )
 async def test_what_is_asked_for_is_read(
@@ -63,11 +64,11 @@ async def test_the_bytes_asked_for_end_a_read_but_one_message_is_read_in_any_cas
 async def test_a_reset_goes_before_the_read_and_is_taken_once() -> None:
     async with RoomWorld() as world:
         fill(world)
-        reads, pull = QueueReads(world.store, world.offsets, world.clock), pull_of(queue_offset=4)
+        reads, pull = QueueReads(world.store, world.offsets, world.clock), pull_header(offset=4)
         world.offsets.assign_reset("g", "T", 0, 1)
-        assert [reads.has_reset(pull), reads.has_reset(pull_of(queue_id=1))] == [True, False]
-        moved = await read(world, queue_offset=4)
+        assert [reads.has_reset(pull), reads.has_reset(pull_header(queue_id=1))] == [True, False]
+        moved = await read(world, offset=4)
         assert (moved.status, moved.next_offset, moved.count) == (GetStatus.OFFSET_RESET, 1, 0)
         assert (moved.min_offset, moved.max_offset) == reads.ends(pull) == (0, 5)
         assert not reads.has_reset(pull)
-        assert (await read(world, queue_offset=4)).status is FOUND
+        assert (await read(world, offset=4)).status is FOUND

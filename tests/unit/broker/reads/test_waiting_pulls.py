@@ -15,7 +15,8 @@ from rocketlake.net.request import Held, Reply, Request
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.response_code import ResponseCode as Code
 from rocketlake.store.results import GetStatus, PutMessage
-from tests.unit.broker.room_world import RoomWorld, pull_of
+from tests.requests import pull_header
+from tests.unit.broker.room_world import RoomWorld
 
 AGAIN = Reply(Code.PULL_RETRY_IMMEDIATELY)
 """The answer of a pull that went on."""
@@ -30,7 +31,7 @@ class Room(RoomWorld):
         self.store.is_awaited = lambda topic, queue_id: self.hold.has_waiters((topic, queue_id))
 
     async def pull(self, **fields: Any) -> asyncio.Task[Command]:
-        pull = pull_of(**fields)
+        pull = pull_header(**{"wait_ms": 10_000, **fields})
 
         def serve(request: Request) -> Reply | Held:
             return self.waiting.hold(request, pull, self.admit(pull), lambda _request: AGAIN)
@@ -90,7 +91,7 @@ async def test_without_room_a_pull_is_refused_with_a_cure_and_a_pull_of_a_run_to
     waiting = [await room.pull() for _ in range(2)]
     refused = (await room.pull()).result()
     assert refused.code == Code.SYSTEM_BUSY and "2 pulls wait (pullThreadPoolQueueCapacity)" in (refused.remark or "")
-    pull, resumed = pull_of(), list[int]()
+    pull, resumed = pull_header(wait_ms=10_000), list[int]()
     admission, asker = room.admit(pull), next(iter(room._server.links))
     assert not room.waiting.hold_plain(pull, asker, admission, lambda: resumed.append(1))
     room.hold.wake_all()
@@ -124,6 +125,6 @@ async def test_loads_and_holds_share_the_room(room: Room) -> None:
     for _ in range(3):
         room.store.put(PutMessage("T", 0, b"x" * 120_000))
     room.plan.add(Fault("is_resident", "commitlog", error=None))
-    waiting = [await room.load(), await room.pull(queue_offset=3)]
+    waiting = [await room.load(), await room.pull(offset=3)]
     assert (await room.load()).result().code == Code.SYSTEM_BUSY
     assert [held.done() for held in waiting] == [False, False]

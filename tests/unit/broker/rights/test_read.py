@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,9 @@ from rocketlake.broker.rights.refusal import Refused
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.topic import HALF_TOPIC, Perm, TopicConfig
-from rocketlake.protocol.headers.pull import PULL_SUBSCRIPTION, PullHeader
 from rocketlake.protocol.request_code import RequestCode as Request
 from rocketlake.protocol.response_code import ResponseCode as Code
+from tests.requests import pull_header
 
 
 class NoNotice:
@@ -36,20 +37,12 @@ class World:
         self.consumers = ConsumerTable(NoNotice(), clock)
         self.rights = ReadRights(self.config, self.topics, self.groups, self.consumers)
 
-    def refusal(self, code: int = Request.PULL_MESSAGE, **fields: object) -> tuple[int, str | None] | None:
+    def refusal(self, code: int = Request.PULL_MESSAGE, **fields: Any) -> tuple[int, str | None] | None:
         try:
-            self.rights.admit(code, asked(**fields), "10.0.0.1")
+            self.rights.admit(code, pull_header(**fields), "10.0.0.1")
         except Refused as refused:
             return refused.code, refused.forbidden_type
         return None
-
-
-def asked(**fields: object) -> PullHeader:
-    usual = {
-        "consumer_group": "g", "topic": "T", "queue_id": 0, "queue_offset": 0, "max_msg_nums": 1, "commit_offset": 0,
-        "sys_flag": PULL_SUBSCRIPTION, "suspend_timeout_millis": 0, "sub_version": 0, "subscription": "*",
-    }  # fmt: skip
-    return PullHeader(**{**usual, **fields})  # type: ignore[arg-type]
 
 
 def test_the_first_check_that_fails_is_told() -> None:
@@ -79,16 +72,16 @@ def test_the_first_check_that_fails_is_told() -> None:
 def test_messages_that_are_not_sent_yet_are_for_administrators() -> None:
     rights = World().rights
     with pytest.raises(AccessRefused, match="adminAccess=LOOPBACK"):
-        rights.admit(Request.PULL_MESSAGE, asked(topic=HALF_TOPIC), "10.0.0.1")
+        rights.admit(Request.PULL_MESSAGE, pull_header(topic=HALF_TOPIC), "10.0.0.1")
     with pytest.raises(Refused, match="does not exist"):  # from this machine the next check has its say
-        rights.admit(Request.PULL_MESSAGE, asked(topic=HALF_TOPIC), "127.0.0.1")
+        rights.admit(Request.PULL_MESSAGE, pull_header(topic=HALF_TOPIC), "127.0.0.1")
 
 
 def test_an_admission_is_in_force_until_a_setting_behind_it_is_replaced() -> None:
     world = World()
     world.groups.put(GroupConfig("g"))
     world.topics.put(TopicConfig("T"))
-    admission = world.rights.admit(Request.PULL_MESSAGE, asked(), "10.0.0.1")
+    admission = world.rights.admit(Request.PULL_MESSAGE, pull_header(), "10.0.0.1")
     assert world.rights.is_in_force(admission)
     for change in (
         lambda: world.topics.put(TopicConfig("T")),
@@ -97,5 +90,5 @@ def test_an_admission_is_in_force_until_a_setting_behind_it_is_replaced() -> Non
     ):
         change()
         assert not world.rights.is_in_force(admission)
-        admission = world.rights.admit(Request.PULL_MESSAGE, asked(), "10.0.0.1")
+        admission = world.rights.admit(Request.PULL_MESSAGE, pull_header(), "10.0.0.1")
         assert world.rights.is_in_force(admission)
