@@ -32,7 +32,9 @@ class Old:
         def workers(name: str) -> Worker:
             return self.reads if name == "store-reads" else InlineWorker(name)
 
-        config = StoreConfig(commit_log_file_bytes=8 * BLOCK_BYTES, transfer_bytes_max_memory=1 << 24)
+        config = StoreConfig(
+            commit_log_file_bytes=8 * BLOCK_BYTES, transfer_bytes_max_memory=1 << 24, index_slots=10, index_entries=100
+        )
         self.store = MessageStore(ROOT, config, files=self.world.files, clock=self.world.clock, workers=workers)
         self.world.opened.append(self.store)
         await self.store.start()
