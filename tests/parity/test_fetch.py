@@ -18,7 +18,13 @@ from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, PutMessage
 
 MESSAGES = 300
-CONFIG = StoreConfig(commit_log_file_bytes=64 * 1024, consume_queue_file_bytes=2000, flush_least_pages=0)
+CONFIG = StoreConfig(
+    commit_log_file_bytes=64 * 1024,
+    consume_queue_file_bytes=2000,
+    flush_least_pages=0,
+    index_slots=10,
+    index_entries=100,
+)
 
 
 class World:
