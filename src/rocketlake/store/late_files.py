@@ -75,6 +75,7 @@ class LateFiles:
         self.error = ""
         """Why a file that is to be written could not be made or opened; "" while all could. Looked at for each put."""
         self._worker = worker
+        self._is_asking = True
         self._asked: dict[Path, _Asked] = {}
         self._failed: dict[Path, None] = {}
         """Of these, the files that could not be made."""
@@ -88,6 +89,10 @@ class LateFiles:
     def serve(self) -> None:
         """From now on files are made by the worker."""
         self.is_serving = self._worker is not None
+
+    def ask_no_more(self) -> None:
+        """The worker is about to be closed: it ends what it has, and every other file stays late until `end`."""
+        self._is_asking = False
 
     def end(self) -> None:
         """From now on the caller makes files itself. Files that nobody took are closed."""
@@ -195,6 +200,8 @@ class LateFiles:
                 self._submit_all(together)
 
     def _submit(self, path: Path, asked: _Asked) -> None:
+        if not self._is_asking:
+            return
         if self._together is None:
             self._submit_all([(path, asked)])
         else:

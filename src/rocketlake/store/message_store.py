@@ -139,6 +139,8 @@ class MessageStore(StoreReads, Service):
             await stop_each(*[service.stop for service in self.upkeep.services])
             self._sync.stop()
             await self.residency.stop()
+            for late in self._late_files:
+                late.ask_no_more()
             for worker in self._workers.values():
                 await worker.close()
             for late in self._late_files:

@@ -142,6 +142,21 @@ async def test_what_is_confirmed_while_a_cut_waits_for_the_workers_is_not_cut(wo
     assert (store.not_writable_reason, bodies_of(store)) == ("", [b"a", b"b"])
 
 
+async def test_a_stop_asks_no_worker_that_is_closed(tmp_path: Path) -> None:
+    """Dispatch goes on in turns of the loop while the workers are closed one after the other."""
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context["exception"]))
+    config = StoreConfig(consume_queue_file_bytes=400, index_slots=11, index_entries=200)
+    store = MessageStore(tmp_path, config)
+    await store.start()
+    for number in range(3000):
+        put_ok(store, b"x", topic=f"T{number % 7}")
+        assert store.put(PutMessage("K", 0, b"k", b"KEYS\x01k\x02")).status is PutStatus.OK
+    await store.stop()
+    assert errors == []
+    assert not (tmp_path / "abort").exists()
+
+
 async def test_a_queue_file_that_cannot_be_opened_costs_its_readers_only(world: World) -> None:
     store = await world.started()
     put_ok(store, b"a", topic="Bad")
