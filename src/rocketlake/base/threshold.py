@@ -111,7 +111,7 @@ class Threshold:
         call(waiter, reached)
 
     def _drop_called(self) -> None:
-        """An entry called through one heap still lies in the other: a heap that is mostly such is rebuilt."""
+        """Rebuild a heap of mostly called entries: an entry that is called through one heap stays in the other."""
         if not self._waiting:
             self._by_target.clear()
             self._by_deadline.clear()

@@ -4,8 +4,8 @@ Owns        the kinds of operand, which pairs are refused, which condition a pai
 Must not know   tokens.
 
 Source: Apache's ComparisonExpression, UnaryExpression, LogicExpression. A side is a property (a string, or absent), a
-literal, a condition, or nothing: the minus of what is no number has no value. As each side's type is known here, the
-conditions need no types any more, and what has no property in it is decided at once.
+literal, a condition, or nothing: a minus before a side that is no number leaves no value. Each side's type is known
+here, so the conditions need no types any more, and a condition without a property is decided at once.
 """
 
 from __future__ import annotations

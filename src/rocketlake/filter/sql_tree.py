@@ -5,8 +5,8 @@ Must not know   how they are written (sql_parser.py), how they are decided (sql_
 
 A condition has one of four outcomes: TRUE, FALSE, UNKNOWN (SQL's null), or FAILED: a property could not be read as the
 number it is compared with. A failure that is reached ends the whole expression, which then is as good as unknown: the
-message does not match. AND and OR stop, from left to right, at the first operand that decides; what is behind it is not
-reached. The tables of outcomes: docs/internals/sql92.md.
+message does not match. AND and OR stop, from left to right, at the first operand that decides; the operands behind that
+one are not reached. The tables of outcomes: docs/internals/sql92.md.
 """
 
 from __future__ import annotations

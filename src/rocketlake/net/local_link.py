@@ -29,7 +29,7 @@ _log: Final = get_logger(__name__)
 
 
 class LocalLink(Peer):
-    """One end. Its peer is the other end: `invoke` asks there, and what is asked there is served here."""
+    """One end. `invoke` asks the other end; the requests of the other end are served by the handlers of this one."""
 
     def __init__(
         self,

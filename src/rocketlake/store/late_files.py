@@ -38,7 +38,7 @@ class NotSynced(FileLate):
 
 
 class Held(Protocol):
-    """What must be closed if nobody takes it."""
+    """A result that is closed if no part of the store takes it."""
 
     def close(self) -> object: ...
 

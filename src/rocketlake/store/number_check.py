@@ -21,7 +21,7 @@ __all__ = ["NumberCheck"]
 _log = get_logger(__name__)
 
 _WALK_BYTES_MAX = 256 * 1024 * 1024
-"""Of the log, for all records of one start: damage is rare. Behind that a record is believed."""
+"""Bytes of the log that one start reads for all its checks: damage is rare. After these, numbers are believed."""
 _RECORD_BYTES_MIN = 91
 
 

@@ -35,8 +35,8 @@ def queue_folders(folder: Path, files: Files) -> Iterator[tuple[str, int, Path]]
 class OffsetFiles:
     """The files of one log as they lie there now; `refresh` looks again. Offsets count bytes from the log's begin.
 
-    The last file may be shorter than the others (a copy that was cut off). `with_gaps`: others may be, or be missing;
-    there is nothing to read there then.
+    The last file may be shorter than the others (a copy that was cut off). With `with_gaps` any file may be shorter or
+    missing, and a read there finds nothing.
     """
 
     def __init__(self, folder: Path, files: Files, *, with_gaps: bool = False) -> None:

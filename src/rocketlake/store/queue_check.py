@@ -82,7 +82,7 @@ class QueueCheck:
         self.wanted[key] = min(self.wanted.get(key, queue.max_physical_offset), queue.max_physical_offset)
 
     def _anew(self, queue: ConsumeQueue, reason: str) -> None:
-        """Not all that it holds is its own, perhaps: all of it goes."""
+        """Drop all entries of a queue, to be built anew: some of them may not be its own."""
         key = queue.topic, queue.queue_id
         self._say(key, reason)
         self._distrust()

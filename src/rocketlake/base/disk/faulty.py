@@ -44,11 +44,11 @@ class FaultPlan:
     faults: list[Fault] = field(default_factory=list)
     calls: list[tuple[str, Path]] = field(default_factory=list)
     free_bytes: int | None = None
-    """The free bytes that `disk_usage` reports; None: the truth."""
+    """The free bytes that `disk_usage` reports; None: those of the disk."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, fault: Fault) -> FaultPlan:
-        """Add one; gives the plan back, to chain."""
+        """Add a fault; returns the plan, so that calls can be chained."""
         with self._lock:
             self.faults.append(fault)
         return self
@@ -150,7 +150,7 @@ class FaultyFiles:
         self.plan = plan or FaultPlan()
 
     def open(self, path: Path, *, size: int | None = None, create: bool = False, read_only: bool = False) -> File:
-        """Open; the file has the faults too."""
+        """Open a file, whose calls have the faults of the plan, too."""
         if (fault := self.plan.take("open", path)) is not None:
             _raise(fault, path)
         return _FaultyFile(self.inner.open(path, size=size, create=create, read_only=read_only), self.plan)

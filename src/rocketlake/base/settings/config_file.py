@@ -51,7 +51,7 @@ def setting(
 ) -> Any:
     """A dataclass field that is a setting: its Java name (default: the camelCase of its own), its range, its reason.
 
-    `clamped`: what is outside of the range counts as its nearest end, as RocketMQ takes this setting.
+    `clamped`: a value outside of the range counts as the nearest end of the range, as in RocketMQ.
     """
     metadata = {"java": java, "low": low, "high": high, "clamped": clamped, "why": why}
     if callable(default) and not isinstance(default, type):

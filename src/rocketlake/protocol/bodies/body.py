@@ -115,7 +115,8 @@ def parse(
 ) -> Any:
     """Body bytes in the fastjson dialect -> plain JSON value. Raises BodyError.
 
-    `bare_keys_bytes_max`: the same for a text of which only the keys are not standard; None: no other.
+    `dialect_bytes_max`: the longest text for the slow reader of the whole dialect. `bare_keys_bytes_max`: the longest
+    text whose only fault is bare number keys; None: as `dialect_bytes_max`.
     """
     text = bytes(data)
     has_bare_keys = len(text) <= (bare_keys_bytes_max or dialect_bytes_max)

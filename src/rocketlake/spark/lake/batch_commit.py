@@ -27,8 +27,8 @@ __all__ = ["abort_batch", "commit_batch"]
 log = get_logger(__name__)
 
 _OLD_CHECKPOINT = (
-    "is the checkpoint an old copy, or was part of it deleted? go on with the newest copy, or with a new checkpoint (a"
-    " new query id) whose startingOffsets are the end offsets of `rocketlake lake info`"
+    "go on with the newest copy of the checkpoint if this one is an old copy or lacks files; or take a new checkpoint"
+    " (a new query id) whose startingOffsets are the end offsets of `rocketlake lake info`"
 )
 
 
@@ -84,8 +84,8 @@ def _check_repeated(table: LakeTable, part: BatchPart, last: int) -> None:
         raise StoreError(
             f"the table has this batch already, but with other rows ({where}; {known.content.rows} rows then,"
             f" {part.content.rows} now)",
-            hint="was the query changed while this batch was under way? let it through as it was then. Are its rows"
-            f" other ones each time (uuid(), rand())? compareReplays = false. Else: {_OLD_CHECKPOINT}",
+            hint="if the query was changed while this batch was under way, let the batch through with the old query; if"
+            f" its rows are other ones each time (uuid(), rand()), set compareReplays = false; else {_OLD_CHECKPOINT}",
         )
 
 

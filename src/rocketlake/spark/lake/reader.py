@@ -96,8 +96,8 @@ def read_file(path: str, file: DataFile, schema: pa.Schema, *, whole_file: bool 
             raise StoreError(
                 f"a file has columns that the table's description lacks: {', '.join(unknown)}",
                 path=path,
-                hint="nothing was changed. Has another program added them? write to the table with RocketLake, then"
-                " compact it again; or compact it with that program",
+                hint="write to the table with RocketLake, then compact it again; or compact it with the program that"
+                " added the columns. Nothing was changed",
             )
         wanted = [name for name in schema.names if name in there]
         for batch in parquet.iter_batches(_ROWS, columns=wanted):

@@ -3,8 +3,8 @@
 Owns        the tail's bytes, how many all tails hold together, in which order they began.
 Must not know   files; how an entry is made; when a tail is written.
 
-A broker that goes round thousands of queues would touch a file for every message. What a crash takes away is dispatched
-again from the checkpoint, which moves only when all tails are in their files and those are synced.
+Without tails a broker with thousands of queues would touch a file for every message. Records whose entries a crash
+takes away are dispatched again from the checkpoint, which moves only when all tails are in their files and synced.
 
 Twin: tail.pxd.
 """

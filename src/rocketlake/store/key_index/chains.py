@@ -38,8 +38,8 @@ class NewEntries:
     def __init__(self, slots: int, view: memoryview, held: bytearray, waiting_max: int) -> None:
         """`view` shows the file; `waiting_max` slots may gather before they begin to leave.
 
-        `held`: 1 for each page of the file up to the last slot that the disk holds. Nobody looks at another one: it is
-        zero, and on a tmpfs a look would take space (mapped_file.py).
+        `held`: 1 for each page that the disk holds, up to the last slot. No other page is read: it is zero, and on a
+        tmpfs a read would take space (mapped_file.py).
         """
         self.row_count = 0
         """Entries in the row."""

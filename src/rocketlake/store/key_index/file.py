@@ -3,8 +3,8 @@
 Owns        its header, slots and entries; putting a key, finding by key and time, mending after a crash.
 Must not know   other files, records, when files are flushed.
 
-Entries gather in a row that goes into the file by one write; slots follow later, many to a page (chains.py). What a
-crash takes away is dispatched again from the checkpoint, and slots are made anew from the entries. The file is sparse:
+Entries gather in a row that goes into the file by one write; slots follow later, many to a page (chains.py). Records
+whose entries a crash takes away are dispatched again, and slots are made anew from the entries. The file is sparse:
 only touched pages cost memory and disk.
 
 Invariant: an entry's previous entry has a lower number, so a chain ends.

@@ -131,7 +131,7 @@ class ParquetLog:
         raise StoreError(
             "the log of this table cannot be followed from its newest snapshot",
             path=str(self.folder),
-            hint="was an entry deleted by hand? restore the folder from a copy",
+            hint="restore the folder from a copy: an entry is missing, which somebody may have deleted by hand",
         )
 
     def _files_at(self, version: int) -> dict[str, FileEntry] | None:
