@@ -23,6 +23,7 @@ OWN_WORDS = {
         "cold",
         "cut",
         "duty",
+        "filler",
         "gate",
         "ground",
         "intake",

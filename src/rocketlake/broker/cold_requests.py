@@ -4,7 +4,7 @@ Owns        which requests wait for the disk, how many may, the order of those o
 Must not know   what is read, what a handler does.
 
 A handler is run with the disk forbidden (store/disk_wait.py). It must not have changed anything when it comes to bytes
-that are not in memory, for it runs again from its start. Pulls wait by their own room (reads/waiting_pulls.py).
+that are not in memory, for it runs again from its start. Pulls do not wait here, but in reads/waiting_pulls.py.
 """
 
 from __future__ import annotations

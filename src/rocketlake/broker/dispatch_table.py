@@ -75,7 +75,7 @@ class Cold(Enum):
     """Whether a request may need old messages, which a worker must read from disk first (cold_requests.py)."""
 
     NEVER = "never"
-    """Or it waits by a room of its own, as pulls do."""
+    """No, or the request waits elsewhere: pulls wait in reads/waiting_pulls.py."""
     ANY_ORDER = "any order"
     IN_ORDER = "in order"
     """A later one of the same asker does not pass one that waits."""
