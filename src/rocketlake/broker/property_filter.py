@@ -17,6 +17,7 @@ from functools import lru_cache
 from rocketlake.base.clock import Clock
 from rocketlake.filter.sql_parser import parse_sql92
 from rocketlake.filter.sql_record import RecordTest
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.subscription import SQL92, Subscription
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
@@ -62,7 +63,7 @@ class TimedTest:
 
 
 def read_tested(
-    store: MessageStore, clock: Clock, asked: tuple[str, int, int, int, int], test: RecordTest, *, wait: bool
+    store: MessageStore, clock: Clock, asked: tuple[str, int, QueueOffset, int, int], test: RecordTest, *, wait: bool
 ) -> GetResult:
     """Read `asked` (topic, queue id, offset, most messages, most bytes), as MessageStore.get does.
 
@@ -82,7 +83,7 @@ class Arrivals:
     __slots__ = ("_clock", "_offset", "_queue_id", "_store", "_test", "_topic")
 
     def __init__(
-        self, store: MessageStore, clock: Clock, topic: str, queue_id: int, offset: int, test: RecordTest
+        self, store: MessageStore, clock: Clock, topic: str, queue_id: int, offset: QueueOffset, test: RecordTest
     ) -> None:
         """`offset`: where the pull starts."""
         self._store = store

@@ -1,37 +1,44 @@
 """Types of the numbers that name a place or a time, so that mypy refuses one where another is wanted.
 
-Owns        QueueOffset, PhysicalOffset, Millis.
+Owns        Position and its kinds: QueueOffset, PhysicalOffset, EntryPosition; Millis.
 Must not know   how offsets and times are stored, sent or worked out.
 
 Each type is a plain int at run time: a value costs nothing. A number gets its type where it comes in (a decoded header,
-a setting, a constant), never in a loop over messages. A sum keeps the type; a difference is a plain number, a distance.
+a setting, a constant), never in a loop over messages. A place and a plain number give a place, by `+` and by `-`; a
+place less a place of the same kind is a plain number, their distance.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["Millis", "PhysicalOffset", "QueueOffset"]
+__all__ = ["EntryPosition", "Millis", "PhysicalOffset", "Position", "QueueOffset"]
 
 if TYPE_CHECKING:
+    from typing import Self, overload
 
-    class QueueOffset(int):
+    class Position(int):
+        """A place in a row of messages, bytes or moments."""
+
+        def __add__(self, other: int, /) -> Self: ...
+        def __radd__(self, other: int, /) -> Self: ...
+        @overload
+        def __sub__(self, other: Self, /) -> int: ...  # type: ignore[overload-overlap]  # a place is an int, too
+        @overload
+        def __sub__(self, other: int, /) -> Self: ...
+        def __sub__(self, other: int, /) -> int: ...
+
+    class QueueOffset(Position):
         """The number of a message in its queue."""
 
-        def __add__(self, other: int, /) -> QueueOffset: ...
-        def __radd__(self, other: int, /) -> QueueOffset: ...
-
-    class PhysicalOffset(int):
+    class PhysicalOffset(Position):
         """A byte position in the commit log."""
 
-        def __add__(self, other: int, /) -> PhysicalOffset: ...
-        def __radd__(self, other: int, /) -> PhysicalOffset: ...
+    class EntryPosition(Position):
+        """A byte position in the entries of a consume queue."""
 
-    class Millis(int):
+    class Millis(Position):
         """A time in milliseconds since 1970."""
 
-        def __add__(self, other: int, /) -> Millis: ...
-        def __radd__(self, other: int, /) -> Millis: ...
-
 else:
-    QueueOffset = PhysicalOffset = Millis = int
+    Position = QueueOffset = PhysicalOffset = EntryPosition = Millis = int

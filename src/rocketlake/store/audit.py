@@ -16,6 +16,7 @@ from pathlib import Path
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.consume_queue.entry import FILLER_SIZE
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import DispatchEntry
@@ -80,7 +81,7 @@ class Audit:
 
     def check_queues(self) -> None:
         """Read the whole log: every record has its entry, every entry its record, queue offsets leave no gap."""
-        end = self._reader.log.start
+        end = PhysicalOffset(self._reader.log.start)
         for record in self._reader.scan_log():
             self.records += 1
             end = record.physical_offset + record.size

@@ -19,6 +19,7 @@ from pathlib import Path
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = ["CHECKPOINT_SIZE", "Checkpoint"]
 
@@ -58,10 +59,10 @@ class Checkpoint:
         """All records stored until then are safe in the consume queues."""
         self.index_ms = 0
         """All records stored until then are safe in the key index."""
-        self.master_flushed_offset = 0
-        self.confirm_offset = 0
+        self.master_flushed_offset = PhysicalOffset(0)
+        self.confirm_offset = PhysicalOffset(0)
         """The log is safe up to this physical offset."""
-        self.derived_offset = -1
+        self.derived_offset = PhysicalOffset(-1)
         """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
         self.is_distrusted = False
         """The page is not as this broker wrote it: none of its numbers counts."""
@@ -79,10 +80,11 @@ class Checkpoint:
         page = _without_flipped_bit(self._written)
         if page != self._written:
             _log.warning("one bit of %s is wrong on disk, its checksum says which: it is mended", self._path)
-        numbers: list[int] = [max(0, number) for number in _LAYOUT.unpack_from(page)]
-        self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset = numbers
+        *times, flushed, confirmed = [max(0, number) for number in _LAYOUT.unpack_from(page)]
+        self.physic_ms, self.logics_ms, self.index_ms = times
+        self.master_flushed_offset, self.confirm_offset = PhysicalOffset(flushed), PhysicalOffset(confirmed)
         is_ours = _is_ours(page)
-        self.derived_offset = max(-1, _OURS.unpack_from(page, _LAYOUT.size)[1]) if is_ours else -1
+        self.derived_offset = PhysicalOffset(max(-1, _OURS.unpack_from(page, _LAYOUT.size)[1]) if is_ours else -1)
         if not is_ours and any(page[_LAYOUT.size :]):
             self._distrust()
 
@@ -95,7 +97,7 @@ class Checkpoint:
         _log.warning("%s is not as this broker wrote it: the whole log is looked at after a crash", self._path)
         self.is_distrusted = True
         self.physic_ms = self.logics_ms = self.index_ms = 0
-        self.master_flushed_offset = self.confirm_offset = 0
+        self.master_flushed_offset = self.confirm_offset = PhysicalOffset(0)
 
     @property
     def min_ms(self) -> int:
@@ -143,7 +145,7 @@ class Checkpoint:
 
         return write
 
-    def cut(self, log_end: int, store_ms: int) -> None:
+    def cut(self, log_end: PhysicalOffset, store_ms: int) -> None:
         """Before the log is cut: nothing is safe from `log_end` on, nor at or after that time. Raises OSError."""
         safe_ms = max(0, store_ms - 1)
         with self._lock:

@@ -30,8 +30,8 @@ from rocketlake.model.sys_flag import BORN_HOST_V6
 from rocketlake.store.allocate import Allocate
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.large_batch import LargeBatch
-from rocketlake.store.mapped_file import Bytes, MappedFile
-from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.mapped_file import Bytes, LogFile
+from rocketlake.store.mapped_file_list import LogFiles, MappedFileList
 from rocketlake.store.paths import offset_file_name
 from rocketlake.store.results import PutMessage, PutStatus
 from rocketlake.store.write_pool import WritePool
@@ -70,9 +70,9 @@ class CommitLog:
         self.on_pool_busy: Callable[[], object] = _nobody_commits
         """Called when a put is refused because all write buffers are full: have them committed soon."""
         self.allocate = Allocate(files, self.file_size, worker)
-        self.before_look: Callable[[MappedFile, int, int], object] = _nobody_minds
+        self.before_look: Callable[[LogFile, int, int], object] = _nobody_minds
         """(file, position, size): called before records are looked at; may raise NotInMemory (disk_wait.py)."""
-        self.list = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
+        self.list: LogFiles = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
         """Why nothing can be appended any more; "" while all is well."""
         self.last_store_ms = 0
@@ -84,16 +84,16 @@ class CommitLog:
     # -- positions -----------------------------------------------------------------------------------------------------
 
     @property
-    def min_offset(self) -> int:
+    def min_offset(self) -> PhysicalOffset:
         """First physical offset that is still there."""
         return self.list.min_offset
 
     @property
-    def max_offset(self) -> int:
+    def max_offset(self) -> PhysicalOffset:
         """Where readable records end."""
         return self.list.max_offset
 
-    def next_file_start(self, offset: int) -> int:
+    def next_file_start(self, offset: PhysicalOffset) -> PhysicalOffset:
         """Physical offset at which the file behind the one with `offset` starts."""
         return offset - offset % self.file_size + self.file_size
 
@@ -107,7 +107,7 @@ class CommitLog:
         mapped = self._file_with_room(
             record_size(len(topic), len(body), len(properties), len(born_host), len(store_host))
         )
-        offset = PhysicalOffset(mapped.start + mapped.wrote)
+        offset = mapped.start + mapped.wrote
         record = encode_record(
             topic,
             body,
@@ -141,7 +141,7 @@ class CommitLog:
         hosts = len(born_host), len(store_host)
         total = sum(record_size(len(topic), len(body), len(properties), *hosts) for _flag, body, properties in items)
         mapped = self._file_with_room(total)
-        offset = PhysicalOffset(mapped.start + mapped.wrote)
+        offset = mapped.start + mapped.wrote
         offsets: list[PhysicalOffset] = []
         chunk = bytearray()
         for number, (flag, body, properties) in enumerate(items):
@@ -170,7 +170,7 @@ class CommitLog:
     def append_large(self, batch: LargeBatch, queue_offset: QueueOffset, store_ms: int) -> PhysicalOffset:
         """Append a batch with ready records in one write; returns its offset. AppendFailed: nothing was appended."""
         mapped = self._file_with_room(len(batch.records))
-        offset = PhysicalOffset(mapped.start + mapped.wrote)
+        offset = mapped.start + mapped.wrote
         batch.number(queue_offset, offset, store_ms)
         self._write(mapped, batch.records)
         self.last_store_ms = store_ms
@@ -188,7 +188,7 @@ class CommitLog:
         self.last_store_ms = store_ms
         return True
 
-    def append_raw(self, data: Bytes, offset: int, store_ms: int) -> None:
+    def append_raw(self, data: Bytes, offset: PhysicalOffset, store_ms: int) -> None:
         """Append whole records that another store has encoded for `offset`, the end of this log, all of one file.
 
         The caller has looked at them (raw_append.py); `store_ms` is that of the last one. Raises AppendFailed: then
@@ -205,12 +205,12 @@ class CommitLog:
         self._write(mapped, data)
         self.last_store_ms = store_ms
 
-    def close_raw(self, offset: int) -> None:
+    def close_raw(self, offset: PhysicalOffset) -> None:
         """Close the file that ends with the log at `offset`, as the other store has closed it. Raises AppendFailed."""
         mapped = self._file_at(offset)
         self._write(mapped, encode_blank(mapped.room), closes=True)
 
-    def _file_at(self, offset: int) -> MappedFile:
+    def _file_at(self, offset: PhysicalOffset) -> LogFile:
         """The file to append to, if the log ends at `offset`; a log without files may begin where any file starts."""
         if self.broken:
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken)
@@ -225,7 +225,7 @@ class CommitLog:
 
     # -- cutting -------------------------------------------------------------------------------------------------------
 
-    def cut(self, end: int, *, is_read: bool = False) -> None:
+    def cut(self, end: PhysicalOffset, *, is_read: bool = False) -> None:
         """Forget everything from `end` on. With `is_read` views of readers keep their bytes, and the cut is on disk.
 
         Raises OSError, StoreError: then no position is to be trusted any more.
@@ -243,7 +243,7 @@ class CommitLog:
         if is_read and log.last is not None:
             log.last.file.sync()
 
-    def _file_with_room(self, size: int) -> MappedFile:
+    def _file_with_room(self, size: int) -> LogFile:
         """The file for `size` bytes of records; a full one is closed with a blank record and the next one taken."""
         if self.broken:
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken)
@@ -260,7 +260,7 @@ class CommitLog:
             self._write(last, encode_blank(last.room), closes=True)
         return self._roll()
 
-    def _roll(self, first_start: int = 0) -> MappedFile:
+    def _roll(self, first_start: PhysicalOffset | None = None) -> LogFile:
         if self.pool is not None and not self.pool.free:
             self._free_buffers()
         try:
@@ -315,7 +315,7 @@ class CommitLog:
         except OSError as error:
             raise self._refused(self.list.files[-1], error) from error
 
-    def _write(self, mapped: MappedFile, data: Bytes, *, closes: bool = False) -> None:
+    def _write(self, mapped: LogFile, data: Bytes, *, closes: bool = False) -> None:
         try:
             if closes:
                 mapped.close_with(data)
@@ -328,7 +328,7 @@ class CommitLog:
             self.broken = str(error)
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken) from error
 
-    def _refused(self, mapped: MappedFile, error: OSError) -> AppendFailed:
+    def _refused(self, mapped: LogFile, error: OSError) -> AppendFailed:
         # Logged even if the next write works: a dying disk must not stay unseen.
         self._warnings.warn("write", "a write of %s at %d failed: %s", mapped.path, mapped.wrote, error)
         full = error.errno in _SPACE_ERRORS
@@ -362,7 +362,7 @@ class CommitLog:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def view(self, offset: int, size: int) -> memoryview | None:
+    def view(self, offset: PhysicalOffset, size: int) -> memoryview | None:
         """`size` readable bytes at physical `offset`; None if not all are there."""
         mapped = self.list.find(offset)
         found = None if mapped is None else mapped.read(offset - mapped.start, size)
@@ -370,7 +370,7 @@ class CommitLog:
             self.before_look(mapped, offset - mapped.start, size)
         return found
 
-    def record(self, offset: int) -> memoryview | None:
+    def record(self, offset: PhysicalOffset) -> memoryview | None:
         """The whole record that starts at `offset`; None if none starts there (offsets may come from outside)."""
         head = self.view(offset, _HEAD.size)
         if head is None:
@@ -378,7 +378,7 @@ class CommitLog:
         record = self.view(offset, _HEAD.unpack(head)[0])
         return record if record is not None and is_record(record, offset) else None
 
-    def store_ms_at(self, offset: int) -> int:
+    def store_ms_at(self, offset: PhysicalOffset) -> int:
         """Store time of the record at `offset`, -1 when it cannot be read."""
         flag = self.view(offset + SYS_FLAG_AT, _SYS_FLAG.size)
         if flag is None:
@@ -388,7 +388,7 @@ class CommitLog:
         return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
 
 
-def _nobody_minds(_mapped: MappedFile, _position: int, _size: int) -> None:
+def _nobody_minds(_mapped: LogFile, _position: int, _size: int) -> None:
     """Until the store is there."""
 
 
@@ -396,12 +396,12 @@ def _nobody_commits() -> None:
     """Until the store is there."""
 
 
-def is_record(data: memoryview, offset: int) -> bool:
+def is_record(data: memoryview, offset: PhysicalOffset) -> bool:
     """True if these bytes say that they are the record of this length at this physical offset."""
     return 0 < len(data) == record_bytes(data, offset)
 
 
-def record_bytes(head: bytes | memoryview, offset: int) -> int:
+def record_bytes(head: bytes | memoryview, offset: PhysicalOffset) -> int:
     """How long the record at this physical offset is, as its first RECORD_HEAD_BYTES say; 0 if they are not its own."""
     if len(head) < _HEAD.size:
         return 0

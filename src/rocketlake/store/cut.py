@@ -23,6 +23,7 @@ from rocketlake.base.callbacks import call
 from rocketlake.base.errors import StoreError
 from rocketlake.base.worker import run_on
 from rocketlake.codec.record_layout import MAGIC_BLANK
+from rocketlake.model.positions import EntryPosition, PhysicalOffset
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_bytes
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.dispatch_scan import scan
@@ -33,6 +34,7 @@ from rocketlake.store.parts import StoreParts
 
 __all__ = ["Cut", "CutRefused", "cut_files"]
 
+_START = PhysicalOffset(0)
 _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
@@ -41,8 +43,8 @@ class CutRefused(StoreError):
 
 
 def cut_files(
-    log: CommitLog, table: ConsumeQueueTable, index: KeyIndex, end: int, *, is_open: bool = False
-) -> list[FlushJob]:
+    log: CommitLog, table: ConsumeQueueTable, index: KeyIndex, end: PhysicalOffset, *, is_open: bool = False
+) -> list[FlushJob[EntryPosition]]:
     """Cut queues, index and log at `end`, a place between two records. Raises OSError, StoreError.
 
     With `is_open` readers may hold views, and the queues are safe only when the jobs that are given back are done.
@@ -56,7 +58,7 @@ def cut_files(
 class Cut:
     """Cuts of one open store."""
 
-    def __init__(self, parts: StoreParts, after_cut: Sequence[Callable[[int], object]]) -> None:
+    def __init__(self, parts: StoreParts, after_cut: Sequence[Callable[[PhysicalOffset], object]]) -> None:
         """`after_cut` are called with the new end, in the turn in which the log is cut."""
         self.log = parts.log
         self.table = parts.queues
@@ -74,7 +76,7 @@ class Cut:
         self._late_files = parts.late_files
         self._after_cut = after_cut
 
-    def check(self, end: int) -> None:
+    def check(self, end: PhysicalOffset) -> None:
         """Raises CutRefused if the log cannot be cut there."""
         log, confirmed = self.log, self.durability.confirmed.value
         log.commit()
@@ -90,7 +92,7 @@ class Cut:
                 hint="empty the store of this replica and have it filled anew: its master never had what is confirmed",
             )
 
-    def _is_between_records(self, end: int) -> bool:
+    def _is_between_records(self, end: PhysicalOffset) -> bool:
         head = self.log.view(end, len(_MAGIC_BLANK) * 2)
         if head is not None and head[4:8] == _MAGIC_BLANK:
             return True
@@ -98,7 +100,7 @@ class Cut:
         record = None if head is None else self.log.view(end, record_bytes(head, end))
         return record is not None and bool(scan(record, end, True, ())[0])
 
-    async def run(self, end: int) -> None:
+    async def run(self, end: PhysicalOffset) -> None:
         """Cut at `end`; nothing may be appended before this returns. Raises CutRefused, OSError, StoreError.
 
         After the last two the store must not be appended to; the next start finds out how far the cut came.
@@ -121,7 +123,7 @@ class Cut:
         if error is not None:
             raise error
 
-    def _begin(self, end: int) -> Sequence[FlushJob]:
+    def _begin(self, end: PhysicalOffset) -> Sequence[FlushJob[EntryPosition]]:
         """All changes of positions; the jobs are the syncs of the queues."""
         store_ms = max(0, self.log.store_ms_at(end))
         self.checkpoint.cut(end, store_ms)
@@ -141,7 +143,7 @@ class Cut:
         """Queues go on behind the records that are left and not dispatched yet: their queue offsets are given out."""
         if self.dispatch.position >= self.log.max_offset:
             return
-        for entries in LogWalk(self.log, self.dispatch.position, 0, False, ()).chunks():
+        for entries in LogWalk(self.log, self.dispatch.position, _START, False, ()).chunks():
             for entry in entries:
                 is_dead = self.deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
                 if entry.is_queued() and not is_dead:
@@ -149,6 +151,6 @@ class Cut:
                     queue.next_offset = max(queue.next_offset, entry.queue_offset + 1)
 
 
-def _run_all(jobs: Sequence[FlushJob]) -> None:
+def _run_all(jobs: Sequence[FlushJob[EntryPosition]]) -> None:
     for job in jobs:
         job.run()

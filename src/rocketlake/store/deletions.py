@@ -26,11 +26,13 @@ from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = ["DamagedNotes", "Deletions"]
 
 _log = get_logger(__name__)
 
+_START = PhysicalOffset(0)
 _CURE = "move it away: messages of the topics that were deleted lately may come back, delete these topics again"
 
 
@@ -42,12 +44,12 @@ class Deletions:
     """The notes of one store. All calls belong to the loop, except `write`."""
 
     def __init__(self, files: Files, path: Path) -> None:
-        self.until = 0
+        self.until = _START
         """No record at or behind this physical offset is dead; 0 without notes. Ask this first: it is one number."""
         self._disk = files
         self._path = path
-        self._ends: dict[str, int] = {}
-        self._begins: dict[str, dict[int, int]] = {}
+        self._ends: dict[str, PhysicalOffset] = {}
+        self._begins: dict[str, dict[int, PhysicalOffset]] = {}
         self._written = b""
         self.begun_anew: set[tuple[str, int]] = set()
         """Queues that were found since the start to begin anew."""
@@ -61,29 +63,29 @@ class Deletions:
         return found
 
     @property
-    def topics(self) -> Mapping[str, int]:
+    def topics(self) -> Mapping[str, PhysicalOffset]:
         """The notes: topic -> physical offset below which its records are dead."""
         return self._ends
 
     @property
-    def queues(self) -> Mapping[str, Mapping[int, int]]:
+    def queues(self) -> Mapping[str, Mapping[int, PhysicalOffset]]:
         """Topic -> queue id -> physical offset at which this queue began anew."""
         return self._begins
 
-    def is_dead(self, topic: str, physical_offset: int, queue_id: int = -1) -> bool:
+    def is_dead(self, topic: str, physical_offset: PhysicalOffset, queue_id: int = -1) -> bool:
         """True if the record of this topic at `offset` belongs to the topic as it was before its deletion.
 
         Without a queue id only notes of whole topics count.
         """
         if physical_offset >= self.until:
             return False
-        if physical_offset < self._ends.get(topic, 0):
+        if physical_offset < self._ends.get(topic, _START):
             return True
-        return topic in self._begins and physical_offset < self._begins[topic].get(queue_id, 0)
+        return topic in self._begins and physical_offset < self._begins[topic].get(queue_id, _START)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def note(self, topics: Iterable[str], log_end: int) -> None:
+    def note(self, topics: Iterable[str], log_end: PhysicalOffset) -> None:
         """These topics are deleted now, the log ends there. Safe only when `write` has returned."""
         for topic in topics:
             self._begins.pop(topic, None)
@@ -91,21 +93,21 @@ class Deletions:
                 self._ends[topic] = log_end
         self._moved()
 
-    def begins_anew(self, topic: str, queue_id: int, physical_offset: int) -> None:
+    def begins_anew(self, topic: str, queue_id: int, physical_offset: PhysicalOffset) -> None:
         """The first record of a queue lies there; older ones of it are of a topic that was deleted."""
         self._begins.setdefault(topic, {})[queue_id] = physical_offset
         self.begun_anew.add((topic, queue_id))
         self._moved()
 
-    def clamp(self, log_end: int) -> None:
+    def clamp(self, log_end: PhysicalOffset) -> None:
         """The log has lost its end: records that are written there from now on belong to no deleted topic."""
         self._change(lambda end: min(end, log_end))
 
-    def forget_below(self, min_physical: int) -> None:
+    def forget_below(self, min_physical: PhysicalOffset) -> None:
         """The log starts there now: notes that end at or below it are of no record any more."""
-        self._change(lambda end: end if end > min_physical else 0)
+        self._change(lambda end: end if end > min_physical else _START)
 
-    def _change(self, changed: Callable[[int], int]) -> None:
+    def _change(self, changed: Callable[[PhysicalOffset], PhysicalOffset]) -> None:
         """Give each note its new end; a note with the new end 0 is removed."""
         self._ends = {topic: end for topic, old in self._ends.items() if (end := changed(old))}
         for topic, queues in list(self._begins.items()):
@@ -116,7 +118,7 @@ class Deletions:
 
     def _moved(self) -> None:
         ends = chain(self._ends.values(), *(queues.values() for queues in self._begins.values()))
-        self.until = max(ends, default=0)
+        self.until = max(ends, default=_START)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -160,7 +162,7 @@ class Deletions:
         self._written = notes
 
 
-def _read(files: Files, path: Path) -> tuple[dict[str, int], dict[str, dict[int, int]]]:
+def _read(files: Files, path: Path) -> tuple[dict[str, PhysicalOffset], dict[str, dict[int, PhysicalOffset]]]:
     """The notes in a file, of topics and of queues; none if there is none. Raises DamagedNotes, OSError."""
     if not files.exists(path):
         return {}, {}
@@ -179,7 +181,7 @@ def _read(files: Files, path: Path) -> tuple[dict[str, int], dict[str, dict[int,
     return dict(ends), begins
 
 
-def _by_number(places: Mapping[str, int]) -> dict[int, int]:
+def _by_number(places: Mapping[str, PhysicalOffset]) -> dict[int, PhysicalOffset]:
     return {int(queue_id): place for queue_id, place in places.items()}
 
 

@@ -19,21 +19,22 @@ from typing import TYPE_CHECKING
 from rocketlake.base.disk.seam import is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import BAD_LENGTH, BLANK, END, DispatchEntry, scan
 from rocketlake.store.key_index.files import KeyIndex
 from rocketlake.store.late_files import FileLate
-from rocketlake.store.mapped_file import MappedFile
-from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.mapped_file import LogFile
+from rocketlake.store.mapped_file_list import LogFiles
 
 if TYPE_CHECKING:
     from rocketlake.codec import record_run
 
 __all__ = ["Arrival", "Dispatch", "perhaps"]
 
-Arrival = Callable[[str, int, int, int, int], None]
+Arrival = Callable[[str, int, QueueOffset, int, int], None]
 """(topic, queue id, new max offset, tag code, store ms)."""
 
 _log = get_logger(__name__)
@@ -41,6 +42,7 @@ _log = get_logger(__name__)
 # The most that one slice does: some milliseconds of a turn.
 _SLICE_BYTES = 64 * 1024
 _SLICE_RECORDS = 256
+_FIRST = QueueOffset(0)
 _APPENDED_MAX = 10_000
 
 
@@ -49,7 +51,7 @@ class Dispatch:
 
     def __init__(
         self,
-        log: MappedFileList,
+        log: LogFiles,
         table: ConsumeQueueTable,
         index: KeyIndex | None,
         deletions: Deletions,
@@ -59,9 +61,9 @@ class Dispatch:
         self.on_arrival: Arrival | None = None
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
-        self.has_wrong_number: Callable[[DispatchEntry, int], bool] = _never
+        self.has_wrong_number: Callable[[DispatchEntry, QueueOffset], bool] = _never
         """(record found by a walk, the number expected of it): true if its own number, another one, is damaged."""
-        self.position = 0
+        self.position = PhysicalOffset(0)
         """Physical offset up to which everything is dispatched."""
         self.last_store_ms = 0
         """Store time of the last record dispatched."""
@@ -71,7 +73,7 @@ class Dispatch:
         """The index is not loaded: nothing can be dispatched."""
         self.late: FileLate | None = None
         """The file that the record at `position` waits for, which a worker makes or opens; then `run` again."""
-        self.behind: int | None = None
+        self.behind: PhysicalOffset | None = None
         """The first record that a full disk kept out of its queue or the index in the walk of a start."""
         self._no_room_for: set[str] = set()
         self._log_files = log
@@ -112,7 +114,7 @@ class Dispatch:
 
     # -- the work ------------------------------------------------------------------------------------------------------
 
-    def run(self, limit: int, *, slices: int = 2) -> bool:
+    def run(self, limit: PhysicalOffset, *, slices: int = 2) -> bool:
         """Dispatch up to physical offset `limit` in at most so many slices; True when there is more to do.
 
         A disk that refuses is no exception here: `error` says why, and the next run tries again. Nor is a file that is
@@ -137,13 +139,13 @@ class Dispatch:
             return True
         return self.position < limit
 
-    def run_all(self, limit: int) -> None:
+    def run_all(self, limit: PhysicalOffset) -> None:
         """Dispatch up to `limit` in one go (recovery, stop). Raises StoreError when the disk refuses."""
         while self.run(limit, slices=64):
             if self.error:
                 raise StoreError(f"cannot dispatch: {self.error}", path=str(self._table.folder), offset=self.position)
 
-    def _dispatch_appended(self, limit: int) -> bool:
+    def _dispatch_appended(self, limit: PhysicalOffset) -> bool:
         """Dispatch a slice of remembered records; False when the one at `position` is not remembered."""
         appended = self._appended
         done = 0
@@ -165,7 +167,7 @@ class Dispatch:
                 break
         return done > 0
 
-    def _scan_slice(self, limit: int) -> bool:
+    def _scan_slice(self, limit: PhysicalOffset) -> bool:
         """Dispatch one slice of the log; False when nothing whole starts at `position` yet."""
         mapped = self._log_files.find(max(self.position, self._log_files.min_offset))
         if mapped is None:
@@ -191,13 +193,13 @@ class Dispatch:
         self._pass_by(mapped, start + taken, readable, status)
         return True
 
-    def _scan(self, mapped: MappedFile, start: int, end: int) -> tuple[list[DispatchEntry], int, int]:
+    def _scan(self, mapped: LogFile, start: int, end: int) -> tuple[list[DispatchEntry], int, int]:
         view = mapped.read(start, min(end, mapped.readable) - start)
         if view is None:
             return [], 0, END
         return scan(view, mapped.start + start, False, self._delays_ms)
 
-    def _pass_by(self, mapped: MappedFile, position: int, readable: int, status: int) -> None:
+    def _pass_by(self, mapped: LogFile, position: int, readable: int, status: int) -> None:
         """Go on behind bytes that are no record: a blank ends its file, damage is passed over as its size says."""
         if status == BLANK:
             self.position = mapped.end
@@ -210,7 +212,7 @@ class Dispatch:
             "damage", "no sound record at %d of the commit log: passed by up to %d", damaged, self.position
         )
 
-    def cut(self, end: int) -> None:
+    def cut(self, end: PhysicalOffset) -> None:
         """The log is cut at `end`: no record behind it is dispatched any more."""
         self.position = min(self.position, end)
         kept = [entry for entry in self._appended if entry.physical_offset + entry.size <= end]
@@ -219,7 +221,7 @@ class Dispatch:
     # The next methods are for the walk of a start. Queues and index take records in the order of the log. So when a
     # full disk has no room for one record, no later one goes in; `run` brings them later, from `behind` on.
 
-    def begin_rebuild(self, start: int) -> None:
+    def begin_rebuild(self, start: PhysicalOffset) -> None:
         """A walk over the log begins at this physical offset."""
         self.behind = start if self.waits_for_index else None
         self._no_room_for = {"index"} if self.waits_for_index else set()
@@ -255,7 +257,7 @@ class Dispatch:
         queue = self._table.find(entry.topic, entry.queue_id)
         if queue is not None and entry.physical_offset + entry.size <= queue.max_physical_offset:
             return False
-        expected = 0 if queue is None else queue.max_offset
+        expected = _FIRST if queue is None else queue.max_offset
         return entry.queue_offset == expected or not entry.is_queued() or not self.has_wrong_number(entry, expected)
 
     # A topic may be deleted while records of it wait to be dispatched. Then they belong into no queue, also not into
@@ -341,6 +343,6 @@ def perhaps(_topic: str, _queue_id: int) -> bool:
     return True
 
 
-def _never(_entry: DispatchEntry, _expected: int) -> bool:
+def _never(_entry: DispatchEntry, _expected: QueueOffset) -> bool:
     """Until recovery sets its check."""
     return False

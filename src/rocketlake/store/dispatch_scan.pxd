@@ -1,7 +1,7 @@
 # C types of dispatch_scan.py. Lengths and positions are 64 bits wide: a lying 32-bit length cannot overflow a sum.
 import cython
 
-cdef long long _MAGIC_V1, _MAGIC_V2, _MAGIC_BLANK
+cdef long long _START, _MAGIC_V1, _MAGIC_V2, _MAGIC_BLANK
 cdef long long _TRANSACTION_MASK, _TRANSACTION_PREPARED, _TRANSACTION_ROLLBACK
 cdef long long _QUEUE_OFFSET_MAX, _UNKNOWN_LEVEL_MS, _LEVEL_DIGITS_MAX
 cdef long long _SYS_FLAG_LOW, _HOST_BITS, _LEAST_RECORD, _SIZE_AND_MAGIC_BYTES
@@ -10,7 +10,7 @@ cdef tuple _LAYOUTS
 cdef class DispatchEntry:
     cdef public list keys
     cdef public long long physical_offset
-    cdef public long long prepared_offset
+    cdef public long long prepared_transaction_offset
     cdef public long long queue_id
     cdef public long long queue_offset
     cdef public long long size
@@ -25,7 +25,7 @@ cdef class DispatchEntry:
     cpdef list index_keys(self)
 
 cpdef appended_entry(
-    topic, queue_id, queue_offset, physical_offset, size, store_ms, sys_flag, prepared_offset, properties, delays_ms
+    topic, queue_id, queue_offset, physical_offset, size, store_ms, sys_flag, prepared_transaction_offset, properties, delays_ms
 )
 
 @cython.locals(data=bytes, entries=list, position=cython.longlong, entry=DispatchEntry)
@@ -37,7 +37,7 @@ cdef tuple _read(bytes data, long long position, long long base_offset, check_cr
 @cython.locals(
     hosts=cython.Py_ssize_t, body=cython.longlong, magic=cython.longlong, body_crc=cython.longlong,
     queue_id=cython.longlong, queue_offset=cython.longlong, physical_offset=cython.longlong, sys_flag=cython.longlong,
-    store_ms=cython.longlong, prepared_offset=cython.longlong, body_size=cython.longlong, topic=cython.longlong,
+    store_ms=cython.longlong, prepared_transaction_offset=cython.longlong, body_size=cython.longlong, topic=cython.longlong,
     topic_size=cython.longlong, properties=cython.longlong, properties_size=cython.longlong, fields=tuple,
     entry=DispatchEntry, name=str, topic_size_max=cython.longlong,
 )

@@ -17,6 +17,7 @@ from rocketlake.base.crc32 import crc32
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.codec import record_layout
 from rocketlake.model import sys_flag as flags
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 
 __all__ = [
     "BAD_LENGTH",
@@ -38,6 +39,7 @@ BAD_LENGTH = 3
 """A record whose parts do not add up to its total size; a reader may skip it by that size."""
 
 # Private copies, as C numbers: a twin may not share constants (docs/internals/compiled_twins.md).
+_START = PhysicalOffset(0)
 _MAGIC_V1 = record_layout.MAGIC_V1 & 0xFFFFFFFF
 _MAGIC_V2 = record_layout.MAGIC_V2 & 0xFFFFFFFF
 _MAGIC_BLANK = record_layout.MAGIC_BLANK & 0xFFFFFFFF
@@ -70,7 +72,7 @@ class DispatchEntry:
     __slots__ = (
         "keys",
         "physical_offset",
-        "prepared_offset",
+        "prepared_transaction_offset",
         "queue_id",
         "queue_offset",
         "size",
@@ -85,8 +87,8 @@ class DispatchEntry:
         self,
         topic: str,
         queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
+        queue_offset: QueueOffset,
+        physical_offset: PhysicalOffset,
         size: int,
         store_ms: int,
         sys_flag: int,
@@ -98,7 +100,7 @@ class DispatchEntry:
         self.size = size
         self.store_ms = store_ms
         self.sys_flag = sys_flag
-        self.prepared_offset = 0
+        self.prepared_transaction_offset = _START
         self.tag_code = 0
         self.keys: list[str] = []
         self.unique_key = ""
@@ -124,7 +126,7 @@ class DispatchEntry:
         return (
             tuple(self.keys),
             self.physical_offset,
-            self.prepared_offset,
+            self.prepared_transaction_offset,
             self.queue_id,
             self.queue_offset,
             self.size,
@@ -139,24 +141,24 @@ class DispatchEntry:
 def appended_entry(
     topic: str,
     queue_id: int,
-    queue_offset: int,
-    physical_offset: int,
+    queue_offset: QueueOffset,
+    physical_offset: PhysicalOffset,
     size: int,
     store_ms: int,
     sys_flag: int,
-    prepared_offset: int,
+    prepared_transaction_offset: PhysicalOffset,
     properties: bytes,
     delays_ms: Sequence[int],
 ) -> DispatchEntry:
     """The entry of a record just appended, the same that `scan` would find, without reading the record again."""
     entry = DispatchEntry(topic, queue_id, queue_offset, physical_offset, size, store_ms, sys_flag)
-    entry.prepared_offset = prepared_offset
+    entry.prepared_transaction_offset = prepared_transaction_offset
     _take_properties(entry, properties, delays_ms)
     return entry
 
 
 def scan(
-    view: memoryview, base_offset: int, check_crc: bool, delays_ms: Sequence[int]
+    view: memoryview, base_offset: PhysicalOffset, check_crc: bool, delays_ms: Sequence[int]
 ) -> tuple[list[DispatchEntry], int, int]:
     """The records from the start of `view`, which lies at physical offset `base_offset`.
 
@@ -174,7 +176,7 @@ def scan(
 
 
 def _read(
-    data: bytes, position: int, base_offset: int, check_crc: bool, delays_ms: Sequence[int]
+    data: bytes, position: int, base_offset: PhysicalOffset, check_crc: bool, delays_ms: Sequence[int]
 ) -> tuple[int, DispatchEntry | None]:
     left = len(data) - position
     if left < _SIZE_AND_MAGIC_BYTES:
@@ -190,7 +192,7 @@ def _read(
 
 
 def _take_apart(
-    data: bytes, start: int, end: int, own_offset: int, check_crc: bool, delays_ms: Sequence[int]
+    data: bytes, start: int, end: int, own_offset: PhysicalOffset, check_crc: bool, delays_ms: Sequence[int]
 ) -> tuple[int, DispatchEntry | None]:
     """The record lies from `start` to `end`; every length inside is checked before it is used."""
     hosts = (data[start + _SYS_FLAG_LOW] & _HOST_BITS) >> 4
@@ -199,7 +201,18 @@ def _take_apart(
     if body + 3 > end:
         return BAD_LENGTH, None
     fields = layout.unpack_from(data, start)
-    _, magic, body_crc, queue_id, queue_offset, physical_offset, sys_flag, store_ms, prepared_offset, body_size = fields
+    (
+        _,
+        magic,
+        body_crc,
+        queue_id,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        store_ms,
+        prepared_transaction_offset,
+        body_size,
+    ) = fields
     # A record that names another place is an old one, left in a file that was used before.
     if physical_offset != own_offset or not 0 <= queue_offset <= _QUEUE_OFFSET_MAX or queue_id < 0:
         return BROKEN, None
@@ -217,7 +230,7 @@ def _take_apart(
         return BROKEN, None
     name = str(data[topic : topic + topic_size], "utf-8", "replace")
     entry = DispatchEntry(name, queue_id, queue_offset, physical_offset, end - start, store_ms, sys_flag)
-    entry.prepared_offset = prepared_offset
+    entry.prepared_transaction_offset = prepared_transaction_offset
     _take_properties(entry, data[properties:end], delays_ms)
     return END, entry
 

@@ -20,6 +20,7 @@ from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.service import Service
 from rocketlake.base.threshold import Threshold
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = ["AT_ONCE", "Demands", "Durability", "Late", "Stage"]
 
@@ -58,7 +59,7 @@ Late = Callable[[Sequence[Stage]], object]
 class Durability(Service):
     """The stages of one log."""
 
-    def __init__(self, log_end: Callable[[], int], clock: Clock, *, is_buffered: bool = False) -> None:
+    def __init__(self, log_end: Callable[[], PhysicalOffset], clock: Clock, *, is_buffered: bool = False) -> None:
         """`log_end`: where the readable bytes of the log end. `is_buffered`: that is not where an append ends."""
         super().__init__("durability", clock)
         self.on_readable: Callable[[], object] = _nobody_reads
@@ -97,16 +98,16 @@ class Durability(Service):
         call(self.on_readable)
 
     @property
-    def readable_end(self) -> int:
+    def readable_end(self) -> PhysicalOffset:
         """Physical offset up to which the log may be dispatched."""
         end = self._log_end()
         for stage in self.demands.reads:
-            end = min(end, self._thresholds[stage].value)
+            end = PhysicalOffset(min(end, self._thresholds[stage].value))
         return end
 
     # -- acks ----------------------------------------------------------------------------------------------------------
 
-    def when_durable(self, target: int, asked: Mapping[Stage, int], done: Late) -> None:
+    def when_durable(self, target: PhysicalOffset, asked: Mapping[Stage, int], done: Late) -> None:
         """Call `done` when each stage that is `asked` has reached `target`, or has failed to; `asked` is as in Demands.
 
         Perhaps at once.
@@ -132,7 +133,9 @@ class Durability(Service):
             else:
                 self._wait(stage, target, now + timeout_ms / 1000, ended)
 
-    def _wait(self, stage: Stage, target: int, deadline: float, ended: Callable[[Stage, bool], None]) -> None:
+    def _wait(
+        self, stage: Stage, target: PhysicalOffset, deadline: float, ended: Callable[[Stage, bool], None]
+    ) -> None:
         self._thresholds[stage].wait(target, lambda reached: ended(stage, reached), deadline)
         self._an_ack_waits.set()
 
@@ -150,7 +153,7 @@ class Durability(Service):
 
     # -- the stages ----------------------------------------------------------------------------------------------------
 
-    def advance(self, stage: Stage, end: int) -> None:
+    def advance(self, stage: Stage, end: PhysicalOffset) -> None:
         """A stage has reached `end` (a lower one than before is ignored): readers first, then the acks.
 
         So a sender that is told OK finds its message.
@@ -168,7 +171,7 @@ class Durability(Service):
         self._failed.add(stage)
         self._thresholds[stage].fail_all()
 
-    def set_back(self, end: int) -> None:
+    def set_back(self, end: PhysicalOffset) -> None:
         """The log was cut at `end`: no stage is beyond it, and the acks of messages that were cut come no more."""
         for threshold in self._thresholds.values():
             threshold.set_back(end)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER_SIZE, unpack_entries
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
-from rocketlake.store.mapped_file import Bytes, MappedFile
+from rocketlake.store.mapped_file import Bytes, LogFile
 from rocketlake.store.residency import Residency
 from rocketlake.store.results import ColdPart, GetResult, GetStatus
 from rocketlake.store.selection import Selection
@@ -39,11 +40,11 @@ class Fetch:
         self.wait = wait or DiskWait()
         self._log = log
         self._residency = residency
-        self.mend: Callable[[ConsumeQueue, int, int, bool], bool] = _nobody_mends
+        self.mend: Callable[[ConsumeQueue, QueueOffset, QueueOffset, bool], bool] = _nobody_mends
         """(queue, first, end, is_odd): called when entries of [first, end) lead to no record of the queue, or (`is_odd`
         False) only to records of another number. True if an entry was mended: it leads to its own record now."""
         self._is_mended = False
-        self._mapped: MappedFile | None = None
+        self._mapped: LogFile | None = None
         """The file that the last record came from; most often the next one does, too."""
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._memory_bytes = memory * config.memory_max_percent // 100
@@ -51,7 +52,7 @@ class Fetch:
         self._old = config.transfer_count_max_disk, config.transfer_bytes_max_disk
         self._scan_min = config.filter_bytes_max // ENTRY_SIZE
 
-    def is_in_memory(self, physical_offset: int) -> bool:
+    def is_in_memory(self, physical_offset: PhysicalOffset) -> bool:
         """True when a record is so recent that it is probably still in the page cache."""
         return self._log.max_offset - physical_offset <= self._memory_bytes
 
@@ -63,12 +64,14 @@ class Fetch:
         return self._memory_bytes, self._scan_min, self._recent, self._old
 
     @property
-    def log_range(self) -> tuple[int, int]:
+    def log_range(self) -> tuple[PhysicalOffset, PhysicalOffset]:
         """Where the log starts, and where its readable bytes end."""
         files = self._log.list
         return files.min_offset, files.max_offset
 
-    def window(self, offset: int, size: int) -> tuple[memoryview, int, int, bytearray] | None:
+    def window(
+        self, offset: PhysicalOffset, size: int
+    ) -> tuple[memoryview, PhysicalOffset, PhysicalOffset, bytearray] | None:
         """The file around a record that can be looked at now; None if there is no such record in memory.
 
         Its bytes, its first offset, the end of its readable bytes, its sure blocks (residency.py).
@@ -84,7 +87,7 @@ class Fetch:
     def fetch(
         self,
         queue: ConsumeQueue,
-        offset: int,
+        offset: QueueOffset,
         max_messages: int,
         max_bytes: int,
         match: MatchTag | None = None,
@@ -111,7 +114,7 @@ class Fetch:
     def _fetch(
         self,
         queue: ConsumeQueue,
-        offset: int,
+        offset: QueueOffset,
         max_messages: int,
         max_bytes: int,
         match: MatchTag | None,
@@ -174,7 +177,7 @@ class Fetch:
         self,
         selection: Selection,
         entries: Bytes,
-        first: int,
+        first: QueueOffset,
         match: MatchTag | None,
         match_record: MatchRecord | None,
         wait: bool,
@@ -204,11 +207,11 @@ class Fetch:
                 return done, [] if selection.count else self._cold_parts(entries, done, match)
             self._show(selection, mapped, sure)
 
-    def _show(self, selection: Selection, mapped: MappedFile, sure: bytearray | None) -> None:
+    def _show(self, selection: Selection, mapped: LogFile, sure: bytearray | None) -> None:
         self._mapped = mapped
         selection.show(mapped.view, mapped.start, mapped.start + mapped.readable, sure)
 
-    def _find(self, offset: int, size: int) -> MappedFile | None:
+    def _find(self, offset: PhysicalOffset, size: int) -> LogFile | None:
         """The file of a record, None if it is gone or not there yet."""
         mapped = self._log.list.find(offset)
         return None if mapped is None or offset + size > mapped.start + mapped.readable else mapped
@@ -233,10 +236,10 @@ class Fetch:
         return list(parts)
 
 
-def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, int]:
+def _out_of_range(offset: QueueOffset, low: QueueOffset, high: QueueOffset) -> tuple[GetStatus | None, QueueOffset]:
     """The status of an offset at which nothing can be read, and where to go on; None if something can."""
     if high == 0:
-        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+        return GetStatus.NO_MESSAGE_IN_QUEUE, high
     if offset < low:
         return GetStatus.OFFSET_TOO_SMALL, low
     if offset == high:
@@ -246,6 +249,6 @@ def _out_of_range(offset: int, low: int, high: int) -> tuple[GetStatus | None, i
     return None, offset
 
 
-def _nobody_mends(_queue: ConsumeQueue, _first: int, _end: int, _is_odd: bool) -> bool:
+def _nobody_mends(_queue: ConsumeQueue, _first: QueueOffset, _end: QueueOffset, _is_odd: bool) -> bool:
     """Until the store is there."""
     return False

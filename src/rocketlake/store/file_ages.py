@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocketlake.base.clock import Clock
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.store.mapped_file import LogFile
 
 __all__ = ["FileAges"]
 
@@ -21,16 +22,16 @@ __all__ = ["FileAges"]
 class FileAges:
     """The ages of one log's files; made when the store starts."""
 
-    def __init__(self, clock: Clock, files: Sequence[MappedFile]) -> None:
+    def __init__(self, clock: Clock, files: Sequence[LogFile]) -> None:
         self._clock = clock
         self._start_ms = clock.now_ms()
         self._start = clock.monotonic()
-        self._first = files[-1].start if files else 0
+        self._first = files[-1].start if files else PhysicalOffset(0)
         """Files that begin here or behind were filled since the start."""
-        self._full: dict[int, float] = {}
+        self._full: dict[PhysicalOffset, float] = {}
         """Start of such a file -> when it was first seen full, by the steady clock."""
 
-    def look(self, files: Sequence[MappedFile]) -> None:
+    def look(self, files: Sequence[LogFile]) -> None:
         """Take note of files that are full by now; forget those that are gone."""
         now = self._clock.monotonic()
         for mapped in reversed(files[:-1]):
@@ -41,7 +42,7 @@ class FileAges:
         for start in [start for start in self._full if start < begin]:
             del self._full[start]
 
-    def age_ms(self, mapped: MappedFile, modified_ms: int) -> float:
+    def age_ms(self, mapped: LogFile, modified_ms: int) -> float:
         """How long ago the file was written last; `modified_ms`: the disk's time of that."""
         wall_ms = self._clock.now_ms() - modified_ms
         now = self._clock.monotonic()

@@ -21,9 +21,10 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.durability import Durability, Stage
-from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
+from rocketlake.store.mapped_file_list import FlushJob, LogFiles
 from rocketlake.store.slow_work import SlowDisk
 
 __all__ = ["LogSync", "PoolCommit", "Soon", "Thorough", "TimedFlush"]
@@ -40,7 +41,7 @@ class LogSync:
 
     def __init__(
         self,
-        log: MappedFileList,
+        log: LogFiles,
         worker: Worker,
         durability: Durability,
         last_store_ms: Callable[[], int],
@@ -135,10 +136,10 @@ class _Sync:
 
     __slots__ = ("begun", "due", "seconds")
 
-    def __init__(self, due: tuple[FlushJob, int]) -> None:
+    def __init__(self, due: tuple[FlushJob[PhysicalOffset], int]) -> None:
         self.due = due
         """The job, and the store time that is safe when it is done (0: not known). Set by the loop."""
-        self.begun: tuple[FlushJob, int] | None = None
+        self.begun: tuple[FlushJob[PhysicalOffset], int] | None = None
         """The value of `due` when the worker started the sync. Set by the worker, once."""
         self.seconds = 0.0
         """How long it took. Set by the worker."""

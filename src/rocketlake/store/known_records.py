@@ -14,10 +14,12 @@ from __future__ import annotations
 from rocketlake.base.crc32 import crc32
 from rocketlake.codec import record_layout as layout
 from rocketlake.model import sys_flag as flags
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = ["KnownRecords", "QueueEnd"]
 
 # Private copies, as C numbers: a twin may not share constants (docs/internals/compiled_twins.md).
+_START = PhysicalOffset(0)
 _MAGIC_V1 = layout.MAGIC_V1 & 0xFFFFFFFF
 _MAGIC_V2 = layout.MAGIC_V2 & 0xFFFFFFFF
 _LEAST_RECORD = layout.RECORD_BYTES_MIN
@@ -39,7 +41,7 @@ class QueueEnd:
 
     __slots__ = ("end_physical", "is_seen")
 
-    def __init__(self, end_physical: int) -> None:
+    def __init__(self, end_physical: PhysicalOffset) -> None:
         self.end_physical = end_physical
         """End of the record of its last entry."""
         self.is_seen = False
@@ -63,7 +65,7 @@ class KnownRecords:
         "queues",
     )
 
-    def __init__(self, below: int, index_below: int, safe_end: int) -> None:
+    def __init__(self, below: PhysicalOffset, index_below: PhysicalOffset, safe_end: PhysicalOffset) -> None:
         """Records that start below `below` are all known; the index has those below `index_below`.
 
         The body's checksum tells where a log ends. Below `safe_end` it does not end, and of a record that consumers can
@@ -73,18 +75,18 @@ class KnownRecords:
         """Store time of the last record passed, 0 without one."""
         self.queues: dict[bytes, dict[int, QueueEnd]] = {}
         """Topic -> queue id -> end."""
-        self.dead: dict[bytes, int] = {}
+        self.dead: dict[bytes, PhysicalOffset] = {}
         """Deleted topic -> physical offset below which its records are dead (deletions.py)."""
         self._below = below
         self._index_below = index_below
         self._safe_end = safe_end
         self._topic = _NOTHING
         self._topic_queues: dict[int, QueueEnd] | None = None
-        self._topic_dead = 0
+        self._topic_dead = _START
         self._view = _NOTHING
         self._bytes = _NOTHING  # the same; the compiled form reads it without Python objects
 
-    def skip(self, view: memoryview, base_offset: int, check_crc: bool) -> int:
+    def skip(self, view: memoryview, base_offset: PhysicalOffset, check_crc: bool) -> int:
         """How many bytes from the start of `view` (at physical offset `base_offset`) are known and sound records."""
         self._view = self._bytes = view
         position, length = 0, len(view)
@@ -93,7 +95,7 @@ class KnownRecords:
         self._view = self._bytes = _NOTHING  # the file must be free to go
         return position
 
-    def _known_size(self, start: int, left: int, own_offset: int, check_crc: bool) -> int:
+    def _known_size(self, start: int, left: int, own_offset: PhysicalOffset, check_crc: bool) -> int:
         """Size of the record that starts at `start`, 0 if it must not be passed."""
         if left < _LEAST_RECORD:
             return 0
@@ -151,7 +153,7 @@ class KnownRecords:
         self._find_topic(begin, size)
         return self._topic_queues
 
-    def _is_dead(self, begin: int, size: int, own_offset: int) -> bool:
+    def _is_dead(self, begin: int, size: int, own_offset: PhysicalOffset) -> bool:
         """True if the topic of this record was deleted after the record was written."""
         if not self.dead:
             return False
@@ -165,7 +167,7 @@ class KnownRecords:
         name = bytes(self._view[begin : begin + size])
         self._topic = memoryview(name)
         self._topic_queues = self.queues.get(name)
-        self._topic_dead = self.dead.get(name, 0)
+        self._topic_dead = self.dead.get(name, _START)
 
     def _is_same_topic(self, begin: int, size: int) -> bool:
         index = 0

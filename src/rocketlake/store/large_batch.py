@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import cast
 
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.codec.record import encode_record
 from rocketlake.codec.record_batch import BatchEntry
 from rocketlake.codec.record_layout import BORN_HOST_AT, QUEUE_OFFSET_AT
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.put_checks import batch_item
 from rocketlake.store.results import PutMessage, PutResult
 
@@ -67,7 +69,7 @@ class LargeBatch:
         )
         return None
 
-    def number(self, queue_offset: int, physical_offset: int, store_ms: int) -> None:
+    def number(self, queue_offset: QueueOffset, physical_offset: PhysicalOffset, store_ms: int) -> None:
         """The first record gets these offsets, the others those that follow; all get the store time."""
         store_ms_at = BORN_HOST_AT + len(self.message.born_host)
         if has_kernel("rocketlake.codec.record_run"):
@@ -80,10 +82,10 @@ class LargeBatch:
             _PLACES.pack_into(self.records, start + QUEUE_OFFSET_AT, queue_offset + number, physical_offset + start)
             _LONG.pack_into(self.records, start + store_ms_at, store_ms)
 
-    def offsets(self, physical_offset: int) -> Generator[None, None, array[int]]:
+    def offsets(self, physical_offset: PhysicalOffset) -> Generator[None, None, Sequence[PhysicalOffset]]:
         """The physical offsets of all messages, some in each step."""
         offsets = array("q")
         for first in range(0, len(self._starts), 1000):
             offsets.extend([physical_offset + start for start in self._starts[first : first + 1000]])
             yield
-        return offsets
+        return cast("Sequence[PhysicalOffset]", offsets)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_AT, MAGIC_V1, MAGIC_V2
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
 from rocketlake.store.known_records import KnownRecords
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import LogFile
 
 __all__ = ["LogWalk"]
 
@@ -27,7 +28,7 @@ _CHUNK = 1024 * 1024
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 
 
-def _unasked(_position: int) -> None:
+def _unasked(_position: PhysicalOffset) -> None:
     """For walks whose progress is not reported."""
 
 
@@ -37,12 +38,12 @@ class LogWalk:
     def __init__(
         self,
         log: CommitLog,
-        start: int,
-        safe_end: int,
+        start: PhysicalOffset,
+        safe_end: PhysicalOffset,
         check_crc: bool,
         delays_ms: Sequence[int],
         known: KnownRecords | None = None,
-        note_position: Callable[[int], object] = _unasked,
+        note_position: Callable[[PhysicalOffset], object] = _unasked,
     ) -> None:
         """`safe_end`: below it everything was synced once, so a broken record there is damage, not the end.
 
@@ -67,7 +68,7 @@ class LogWalk:
             if self.end < mapped.end:
                 return
 
-    def _file(self, mapped: MappedFile, position: int) -> Iterator[list[DispatchEntry]]:
+    def _file(self, mapped: LogFile, position: int) -> Iterator[list[DispatchEntry]]:
         """The records of one file; `end` is the file's end if the walk may go on in the next."""
         size = _CHUNK
         while position < mapped.size:
@@ -95,7 +96,7 @@ class LogWalk:
             self.end = mapped.start + position
             size = _CHUNK
 
-    def _passed(self, mapped: MappedFile, position: int) -> int:
+    def _passed(self, mapped: LogFile, position: int) -> int:
         """Bytes of records from `position` on that are known."""
         if self._known is None:
             return 0
@@ -104,7 +105,7 @@ class LogWalk:
             self.last_store_ms = self._known.last_store_ms
         return passed
 
-    def _resume(self, mapped: MappedFile, position: int) -> int | None:
+    def _resume(self, mapped: LogFile, position: int) -> int | None:
         """Where the next sound record starts when the one at `position` is damaged; None if the log ends here."""
         if mapped.start + position >= self._safe_end:
             return None

@@ -14,19 +14,23 @@ Why pwrite and not a store into the mapping: docs/decisions/0001-append-by-pwrit
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
+from rocketlake.model.positions import PhysicalOffset, Position
 
-__all__ = ["PAGE", "MappedFile"]
+__all__ = ["PAGE", "LogFile", "MappedFile", "P"]
 
 PAGE = 4096
 _REWRITE_CHUNK = 1024 * 1024
 
 Bytes = bytes | bytearray | memoryview
+P = TypeVar("P", bound=Position)
+"""The kind of place that a file starts at: a physical offset, or a position in the entries of a queue."""
 
 
-class MappedFile:
+class MappedFile(Generic[P]):
     """One file of a log; `start` is the log offset of its first byte, positions count from the file's begin.
 
     With a write buffer (write pool) an append only fills the buffer: `wrote` moves, and `commit` carries the bytes into
@@ -51,7 +55,7 @@ class MappedFile:
         "wrote",
     )
 
-    def __init__(self, files: Files, path: Path, file: File, start: int) -> None:
+    def __init__(self, files: Files, path: Path, file: File, start: P) -> None:
         self.files = files
         self.path = path
         self.file = file
@@ -73,7 +77,7 @@ class MappedFile:
     # -- questions -----------------------------------------------------------------------------------------------------
 
     @property
-    def end(self) -> int:
+    def end(self) -> P:
         """Log offset behind the last byte this file can hold."""
         return self.start + self.size
 
@@ -271,7 +275,7 @@ class MappedFile:
         self._view = None
         return not self.file.drop_view()
 
-    def made_anew(self, position: int, work_folder: Path) -> MappedFile:
+    def made_anew(self, position: int, work_folder: Path) -> MappedFile[P]:
         """A file with the same name and only the bytes before `position`; views of this file keep their bytes.
 
         It is written beside the log and renamed, so a crash leaves one or the other. Blocking. Raises OSError.
@@ -305,3 +309,7 @@ class MappedFile:
         """Close and delete the file. Blocking: large files take a while to free. Readers' slices stay valid."""
         self.close()
         self.files.remove(self.path)
+
+
+LogFile = MappedFile[PhysicalOffset]
+"""A file of the commit log."""

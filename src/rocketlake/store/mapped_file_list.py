@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, cast
 
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.allocate import make_file
-from rocketlake.store.mapped_file import Bytes, MappedFile
+from rocketlake.store.mapped_file import Bytes, MappedFile, P
 from rocketlake.store.paths import offset_file_name
 
-__all__ = ["FlushJob", "MappedFileList"]
+__all__ = ["FlushJob", "LogFiles", "MappedFileList"]
 
 _log = get_logger(__name__)
 
@@ -33,12 +35,12 @@ OpenFile = Callable[[Path], File]
 """path -> the new, zero-filled file; raises OSError or StoreError."""
 
 
-class FlushJob:
+class FlushJob(Generic[P]):
     """One sync of some files up to fixed positions: `run` on a worker thread, then `done` or `failed` on the loop."""
 
     __slots__ = ("_cuts", "_files", "_list", "end")
 
-    def __init__(self, owner: MappedFileList, files: list[tuple[MappedFile, int]]) -> None:
+    def __init__(self, owner: MappedFileList[P], files: list[tuple[MappedFile[P], int]]) -> None:
         self._list = owner
         self._cuts = owner.cuts
         self._files = files
@@ -55,7 +57,7 @@ class FlushJob:
                 if not mapped.closed:  # its queue was deleted meanwhile, and its bytes with it
                     raise
 
-    def covers(self, other: FlushJob) -> bool:
+    def covers(self, other: FlushJob[P]) -> bool:
         """True if this job syncs all that the other one would sync."""
         return self.end == other.end and self._cuts == other._cuts
 
@@ -77,14 +79,16 @@ class FlushJob:
         self._list.sync_error = f"sync of {self._files[0][0].path} failed: {error}"
 
 
-class MappedFileList:
+class MappedFileList(Generic[P]):
     """A log of equally long files in one folder. All offsets are log offsets (bytes from the log's begin)."""
 
     def __init__(self, folder: Path, file_size: int, files: Files, open_file: OpenFile | None = None) -> None:
         self.folder = folder
         self.file_size = file_size
-        self.files: list[MappedFile] = []
-        self.flushed_offset = 0
+        self.files: list[MappedFile[P]] = []
+        self._origin = cast("P", 0)
+        """Where a list without files begins and ends."""
+        self.flushed_offset = self._origin
         self.sync_error = ""
         self.cuts = 0
         """How often bytes at its end were taken back."""
@@ -118,7 +122,7 @@ class MappedFileList:
                 for later in reversed(names[number:]):
                     self._disk.remove(self.folder / later)
                 break
-            mapped = MappedFile(self._disk, path, open_existing(path), int(name))
+            mapped = MappedFile(self._disk, path, open_existing(path), self._start_of(name))
             mapped.count_as_full()
             self.files.append(mapped)
         self.flushed_offset = self.wrote_offset
@@ -195,43 +199,47 @@ class MappedFileList:
             )
         return sorted(names, key=int)
 
+    def _start_of(self, name: str) -> P:
+        """Where the file of this name starts."""
+        return cast("P", int(name))
+
     # -- positions -----------------------------------------------------------------------------------------------------
 
     @property
-    def first(self) -> MappedFile | None:
+    def first(self) -> MappedFile[P] | None:
         """The oldest file."""
         return self.files[0] if self.files else None
 
     @property
-    def last(self) -> MappedFile | None:
+    def last(self) -> MappedFile[P] | None:
         """The file that is appended to."""
         return self.files[-1] if self.files else None
 
     @property
-    def min_offset(self) -> int:
+    def min_offset(self) -> P:
         """First offset that is still there; 0 without files."""
-        return self.files[0].start if self.files else 0
+        return self.files[0].start if self.files else self._origin
 
     @property
-    def max_offset(self) -> int:
+    def max_offset(self) -> P:
         """Where readable bytes end; 0 without files."""
         for mapped in reversed(self.files):
             # With a write pool several files can wait for their commit; the log is readable up to the first gap.
             if mapped.committed or mapped is self.files[0]:
                 return mapped.start + mapped.committed
-        return 0
+        return self._origin
 
     @property
-    def wrote_offset(self) -> int:
+    def wrote_offset(self) -> P:
         """Where appended bytes end (buffered ones count); 0 without files."""
         if not self.files:
-            return 0
+            return self._origin
         last = self.files[-1]
         return last.start + last.wrote
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def find(self, offset: int) -> MappedFile | None:
+    def find(self, offset: P) -> MappedFile[P] | None:
         """The file that holds the byte at `offset` (whether written or not)."""
         files = self.files
         if not files:
@@ -239,22 +247,25 @@ class MappedFileList:
         index = (offset - files[0].start) // self.file_size
         return files[index] if 0 <= index < len(files) else None
 
-    def view(self, offset: int, size: int) -> memoryview | None:
+    def view(self, offset: P, size: int) -> memoryview | None:
         """`size` readable bytes at `offset`, None if they are not all there or would cross a file."""
         mapped = self.find(offset)
         return None if mapped is None else mapped.read(offset - mapped.start, size)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def file_for_append(self, start_hint: int = 0) -> MappedFile:
-        """The last file, or a new one if it is full; the first ever file starts at or before `start_hint`.
+    def file_for_append(self, start_hint: P | None = None) -> MappedFile[P]:
+        """The last file, or a new one if it is full; the first ever file starts at or before `start_hint`, or at 0.
 
         Raises OSError or StoreError when a new file cannot be made.
         """
         last = self.files[-1] if self.files else None
         if last is not None and not last.is_full:
             return last
-        start = last.end if last is not None else start_hint - start_hint % self.file_size
+        if last is not None:
+            start = last.end
+        else:
+            start = self._origin if start_hint is None else start_hint - start_hint % self.file_size
         path = self.folder / offset_file_name(start)
         mapped = MappedFile(self._disk, path, self._open_file(path), start)
         self.files.append(mapped)
@@ -265,7 +276,7 @@ class MappedFileList:
     def _make_file(self, path: Path) -> File:
         return make_file(self._disk, path, self.file_size)
 
-    def append(self, data: Bytes) -> int:
+    def append(self, data: Bytes) -> P:
         """Append equally sized entries that fill files exactly; returns the offset. Raises OSError or StoreError."""
         mapped = self.file_for_append()
         offset = mapped.start + mapped.wrote
@@ -281,7 +292,7 @@ class MappedFileList:
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
-    def to_flush(self, least_pages: int = 0) -> FlushJob | None:
+    def to_flush(self, least_pages: int = 0) -> FlushJob[P] | None:
         """The sync that is due now; None if there are too few pages by the page rule, or a sync has failed before."""
         if self.sync_error:
             return None
@@ -309,7 +320,7 @@ class MappedFileList:
         job.done()
         return True
 
-    def _index_of(self, offset: int) -> int:
+    def _index_of(self, offset: P) -> int:
         """Index of the file that holds `offset`; the last file when the offset is just behind a full one."""
         if not self.files:
             return 0
@@ -318,7 +329,7 @@ class MappedFileList:
 
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 
-    def truncate(self, offset: int, *, is_read: bool = False) -> None:
+    def truncate(self, offset: P, *, is_read: bool = False) -> None:
         """Forget everything from `offset` on: later files are removed, the rest of the file becomes zero.
 
         With `is_read` readers may hold views: those keep the bytes they were taken of. The names are safe afterwards,
@@ -339,13 +350,13 @@ class MappedFileList:
                 self._cut_under_readers(last, position)
         self.flushed_offset = min(self.flushed_offset, self.wrote_offset)
 
-    def _cut_under_readers(self, last: MappedFile, position: int) -> None:
+    def _cut_under_readers(self, last: MappedFile[P], position: int) -> None:
         if last.is_held():
             self.files[-1] = last.made_anew(position, self.folder / _WORK_FOLDER)
         else:
             last.blank_out(position)
 
-    def ends_at(self, offset: int) -> bool:
+    def ends_at(self, offset: P) -> bool:
         """Is `offset` the end already: in the last file, and only zeros behind? Then set it; else nothing is changed.
 
         Unlike `truncate` it touches no file, so nothing has to be synced for it (recovery).
@@ -360,7 +371,7 @@ class MappedFileList:
         self.flushed_offset = min(self.flushed_offset, offset)
         return True
 
-    def secure(self, offset: int) -> None:
+    def secure(self, offset: P) -> None:
         """Write everything from `offset` on once more and sync it and the zeros behind (recovery). Raises OSError."""
         for mapped in self.files:
             if mapped.start + mapped.wrote > offset or mapped is self.files[-1]:
@@ -376,7 +387,7 @@ class MappedFileList:
         flushed = sum(1 for mapped in self.files[:count] if mapped.flushed == mapped.size)
         return max(0, min(count, flushed, len(self.files) - 1))
 
-    def drop_first(self, count: int) -> list[MappedFile]:
+    def drop_first(self, count: int) -> list[MappedFile[P]]:
         """Take the oldest `count` files out; the caller removes them, perhaps on a worker.
 
         Never the last file, nor one that is not flushed: a sync of it may be under way.
@@ -385,16 +396,17 @@ class MappedFileList:
         dropped, self.files = self.files[:count], self.files[count:]
         return dropped
 
-    def begin_on_disk(self) -> int:
+    def begin_on_disk(self) -> P:
         """Where the files on disk begin; no power cut brings back older ones. Blocking; may run on a worker.
 
         Raises OSError.
         """
-        begin = min((int(name) for name in self._disk.list_dir(self.folder) if name.isdigit()), default=0)
+        names = [name for name in self._disk.list_dir(self.folder) if name.isdigit()]
+        begin = min(map(self._start_of, names), default=self._origin)
         self._disk.sync_dir(self.folder)
         return begin
 
-    def drop_before(self, offset: int) -> list[MappedFile]:
+    def drop_before(self, offset: P) -> list[MappedFile[P]]:
         """Take out the files that lie wholly below `offset`, as `drop_first` does."""
         return self.drop_first(sum(1 for mapped in self.files if mapped.end <= offset))
 
@@ -402,15 +414,19 @@ class MappedFileList:
         """Close all files and forget them; they stay on disk. Raises OSError."""
         while self.files:
             self.files.pop().close()
-        self.flushed_offset = 0
+        self.flushed_offset = self._origin
 
     def destroy(self) -> None:
         """Remove all files."""
         while self.files:
             self.files.pop().remove()
-        self.flushed_offset = 0
+        self.flushed_offset = self._origin
 
     def close(self) -> None:
         """Close all files."""
         for mapped in self.files:
             mapped.close()
+
+
+LogFiles = MappedFileList[PhysicalOffset]
+"""The files of the commit log."""

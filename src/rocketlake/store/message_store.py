@@ -75,7 +75,7 @@ class MessageStore(StoreReads, Service):
         self._workers = {name: workers(f"store-{name}") for name in WORKERS}
         parts = StoreParts(root, config, files or PosixFiles(), self._clock, self._workers)
         StoreReads.__init__(self, parts)
-        self.on_arrival: Callable[[str, int, int, int, int], None] = _nobody_waits
+        self.on_arrival: Callable[[str, int, QueueOffset, int, int], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
@@ -98,7 +98,7 @@ class MessageStore(StoreReads, Service):
         self._raw = RawAppend(parts.log, parts.dispatch, parts.delays_ms)
         self._acks = Acks(parts, lambda: self.not_writable_reason if self._sync.failure or self._closed else "")
         self.when_durable = self._acks.when_durable
-        self.after_cut: list[Callable[[int], object]] = [lambda _end: self.upkeep.queue_flush.log_was_cut()]
+        self.after_cut: list[Callable[[PhysicalOffset], object]] = [lambda _end: self.upkeep.queue_flush.log_was_cut()]
         """Called with the new end of the log, in the turn in which it is cut."""
         self._cut = Cut(parts, self.after_cut)
         self.adopt(*self.upkeep.services, self.residency)
@@ -197,22 +197,22 @@ class MessageStore(StoreReads, Service):
     @property
     def min_physical_offset(self) -> PhysicalOffset:
         """First physical offset that is still there."""
-        return PhysicalOffset(self.log.min_offset)
+        return self.log.min_offset
 
     @property
     def max_physical_offset(self) -> PhysicalOffset:
         """Where the log ends (buffered bytes count)."""
-        return PhysicalOffset(self.log.list.wrote_offset)
+        return self.log.list.wrote_offset
 
     @property
     def flushed_offset(self) -> PhysicalOffset:
         """Physical offset up to which the log is safe."""
-        return PhysicalOffset(self.log.list.flushed_offset)
+        return self.log.list.flushed_offset
 
     @property
     def dispatched_offset(self) -> PhysicalOffset:
         """Physical offset up to which messages can be found in their queues."""
-        return PhysicalOffset(self.dispatch.position)
+        return self.dispatch.position
 
     # -- put -----------------------------------------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class MessageStore(StoreReads, Service):
             self._dispatch_readable()
         self._wake()
 
-    def _arrived(self, topic: str, queue_id: int, max_offset: int, tag_code: int, store_ms: int) -> None:
+    def _arrived(self, topic: str, queue_id: int, max_offset: QueueOffset, tag_code: int, store_ms: int) -> None:
         try:
             self.on_arrival(topic, queue_id, max_offset, tag_code, store_ms)
         except Exception as error:
@@ -343,7 +343,7 @@ class MessageStore(StoreReads, Service):
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
-    def append_raw(self, data: bytes | memoryview, offset: int, *, check_crc: bool = True) -> int:
+    def append_raw(self, data: bytes | memoryview, offset: PhysicalOffset, *, check_crc: bool = True) -> PhysicalOffset:
         """Append whole records as another store has written them from `offset`, the end of this log, on.
 
         Returns the new end. Raises AppendFailed: nothing was appended, or (when the disk refuses) only the records
@@ -357,7 +357,7 @@ class MessageStore(StoreReads, Service):
         finally:
             self._appended()
 
-    async def cut(self, end: int) -> None:
+    async def cut(self, end: PhysicalOffset) -> None:
         """Take back all records from `end` on, for good; one of them starts there.
 
         Readers see it at once; messages are taken again when this returns. Raises StoreError where the log cannot be
@@ -396,5 +396,5 @@ def _not_opened(error: OSError, root: Path) -> StoreError:
     return StoreError(f"the store cannot be opened: {error}", path=str(error.filename or root), hint=hint)
 
 
-def _nobody_waits(_topic: str, _queue_id: int, _max_offset: int, _tag_code: int, _store_ms: int) -> None:
+def _nobody_waits(_topic: str, _queue_id: int, _max_offset: QueueOffset, _tag_code: int, _store_ms: int) -> None:
     """Until the broker is there."""

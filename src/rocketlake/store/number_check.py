@@ -11,6 +11,7 @@ entries before it go. Numbers rise by one along a queue, so one that does not fi
 from __future__ import annotations
 
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import QueueOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.dispatch_scan import DispatchEntry
@@ -33,7 +34,7 @@ class NumberCheck:
         self._deletions = deletions
         self._bytes_left = _WALK_BYTES_MAX
 
-    def is_wrong(self, entry: DispatchEntry, expected: int) -> bool:
+    def is_wrong(self, entry: DispatchEntry, expected: QueueOffset) -> bool:
         """True if its number is damaged. `expected`: the next number of its queue, 0 if the queue is not known."""
         if 0 < entry.queue_offset < expected:
             return False  # its place is taken: it is passed over anyway

@@ -16,6 +16,7 @@ from pathlib import Path
 from rocketlake.base.disk.seam import Closeable, is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.recovery import Recovery
 from rocketlake.store.upkeep import Upkeep
@@ -116,7 +117,7 @@ class Opening:
     def _distrust(self) -> None:
         """Queues or index are about to lose something that only the log has: a crash from now on walks all of it."""
         self._write_abort()
-        self.checkpoint.derived_offset = 0
+        self.checkpoint.derived_offset = PhysicalOffset(0)
         self.checkpoint.write(self.checkpoint.encode())
 
     # -- closing -------------------------------------------------------------------------------------------------------

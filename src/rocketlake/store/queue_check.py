@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.ends import SUSPECT, KnownEnds, QueueKey
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
@@ -19,6 +20,7 @@ __all__ = ["QueueCheck"]
 
 _log = get_logger(__name__)
 
+_START = PhysicalOffset(0)
 _NAMED_MAX = 20
 
 
@@ -29,12 +31,12 @@ class QueueCheck:
         """`distrust` is called before a queue loses entries: after a crash the walk must bring them back."""
         self._table = table
         self._distrust = distrust
-        self._reach: dict[QueueKey, int] = {}
-        self.wanted: dict[QueueKey, int] = {}
+        self._reach: dict[QueueKey, QueueOffset] = {}
+        self.wanted: dict[QueueKey, PhysicalOffset] = {}
         """Queue -> physical offset from which on its records must be looked for in the log."""
 
     @property
-    def start(self) -> int | None:
+    def start(self) -> PhysicalOffset | None:
         """Physical offset at which the walk must start, None if nothing is wanted."""
         return min(self.wanted.values(), default=None)
 
@@ -49,7 +51,7 @@ class QueueCheck:
             queue = self._table.find(*key)
             if queue is None:
                 self._say(key, "its files are gone")
-                self.wanted[key] = 0
+                self.wanted[key] = _START
                 self._reach[key] = count
             elif end_physical == SUSPECT:
                 self._anew(queue, "a reader found entries in it that are not its own")
@@ -59,7 +61,9 @@ class QueueCheck:
             elif queue.max_offset < count:
                 self._compare_shorter(queue, key, count, end_physical)
 
-    def _compare_exactly(self, queue: ConsumeQueue, key: QueueKey, count: int, end_physical: int) -> None:
+    def _compare_exactly(
+        self, queue: ConsumeQueue, key: QueueKey, count: QueueOffset, end_physical: PhysicalOffset
+    ) -> None:
         if queue.max_offset < count:
             self._compare_shorter(queue, key, count, end_physical)
         elif queue.max_offset > count:
@@ -68,7 +72,9 @@ class QueueCheck:
             self._anew(queue, f"its last record ends at {queue.max_physical_offset}, it was {end_physical}")
             self._reach[key] = count
 
-    def _compare_shorter(self, queue: ConsumeQueue, key: QueueKey, count: int, end_physical: int) -> None:
+    def _compare_shorter(
+        self, queue: ConsumeQueue, key: QueueKey, count: QueueOffset, end_physical: PhysicalOffset
+    ) -> None:
         if queue.max_physical_offset != end_physical:  # else only fillers are gone, as always
             self._want(queue, f"it ends at {queue.max_offset}, it was {count}")
         self._reach[key] = count
@@ -87,7 +93,7 @@ class QueueCheck:
         self._say(key, reason)
         self._distrust()
         self._table.clear(queue)
-        self.wanted[key] = 0
+        self.wanted[key] = _START
 
     def _say(self, key: QueueKey, reason: str) -> None:
         if key in self.wanted:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.commit_log import CommitLog
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.deletions import Deletions
@@ -37,19 +38,23 @@ class QueueMend:
         self._log = log
         self._deletions = deletions
         self._delays_ms = delays_ms
-        self._in_vain: set[tuple[ConsumeQueue, int]] = set()
+        self._in_vain: set[tuple[ConsumeQueue, QueueOffset]] = set()
         """(queue, queue offset) of entries that were looked for and not found: once is enough."""
 
-    def mend(self, queue: ConsumeQueue, first: int, end: int, log_end: int) -> int:
+    def mend(self, queue: ConsumeQueue, first: QueueOffset, end: QueueOffset, log_end: PhysicalOffset) -> int:
         """Write anew the lost entries of queue offsets [`first`, `end`); returns how many were found in the log.
 
         `log_end`: up to there the log is in the queues. Raises OSError.
         """
-        lost = {offset for offset in range(first, min(end, queue.max_offset)) if self._is_lost(queue, offset)}
+        lost = {
+            offset
+            for offset in map(QueueOffset, range(first, min(end, queue.max_offset)))
+            if self._is_lost(queue, offset)
+        }
         if not lost:
             return 0
         start, stop = self._stretch(queue, min(lost), max(lost), log_end)
-        found: dict[int, DispatchEntry] = {}
+        found: dict[QueueOffset, DispatchEntry] = {}
         for entry in self._records(queue, start, stop) if stop - start <= _WALK_BYTES_MAX else ():
             if entry.queue_offset in lost:
                 found[entry.queue_offset] = entry  # the later one, if the topic was deleted and made again in between
@@ -60,7 +65,7 @@ class QueueMend:
         self._in_vain.update((queue, offset) for offset in lost - found.keys())
         return len(found)
 
-    def _is_lost(self, queue: ConsumeQueue, offset: int) -> bool:
+    def _is_lost(self, queue: ConsumeQueue, offset: QueueOffset) -> bool:
         if (queue, offset) in self._in_vain:
             return False
         record = self._record(queue, offset)
@@ -71,12 +76,12 @@ class QueueMend:
         home = self._home(queue, record.queue_offset)
         return home is not None and home.physical_offset == record.physical_offset
 
-    def _home(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
+    def _home(self, queue: ConsumeQueue, offset: QueueOffset) -> DispatchEntry | None:
         """The record an entry leads to, if that says it is number `offset` of this queue."""
         record = self._record(queue, offset)
         return record if record is not None and record.queue_offset == offset else None
 
-    def _record(self, queue: ConsumeQueue, offset: int) -> DispatchEntry | None:
+    def _record(self, queue: ConsumeQueue, offset: QueueOffset) -> DispatchEntry | None:
         """The record of this queue that an entry leads to."""
         entry = queue.entry(offset)
         record = None if entry is None else self._log.record(entry[0])
@@ -86,20 +91,22 @@ class QueueMend:
         same = found and (found[0].topic, found[0].queue_id) == (queue.topic, queue.queue_id)
         return found[0] if same else None
 
-    def _stretch(self, queue: ConsumeQueue, first: int, last: int, log_end: int) -> tuple[int, int]:
+    def _stretch(
+        self, queue: ConsumeQueue, first: QueueOffset, last: QueueOffset, log_end: PhysicalOffset
+    ) -> tuple[PhysicalOffset, PhysicalOffset]:
         """Physical offsets between which the records of entries `first` to `last` lie."""
         start, stop = self._log.min_offset, log_end
-        for offset in range(first - 1, max(-1, first - 1 - _NEIGHBOURS_MAX), -1):
+        for offset in map(QueueOffset, range(first - 1, max(-1, first - 1 - _NEIGHBOURS_MAX), -1)):
             if (before := self._home(queue, offset)) is not None:
                 start = before.physical_offset + before.size
                 break
-        for offset in range(last + 1, min(queue.max_offset, last + 1 + _NEIGHBOURS_MAX)):
+        for offset in map(QueueOffset, range(last + 1, min(queue.max_offset, last + 1 + _NEIGHBOURS_MAX))):
             if (behind := self._home(queue, offset)) is not None:
                 stop = behind.physical_offset
                 break
         return start, stop
 
-    def _records(self, queue: ConsumeQueue, start: int, stop: int) -> list[DispatchEntry]:
+    def _records(self, queue: ConsumeQueue, start: PhysicalOffset, stop: PhysicalOffset) -> list[DispatchEntry]:
         """The records of the queue in a stretch of the log."""
         if start >= stop:
             return []

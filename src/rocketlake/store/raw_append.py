@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketlake.codec.record_layout import BLANK_BYTES
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import BLANK, DispatchEntry, scan
@@ -38,7 +39,9 @@ class RawAppend:
         self._dispatch = dispatch
         self._delays_ms = delays_ms
 
-    def append(self, data: bytes | bytearray | memoryview, offset: int, *, readable: bool, check_crc: bool) -> int:
+    def append(
+        self, data: bytes | bytearray | memoryview, offset: PhysicalOffset, *, readable: bool, check_crc: bool
+    ) -> PhysicalOffset:
         """Append the records in `data`, which start at `offset`, the end of this log; returns the new end.
 
         `readable`: they may be dispatched at once. `check_crc`: the checksum of each body is worked out.
@@ -56,7 +59,7 @@ class RawAppend:
                 end = self._log.next_file_start(end)
         return end
 
-    def _pieces(self, data: memoryview, offset: int, check_crc: bool) -> list[_Piece]:
+    def _pieces(self, data: memoryview, offset: PhysicalOffset, check_crc: bool) -> list[_Piece]:
         pieces: list[_Piece] = []
         position, end = 0, offset
         while position < len(data):
@@ -73,7 +76,7 @@ class RawAppend:
             pieces.append(_Piece(records, entries, is_closed))
         return pieces
 
-    def _blank_bytes(self, data: memoryview, room: int, offset: int) -> int:
+    def _blank_bytes(self, data: memoryview, room: int, offset: PhysicalOffset) -> int:
         """How many bytes of the chunk belong to the blank; `room` is left of its file."""
         if int.from_bytes(data[:4], "big") != room:
             raise _refused(f"the blank at {offset} does not end with its file", offset)
@@ -84,7 +87,7 @@ class RawAppend:
         return room
 
 
-def _refused(what: str, offset: int) -> AppendFailed:
+def _refused(what: str, offset: PhysicalOffset) -> AppendFailed:
     return AppendFailed(
         PutStatus.MESSAGE_ILLEGAL,
         f"raw records are refused: {what}",

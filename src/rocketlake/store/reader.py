@@ -16,6 +16,7 @@ from pathlib import Path
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, is_filler, unpack_entries, valid_count
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
 from rocketlake.store.offset_files import OffsetFiles, queue_folders
@@ -23,6 +24,8 @@ from rocketlake.store.paths import StorePaths
 
 __all__ = ["LogEnd", "StoreReader"]
 
+_START = PhysicalOffset(0)
+_NOWHERE = PhysicalOffset(-1)
 _CHUNK_BYTES = 4 * 1024 * 1024
 _CHUNK_ENTRIES = 4096
 
@@ -31,7 +34,7 @@ _CHUNK_ENTRIES = 4096
 class LogEnd:
     """Where the sound records of a commit log end. `torn` describes the bytes behind; "" without any."""
 
-    physical_offset: int
+    physical_offset: PhysicalOffset
     path: str
     torn: str = ""
 
@@ -124,15 +127,17 @@ class StoreReader:
                 break
         return offset
 
-    def _physical(self, queue: OffsetFiles, offset: int) -> int:
+    def _physical(self, queue: OffsetFiles, offset: int) -> PhysicalOffset:
         """Physical offset of an entry, -1 for none (and for a filler)."""
         data = queue.read(offset * ENTRY_SIZE, ENTRY_SIZE)
         if len(data) < ENTRY_SIZE:
-            return -1
+            return _NOWHERE
         physical_offset, size, _tag_code = unpack_entries(data)[0]
-        return -1 if is_filler(physical_offset, size) else physical_offset
+        return _NOWHERE if is_filler(physical_offset, size) else physical_offset
 
-    def entries(self, topic: str, queue_id: int, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    def entries(
+        self, topic: str, queue_id: int, start: int, end: int
+    ) -> Iterator[tuple[int, PhysicalOffset, int, int]]:
         """(queue offset, physical offset, size, tag code) of the entries in [start, end), fillers left out."""
         queue = self._queues.get((topic, queue_id))
         offset = start
@@ -163,46 +168,50 @@ class StoreReader:
                 )
             yield record
 
-    def record(self, physical_offset: int) -> memoryview | None:
+    def record(self, physical_offset: PhysicalOffset) -> memoryview | None:
         """The whole record at a physical offset; None if no sound one starts there."""
         size = int.from_bytes(self.log.read(physical_offset, 4), "big")
         view = self.log.view(physical_offset, size)
         found, _taken, _status = scan(view, physical_offset, True, ())
         return view if found else None
 
-    def scan_log(self, start: int = 0) -> Iterator[DispatchEntry]:
+    def scan_log(self, start: PhysicalOffset = _START) -> Iterator[DispatchEntry]:
         """Every sound record from physical offset `start` (where a record starts) to the end of the log."""
-        for entries, _end in self._walk(max(start, self.log.start)):
+        for entries, _end in self._walk(max(start, self._log_start)):
             yield from entries
 
-    def log_end(self, start: int | None = None) -> LogEnd:
+    def log_end(self, start: PhysicalOffset | None = None) -> LogEnd:
         """Where the log ends, found by reading from `start` (where a record starts; the last used file if None)."""
-        position = self._last_used_file() if start is None else max(start, self.log.start)
+        position = self._last_used_file() if start is None else max(start, self._log_start)
         for _entries, end in self._walk(position):
             position = end
         return LogEnd(position, str(self.log.path(position)), self._torn_text(position))
 
-    def _last_used_file(self) -> int:
-        for start in reversed(self.log.starts):
+    @property
+    def _log_start(self) -> PhysicalOffset:
+        return PhysicalOffset(self.log.start)
+
+    def _last_used_file(self) -> PhysicalOffset:
+        for start in map(PhysicalOffset, reversed(self.log.starts)):
             if self.record(start) is not None:
                 return start
-        return self.log.start
+        return self._log_start
 
-    def _walk(self, position: int) -> Iterator[tuple[list[DispatchEntry], int]]:
+    def _walk(self, position: PhysicalOffset) -> Iterator[tuple[list[DispatchEntry], PhysicalOffset]]:
         """(records, where they end), chunk by chunk, up to the first place where no sound record starts."""
         size = _CHUNK_BYTES
         while view := self.log.view(position, size):
             entries, taken, status = scan(view, position, True, ())
             position += taken
             if status == BLANK:
-                position = self.log.file_start(position) + self.log.file_size
+                position = PhysicalOffset(self.log.file_start(position) + self.log.file_size)
             yield entries, position
             if status == END and taken == 0 and len(view) == size:
                 size *= 2  # one record longer than the chunk
             elif status not in (BLANK, END) or (status == END and taken == 0):
                 return
 
-    def _torn_text(self, position: int) -> str:
+    def _torn_text(self, position: PhysicalOffset) -> str:
         while not self.log.is_zero_from(position) and (chunk := self.log.read(position, _CHUNK_BYTES)):
             if used := chunk.lstrip(b"\0"):
                 first = position + len(chunk) - len(used)
@@ -211,7 +220,7 @@ class StoreReader:
         return ""
 
 
-def _is_of(record: memoryview, physical_offset: int, topic: str, queue_id: int) -> bool:
+def _is_of(record: memoryview, physical_offset: PhysicalOffset, topic: str, queue_id: int) -> bool:
     """True if a record says of itself that it is of this queue. A damaged queue may name records of others."""
     found, _taken, _status = scan(record, physical_offset, False, ())
     return bool(found) and (found[0].topic, found[0].queue_id) == (topic, queue_id)

@@ -16,7 +16,7 @@ from rocketlake.store.consume_queue.seek import offset_by_time, store_ms_at
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.dispatch_scan import scan
 from rocketlake.store.fetch import MatchRecord, MatchTag
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import LogFile
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_mend import QueueMend
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
@@ -24,6 +24,7 @@ from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
 __all__ = ["StoreReads"]
 
 _log = get_logger(__name__)
+_FIRST = QueueOffset(0)
 
 
 class StoreReads:
@@ -51,7 +52,7 @@ class StoreReads:
         self,
         topic: str,
         queue_id: int,
-        offset: int,
+        offset: QueueOffset,
         max_messages: int,
         max_bytes: int,
         match: MatchTag | None = None,
@@ -64,14 +65,14 @@ class StoreReads:
         `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
         """
         queue = self.queues.find(topic, queue_id)
-        if self._late.are_open and offset > (end := 0 if queue is None else queue.max_offset):
+        if self._late.are_open and offset > (end := _FIRST if queue is None else queue.max_offset):
             # The queue's end is not known yet: a consumer that is sent back would read the last messages twice.
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, next_offset=offset, max_offset=end)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)
         return self.fetch.fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
 
-    def _mend(self, queue: ConsumeQueue, first: int, end: int, is_odd: bool) -> bool:
+    def _mend(self, queue: ConsumeQueue, first: QueueOffset, end: QueueOffset, is_odd: bool) -> bool:
         """Entries of a queue do not lead to their records: the queue is damaged, or those records are."""
         found = self._queue_mend.mend(queue, first, end, self.dispatch.position)
         what = "they are passed by, the next start looks for them" if is_odd else "they are handed out as they are"
@@ -88,7 +89,7 @@ class StoreReads:
         )
         return found > 0
 
-    def _check_in_memory(self, mapped: MappedFile, position: int, size: int) -> None:
+    def _check_in_memory(self, mapped: LogFile, position: int, size: int) -> None:
         """Raise NotInMemory for bytes of the log that the disk would have to be waited for, where that is forbidden."""
         if not self.disk_wait.is_allowed and self.residency.sure_blocks(mapped, position, size) is None:
             raise NotInMemory([self.residency.cold_part(mapped, position, size)])
@@ -116,35 +117,35 @@ class StoreReads:
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """First queue offset that can be read; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
-        return QueueOffset(0 if queue is None else queue.min_offset(self.log.min_offset))
+        return _FIRST if queue is None else queue.min_offset(self.log.min_offset)
 
     def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """Queue offset behind the last message that can be read; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
-        return QueueOffset(0 if queue is None else queue.max_offset)
+        return _FIRST if queue is None else queue.max_offset
 
-    def offset_at(self, topic: str, queue_id: int, physical_offset: int) -> int:
+    def offset_at(self, topic: str, queue_id: int, physical_offset: PhysicalOffset) -> QueueOffset:
         """First queue offset whose message lies at or behind a physical offset; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
-        return 0 if queue is None else queue.offset_at(physical_offset)
+        return _FIRST if queue is None else queue.offset_at(physical_offset)
 
-    def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> int:
+    def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> QueueOffset:
         """First queue offset stored at `ms` or later, with `upper` the last stored at `ms` or earlier."""
         queue = self.queues.find(topic, queue_id)
         if queue is None:
-            return 0
+            return _FIRST
         return offset_by_time(queue, ms, self.log.store_ms_at, min_physical=self.log.min_offset, upper=upper)
 
     def earliest_store_ms(self, topic: str, queue_id: int) -> int:
         """Store time of the first message that can be read, -1 without one."""
         return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
 
-    def store_ms_at(self, topic: str, queue_id: int, offset: int) -> int:
+    def store_ms_at(self, topic: str, queue_id: int, offset: QueueOffset) -> int:
         """Store time of the message at a queue offset, -1 when there is none."""
         queue = self.queues.find(topic, queue_id)
         return -1 if queue is None else store_ms_at(queue, offset, self.log.store_ms_at)
 
-    def is_in_memory(self, topic: str, queue_id: int, offset: int) -> bool:
+    def is_in_memory(self, topic: str, queue_id: int, offset: QueueOffset) -> bool:
         """True when the message at a queue offset is probably still in the page cache."""
         queue = self.queues.find(topic, queue_id)
         entry = None if queue is None else queue.entry(offset)
@@ -157,7 +158,7 @@ class StoreReads:
     def log_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """(physical offset, readable bytes) of the log from `offset` on, file by file."""
         for mapped in self.log.list.files:
-            start = PhysicalOffset(max(offset, mapped.start))
+            start = max(offset, mapped.start)
             view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
             if view is not None and view:
                 yield start, view
@@ -165,7 +166,7 @@ class StoreReads:
     def appended_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """The same of all appended bytes, also of those in write buffers, which cannot be read yet."""
         for mapped in self.log.list.files:
-            start = PhysicalOffset(max(offset, mapped.start))
+            start = max(offset, mapped.start)
             if view := mapped.appended(start - mapped.start):
                 yield start, view
 
@@ -189,7 +190,7 @@ class StoreReads:
             raise NotInMemory(list(dict.fromkeys(cold)))  # all at once
         return result
 
-    def _has_key(self, record: memoryview, offset: int, wanted: str, unique: bool) -> bool:
+    def _has_key(self, record: memoryview, offset: PhysicalOffset, wanted: str, unique: bool) -> bool:
         """True if the record that the key index found has this key, and its topic was not deleted since.
 
         The index knows hashes only, so other keys may be among its hits.

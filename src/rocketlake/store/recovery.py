@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_BLANK
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, record_bytes
 from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, KnownEnds, QueueKey
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
 from rocketlake.store.cut import cut_files
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import LogFile
 from rocketlake.store.number_check import NumberCheck
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_check import QueueCheck
@@ -32,7 +33,8 @@ __all__ = ["Recovery"]
 
 _log = get_logger(__name__)
 
-_NO_LIMIT = 2**63 - 1
+_START = PhysicalOffset(0)
+_NOWHERE = PhysicalOffset(-1)
 _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
@@ -59,11 +61,11 @@ class Recovery:
         """The content of the file of ends."""
         self._is_clean = False
         self._replay = Replay(parts, self._check, lambda: self._has_index)
-        self._cut: dict[ConsumeQueue, tuple[int, list[Entry]]] = {}
+        self._cut: dict[ConsumeQueue, tuple[QueueOffset, list[Entry]]] = {}
         """Queue -> where it ended, and the entries taken out of its end, newest first."""
 
     def run(
-        self, *, clean: bool, torn: Sequence[ConsumeQueue] = (), gone: Mapping[QueueKey, int] | None = None
+        self, *, clean: bool, torn: Sequence[ConsumeQueue] = (), gone: Mapping[QueueKey, PhysicalOffset] | None = None
     ) -> None:
         """`clean`: the last stop was one (no abort file). Raises StoreError or OSError when the disk refuses.
 
@@ -73,13 +75,13 @@ class Recovery:
         if not self._log.list.files:
             self._table.destroy_all()
             self._index.destroy_all()
-            self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = 0
+            self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = _START
             return
         self._say_empty_files()
         # A queue with damaged files says nothing reliable of the log's end; the checkpoint page has a checksum.
         dispatched = self._checkpoint.confirm_offset if self._checkpoint.is_ours else self._sound_end_of_queues()
         believes_queues = clean or self._checkpoint.is_distrusted
-        safe_end = max(self._checkpoint.confirm_offset, dispatched if believes_queues else 0)
+        safe_end = max(self._checkpoint.confirm_offset, dispatched if believes_queues else _START)
         known = self._ends.read() if self._checkpoint.is_ours else None
         self._known, self._is_clean = known, clean
         self._check.want_rest(torn, "entries in its middle are damaged")
@@ -119,26 +121,26 @@ class Recovery:
         """False too if it could not be loaded yet."""
         return self._config.index_enabled and not self._dispatch.waits_for_index
 
-    def _has_all(self, end: int) -> bool:
+    def _has_all(self, end: PhysicalOffset) -> bool:
         """True when every record is dispatched that the start found in the log."""
         if self._dispatch.waits_for_index or self._dispatch.position < end:
             return False
         self._dispatch.behind = None
         return True
 
-    def _keep_offsets(self, end: int) -> bool:
+    def _keep_offsets(self, end: PhysicalOffset) -> bool:
         """Only when the queues have all records of the log: fillers are never overwritten."""
         self._check.finish(self._deletions.begun_anew)
         self._keep_offsets_of_damaged(end)
         return True
 
-    def _sound_end_of_queues(self) -> int:
+    def _sound_end_of_queues(self) -> PhysicalOffset:
         """Where the last record ends that is in the log and in a queue; -1 without one."""
-        return max((self._sound_end(queue) for queue in self._table), default=-1)
+        return max((self._sound_end(queue) for queue in self._table), default=_NOWHERE)
 
-    def _sound_end(self, queue: ConsumeQueue) -> int:
+    def _sound_end(self, queue: ConsumeQueue) -> PhysicalOffset:
         last = queue.entry(queue.max_offset - 1)
-        return last[0] + last[1] if last is not None and self._leads_to_record(last) else -1
+        return last[0] + last[1] if last is not None and self._leads_to_record(last) else _NOWHERE
 
     def _leads_to_record(self, entry: Entry) -> bool:
         """True, too, for a record that has expired: the log cannot tell any more."""
@@ -159,7 +161,7 @@ class Recovery:
             queue.ends_in_log(self._log.min_offset)
         return list(self._cut)
 
-    def _keep_offsets_of_damaged(self, log_end: int) -> None:
+    def _keep_offsets_of_damaged(self, log_end: PhysicalOffset) -> None:
         """Entries that were cut may be of damaged records in the log: their queue offsets are not given out again."""
         for queue, (old_end, cut) in self._cut.items():
             newest = next((number for number, entry in enumerate(cut) if entry[0] < log_end), None)
@@ -184,7 +186,7 @@ class Recovery:
                 mapped.end,
             )
 
-    def _say_cut(self, end: int) -> None:
+    def _say_cut(self, end: PhysicalOffset) -> None:
         """Say how many bytes behind the last sound record go: the operator knows what a crash cost."""
         behind = 0
         for mapped in self._log.list.files:
@@ -195,11 +197,11 @@ class Recovery:
 
     # -- where to start ------------------------------------------------------------------------------------------------
 
-    def _start_index(self, clean: bool, dispatched: int) -> int:
+    def _start_index(self, clean: bool, dispatched: PhysicalOffset) -> int:
         """Index of the newest file before which queues (and index, if asked for) lack nothing."""
         checkpoint = self._checkpoint
         if clean:
-            return file_of(self._log.list, max(0, dispatched))
+            return file_of(self._log.list, max(_START, dispatched))
         if checkpoint.is_ours:
             return file_of(self._log.list, min(checkpoint.derived_offset, checkpoint.confirm_offset))
         return self._start_index_by_time()
@@ -244,7 +246,7 @@ class Recovery:
 
     # -- afterwards ----------------------------------------------------------------------------------------------------
 
-    def _secure(self, clean: bool, first_walked: int) -> None:
+    def _secure(self, clean: bool, first_walked: PhysicalOffset) -> None:
         """Sync the log, the queues and the index; after a crash only the log and the cuts of queues and index.
 
         Else ten thousand queues would each wait for the disk before the first message: they are synced by the first
@@ -267,7 +269,7 @@ class Recovery:
         self._index.flush()
         return True
 
-    def _note_safe(self, end: int, first_walked: int, *, clean: bool) -> None:
+    def _note_safe(self, end: PhysicalOffset, first_walked: PhysicalOffset, *, clean: bool) -> None:
         """The checkpoint now says: the log is safe. Queues and index follow with the first thorough round.
 
         Records of the walk may have been put into queues just now, so queues are not safe behind its start.
@@ -283,7 +285,7 @@ class Recovery:
                 checkpoint.logics_ms = self._replay.last_store_ms
 
 
-def _used_bytes(mapped: MappedFile, position: int) -> int:
+def _used_bytes(mapped: LogFile, position: int) -> int:
     """Bytes of a file from `position` on, up to the last one that is not zero."""
     low, high = position, mapped.size
     while low < high:

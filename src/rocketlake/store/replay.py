@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.known_records import KnownRecords, QueueEnd
 from rocketlake.store.log_walk import LogWalk
-from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.mapped_file_list import LogFiles
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_check import QueueCheck
 from rocketlake.store.slow_work import Progress
@@ -24,7 +25,8 @@ __all__ = ["Replay", "file_of"]
 
 _log = get_logger(__name__)
 
-_NO_LIMIT = 2**63 - 1
+_NO_LIMIT = PhysicalOffset(2**63 - 1)
+_NOWHERE = PhysicalOffset(-1)
 
 
 class Replay:
@@ -32,7 +34,7 @@ class Replay:
 
     def __init__(self, parts: StoreParts, check: QueueCheck, has_index: Callable[[], bool]) -> None:
         """`check` knows the queues that lack older records. `has_index`: there is a key index, and it is loaded."""
-        self.missing_from = 0
+        self.missing_from = PhysicalOffset(0)
         """Records from this physical offset on may be missing in any queue; before it in those that `check` wants."""
         self.last_store_ms = 0
         """Store time of the last record walked, 0 without one."""
@@ -47,7 +49,7 @@ class Replay:
         self._delays_ms = parts.delays_ms
         self._clock = parts.clock
 
-    def run(self, start: int, safe_end: int, *, all_known: bool) -> tuple[int, int]:
+    def run(self, start: int, safe_end: PhysicalOffset, *, all_known: bool) -> tuple[PhysicalOffset, PhysicalOffset]:
         """Dispatch what is missing from log file number `start` on; where the walk started, and where the log ends.
 
         `all_known`: before `missing_from` only wanted queues lack entries.
@@ -57,7 +59,7 @@ class Replay:
         files = self._log.list.files
         while True:
             first = files[start].start
-            below = self.missing_from if all_known and not self._check.wanted else -1
+            below = self.missing_from if all_known and not self._check.wanted else _NOWHERE
             known = self._known_records(below, safe_end)
             self._dispatch.begin_rebuild(first)
             progress = _WalkProgress(self._clock, first, files[-1].end)
@@ -74,7 +76,7 @@ class Replay:
             if not all_known:
                 self.missing_from = min(self.missing_from, files[start].start)
 
-    def _known_records(self, below: int, safe_end: int) -> KnownRecords:
+    def _known_records(self, below: PhysicalOffset, safe_end: PhysicalOffset) -> KnownRecords:
         """The records that queues and index have at the start of a walk."""
         index_below = self._index.last_physical_offset if self._has_index() else _NO_LIMIT
         known = KnownRecords(below, index_below, safe_end)
@@ -134,20 +136,20 @@ class Replay:
 class _WalkProgress:
     """How far the walk over the log is, for the operator who waits for the start."""
 
-    def __init__(self, clock: Clock, start: int, end: int) -> None:
+    def __init__(self, clock: Clock, start: PhysicalOffset, end: PhysicalOffset) -> None:
         self._progress = Progress(clock)
         self._start = start
         self._size = end - start
 
-    def note(self, position: int) -> None:
+    def note(self, position: PhysicalOffset) -> None:
         if self._progress.is_due():
             self._say("under way", position)
 
-    def ended(self, position: int) -> None:
+    def ended(self, position: PhysicalOffset) -> None:
         if self._progress.was_due:
             self._say("done", position)
 
-    def _say(self, state: str, position: int) -> None:
+    def _say(self, state: str, position: PhysicalOffset) -> None:
         walked = position - self._start
         _log.info(
             "recovery %s: %.0f %%, %d of %d bytes of the log from %d on, %.0f s",
@@ -160,7 +162,7 @@ class _WalkProgress:
         )
 
 
-def file_of(log: MappedFileList, offset: int | None) -> int:
+def file_of(log: LogFiles, offset: PhysicalOffset | None) -> int:
     """Number of the file that holds a physical offset, the oldest one is 0; the last one for None."""
     if offset is None:
         return len(log.files) - 1

@@ -25,8 +25,9 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.late_files import LateFiles
-from rocketlake.store.mapped_file import MappedFile
+from rocketlake.store.mapped_file import LogFile
 from rocketlake.store.results import ColdPart
 
 __all__ = ["BATCH_BYTES", "BLOCK_BITS", "BLOCK_BYTES", "Residency"]
@@ -37,6 +38,7 @@ BLOCK_BYTES = 1 << BLOCK_BITS
 BATCH_BYTES = 4 * BLOCK_BYTES
 """About so much is read before the first reader hears of it."""
 
+_NOWHERE = PhysicalOffset(-1)
 _READ_BYTES = BATCH_BYTES
 _SURE_SECONDS = 1.0
 
@@ -61,19 +63,19 @@ class Residency(Service):
         self._late = late or LateFiles()
         self._files = files
         self._worker = worker
-        self._sure: dict[int, bytearray] = {}
+        self._sure: dict[PhysicalOffset, bytearray] = {}
         self._sure_until = 0.0
         self._loading: dict[ColdPart, list[_Load]] = {}
         """The readers that wait for each part that is queued or being read."""
         self._asked: deque[ColdPart] = deque()
-        self._starts: dict[Path, int] = {}
+        self._starts: dict[Path, PhysicalOffset] = {}
         """Files of the log that parts were asked of."""
         self._reading = False
         self._closed = False
         self.rest: Callable[[], float] = lambda: 0.0
         """Seconds to let the disk rest before the next read: reading is never urgent, appending is."""
 
-    def blocks(self, mapped: MappedFile) -> bytearray:
+    def blocks(self, mapped: LogFile) -> bytearray:
         """The blocks of a file: 1 for each that can be read in this turn of the loop."""
         now = self._clock.monotonic()
         if now >= self._sure_until:
@@ -84,7 +86,7 @@ class Residency(Service):
             sure = self._sure[mapped.start] = bytearray(-(-mapped.size // BLOCK_BYTES))
         return sure
 
-    def sure_blocks(self, mapped: MappedFile, position: int, size: int) -> bytearray | None:
+    def sure_blocks(self, mapped: LogFile, position: int, size: int) -> bytearray | None:
         """`blocks`, if these bytes can be read now; None: they must be read from disk first."""
         sure = self.blocks(mapped)
         first, end = position >> BLOCK_BITS, (position + size - 1 >> BLOCK_BITS) + 1
@@ -96,7 +98,7 @@ class Residency(Service):
             sure[first:end] = b"\1" * (end - first)
         return sure
 
-    def cold_part(self, mapped: MappedFile, position: int, size: int) -> ColdPart:
+    def cold_part(self, mapped: LogFile, position: int, size: int) -> ColdPart:
         """The blocks that hold these bytes, to be read from disk."""
         start = position >> BLOCK_BITS << BLOCK_BITS
         end = (position + size - 1 >> BLOCK_BITS) + 1 << BLOCK_BITS
@@ -166,7 +168,7 @@ class Residency(Service):
     def _note_read(self, part: ColdPart) -> None:
         """Blocks that were just read count as sure: some file systems cannot say that they are in memory."""
         path, start, size = part
-        sure = self._sure.get(self._starts.get(path, -1))
+        sure = self._sure.get(self._starts.get(path, _NOWHERE))
         if sure is not None:
             first, end = start >> BLOCK_BITS, (start + size - 1 >> BLOCK_BITS) + 1
             sure[first:end] = b"\1" * (end - first)

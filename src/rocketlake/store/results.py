@@ -33,6 +33,7 @@ docs/decisions/0002 and 0008."""
 
 _START = PhysicalOffset(0)
 _NOWHERE = PhysicalOffset(-1)
+_FIRST = QueueOffset(0)
 _NO_NUMBER = QueueOffset(-1)
 
 
@@ -102,10 +103,10 @@ class PutResult:
     size: int = 0
     queue_offset: QueueOffset = _NO_NUMBER
     store_ms: int = 0
-    next_offset: int = -1
+    next_offset: PhysicalOffset = _NOWHERE
     reason: str = ""
     count: int = 1
-    offsets: Sequence[int] = ()
+    offsets: Sequence[PhysicalOffset] = ()
     """Physical offset of each record of a batch; empty for a single message."""
 
 
@@ -122,9 +123,9 @@ class GetResult:
 
     status: GetStatus
     slices: list[memoryview] = field(default_factory=list)
-    next_offset: int = 0
-    min_offset: int = 0
-    max_offset: int = 0
+    next_offset: QueueOffset = _FIRST
+    min_offset: QueueOffset = _FIRST
+    max_offset: QueueOffset = _FIRST
     bytes: int = 0
     count: int = 0
     cold: list[ColdPart] = field(default_factory=list)
@@ -136,4 +137,4 @@ class QueryResult:
 
     slices: list[memoryview] = field(default_factory=list)
     index_last_ms: int = 0
-    index_last_offset: int = 0
+    index_last_offset: PhysicalOffset = _START

@@ -25,9 +25,10 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.file_ages import FileAges
-from rocketlake.store.mapped_file_list import MappedFileList
+from rocketlake.store.mapped_file_list import LogFiles
 
 __all__ = ["DiskView", "Removable", "Retention"]
 
@@ -63,22 +64,22 @@ class Retention(Service):
 
     def __init__(
         self,
-        log: MappedFileList,
+        log: LogFiles,
         folders: list[Path],
         config: StoreConfig,
         *,
         files: Files,
         clock: Clock,
         worker: Worker,
-        drop_below: Callable[[int], Iterator[Removable]],
-        derived: Callable[[], int],
+        drop_below: Callable[[PhysicalOffset], Iterator[Removable]],
+        derived: Callable[[], PhysicalOffset],
     ) -> None:
         """`derived`: up to which physical offset queues hold all of the log, on disk."""
         super().__init__("retention", clock)
         self.disk_full = ""
         """Why puts are refused; "" while there is room."""
         self.disk_percent = 0.0
-        self.before_drop: Callable[[int], object] = _nobody_minds
+        self.before_drop: Callable[[PhysicalOffset], object] = _nobody_minds
         """Called before log files go, with the physical offset at which the log will begin."""
         self.after_drop: Callable[[], object] = _nothing_follows
         """Called when all that a round took out has been deleted."""
@@ -116,12 +117,12 @@ class Retention(Service):
 
     def look_again(self) -> None:
         """Look now, also at queue and index files below a start of the log that was followed before (admin request)."""
-        self._followed = -1
+        self._followed = PhysicalOffset(-1)
         self.look()
 
     def follow_again(self) -> None:
         """Queue files below the log's begin could not be taken out: the next round tries again."""
-        self._followed = -1
+        self._followed = PhysicalOffset(-1)
 
     # -- one round -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +251,7 @@ class Retention(Service):
         return [each for each in rest if each not in kept]
 
 
-def _nobody_minds(_log_begin: int) -> None:
+def _nobody_minds(_log_begin: PhysicalOffset) -> None:
     """Until the broker is there."""
 
 

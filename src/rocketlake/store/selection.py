@@ -15,11 +15,13 @@ from collections.abc import Callable
 
 from rocketlake.codec import record_layout as layout
 from rocketlake.model import sys_flag
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue import entry
 from rocketlake.store.residency import BLOCK_BITS
 
 __all__ = ["Selection"]
 
+_START = PhysicalOffset(0)
 _BLOCK_BITS = BLOCK_BITS
 _ENTRY_BYTES = entry.ENTRY_SIZE
 _FILLER_SIZE = entry.FILLER_SIZE
@@ -64,7 +66,7 @@ class Selection:
 
     def __init__(
         self,
-        recent_from: int,
+        recent_from: PhysicalOffset,
         count_max: int,
         bytes_max: int,
         recent_count: int,
@@ -86,8 +88,8 @@ class Selection:
         self._old_count = min(count_max, old_count)
         self._old_bytes = min(bytes_max, old_bytes)
         self._view = memoryview(b"")
-        self._origin = 0
-        self._end = 0
+        self._origin = _START
+        self._end = _START
         self._sure: bytearray | None = None
         self._piece_start = 0
         self._piece_end = 0
@@ -99,16 +101,16 @@ class Selection:
         """The next record would exceed a limit, or `match_record` has ended the read."""
         self.is_outside = False
         """The next record lies outside of the window, or in no sure block: at `wanted_offset`, `wanted_size` bytes."""
-        self.wanted_offset = 0
+        self.wanted_offset = _START
         self.wanted_size = 0
         self.odd = 0
         """Entries passed by that lead to no record of this queue."""
         self.misnumbered = 0
         """Records of this queue, taken or not wanted, that say that they have another queue offset."""
-        self.gone_below = 0
+        self.gone_below = _START
         """Entries of records below this physical offset are passed by."""
 
-    def show(self, view: memoryview, origin: int, end: int, sure: bytearray | None) -> None:
+    def show(self, view: memoryview, origin: PhysicalOffset, end: PhysicalOffset, sure: bytearray | None) -> None:
         """The window: `view` starts at physical offset `origin` and may be read up to `end`.
 
         `sure` has a byte for each block of it, 0 if a look into the block might have to wait for the disk.
@@ -123,7 +125,7 @@ class Selection:
     def take(
         self,
         entries: bytes | bytearray | memoryview,
-        first: int,
+        first: QueueOffset,
         at: int,
         match: Callable[[int], bool] | None,
         match_record: Callable[[memoryview], bool | None] | None,
@@ -137,7 +139,7 @@ class Selection:
     def _walk(
         self,
         entries: bytes | bytearray | memoryview,
-        first: int,
+        first: QueueOffset,
         number: int,
         data: memoryview,
         match: Callable[[int], bool] | None,
@@ -148,7 +150,7 @@ class Selection:
         self.is_outside = False
         while number < count:
             at = number * _ENTRY_BYTES
-            offset = _int64(entries, at)
+            offset: PhysicalOffset = _int64(entries, at)  # type: ignore[assignment]  # here it comes in
             size = _int32(entries, at + 8)
             if self.count > 0 and self._is_enough(offset, size):
                 self.is_full = True
@@ -188,7 +190,7 @@ class Selection:
             self.count += 1
         return number
 
-    def _is_inside(self, offset: int, size: int) -> bool:
+    def _is_inside(self, offset: PhysicalOffset, size: int) -> bool:
         """True if a record lies in the window, in blocks that can be read without waiting."""
         if offset < self._origin or offset > self._end - size:  # the sum could overflow in C
             return False
@@ -201,7 +203,7 @@ class Selection:
                 block += 1
         return True
 
-    def _is_own(self, data: memoryview, position: int, size: int, offset: int) -> bool:
+    def _is_own(self, data: memoryview, position: int, size: int, offset: PhysicalOffset) -> bool:
         """True if the bytes at `position` say that they are the record of this size, offset, topic and queue."""
         low = data[position + 7]
         if (
@@ -229,7 +231,7 @@ class Selection:
                 index += 1
         return said == topic_size and index == topic_size
 
-    def _is_enough(self, offset: int, size: int) -> bool:
+    def _is_enough(self, offset: PhysicalOffset, size: int) -> bool:
         """True if one more message of `size` bytes would exceed a limit. The first message is always taken."""
         if offset >= self._recent_from:
             return self.count >= self._recent_count or self.bytes + size > self._recent_bytes

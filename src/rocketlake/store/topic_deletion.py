@@ -17,6 +17,7 @@ from pathlib import Path
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import Worker
+from rocketlake.model.positions import EntryPosition, PhysicalOffset
 from rocketlake.store.consume_queue.ends import QueueEnds, QueueKey
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.deletions import Deletions
@@ -58,7 +59,7 @@ class TopicDeletion:
         self._failed = False
         self._retries = False
 
-    def delete(self, names: Collection[str], log_end: int, noted: Noted) -> None:
+    def delete(self, names: Collection[str], log_end: PhysicalOffset, noted: Noted) -> None:
         """Delete these topics; the log ends at `log_end`. They have no queues any more when this returns."""
         folders = [self._table.folder / name for name in names if self._table.forget_topic(name)]
         self._deletions.note(names, log_end)
@@ -104,14 +105,14 @@ class TopicDeletion:
 
     # -- start and upkeep ----------------------------------------------------------------------------------------------
 
-    def load(self) -> dict[QueueKey, int]:
+    def load(self) -> dict[QueueKey, PhysicalOffset]:
         """Read the notes, and finish deletions that a crash cut short. Raises OSError.
 
         Gives the queues with entries that went: only their records behind this physical offset count. Such a queue
         may also be the one of the topic made again, with a damaged entry at its end.
         """
         self._deletions.load()
-        gone: dict[QueueKey, int] = {}
+        gone: dict[QueueKey, PhysicalOffset] = {}
         for name in self._table.outdated_topics(self._deletions):
             _log.info("topic %s was deleted before the last start, its queues go now", name)
             end = self._deletions.topics[name]
@@ -123,13 +124,13 @@ class TopicDeletion:
                 self._removal.take(self._table.folder / name)
         return gone
 
-    def fit(self, log_begin: int, log_end: int) -> None:
+    def fit(self, log_begin: PhysicalOffset, log_end: PhysicalOffset) -> None:
         """Before the first append: no note reaches behind the end that a crash has left of the log. Raises OSError."""
         self._deletions.clamp(log_end)
         self._deletions.forget_below(log_begin)
         self.save()
 
-    def cut(self, log_end: int, noted: Noted) -> None:
+    def cut(self, log_end: PhysicalOffset, noted: Noted) -> None:
         """The log is cut: no note reaches behind it. `noted` is called when a crash keeps that, as with `delete`."""
         self._deletions.clamp(log_end)
         if self._deletions.changed:
@@ -150,7 +151,7 @@ class TopicDeletion:
         except OSError as error:
             _log.warning("what was deleted before the last start cannot be looked at, it stays: %s", error)
 
-    def log_was_cut(self, log_begin: Callable[[], int]) -> None:
+    def log_was_cut(self, log_begin: Callable[[], PhysicalOffset]) -> None:
         """The log lost its oldest files: notes of records that are gone go, too.
 
         `log_begin` says where it begins on disk, for good; it is called on a worker. While a crash may bring old files
@@ -159,7 +160,7 @@ class TopicDeletion:
         if self._deletions.until:
             self._notes.submit(log_begin, self._forget)
 
-    def _forget(self, log_begin: int | None, error: Exception | None) -> None:
+    def _forget(self, log_begin: PhysicalOffset | None, error: Exception | None) -> None:
         if log_begin is None:
             _log.warning("old notes of deleted topics stay until the next start: %s", error)
             return
@@ -197,7 +198,7 @@ class TopicDeletion:
 
         self._notes.submit(write, written)
 
-    def remove_files(self, dropped: Sequence[MappedFile]) -> None:
+    def remove_files(self, dropped: Sequence[MappedFile[EntryPosition]]) -> None:
         """Delete queue files whose entries have expired.
 
         They give up their names first: until they are deleted, their queue may be made anew.
@@ -205,7 +206,7 @@ class TopicDeletion:
         if dropped:
             self._makes.submit(lambda: self._out_of_the_way(dropped), lambda gone, _error: self._remove(gone or []))
 
-    def _out_of_the_way(self, dropped: Sequence[MappedFile]) -> list[Removed]:
+    def _out_of_the_way(self, dropped: Sequence[MappedFile[EntryPosition]]) -> list[Removed]:
         gone: list[Removed] = []
         for mapped in dropped:
             try:

@@ -13,7 +13,8 @@ from pathlib import Path
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX
+from rocketlake.model.positions import EntryPosition, PhysicalOffset
+from rocketlake.store.consume_queue.ends import DAMAGED_INDEX, NO_INDEX, IndexEnd
 from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.flush import PoolCommit, Soon, TimedFlush
 from rocketlake.store.key_index.check import IndexCheck
@@ -174,13 +175,13 @@ class Upkeep:
             yield from self._ends.job(self.index_summary(safe_physical))
         self._ends.is_behind = has_changed
 
-    def _drop_below(self, min_physical: int) -> Iterator[Removable]:
+    def _drop_below(self, min_physical: PhysicalOffset) -> Iterator[Removable]:
         yield from self.index.delete_before(min_physical)
         self._drop_queue_files(min_physical)
 
-    def _drop_queue_files(self, min_physical: int) -> None:
+    def _drop_queue_files(self, min_physical: PhysicalOffset) -> None:
         """Queue files below the start of the log; entries that are not in memory are brought first."""
-        dropped: list[MappedFile] = []
+        dropped: list[MappedFile[EntryPosition]] = []
         try:
             with self._disk_wait.none():
                 for mapped in self.queues.delete_before(min_physical):
@@ -190,7 +191,7 @@ class Upkeep:
         finally:
             self._deletion.remove_files(dropped)
 
-    def _drop_again(self, min_physical: int, error: Exception | None) -> None:
+    def _drop_again(self, min_physical: PhysicalOffset, error: Exception | None) -> None:
         try:
             if error is not None:
                 raise error
@@ -207,7 +208,7 @@ class Upkeep:
         if self._sync.safe_store_ms:
             checkpoint.physic_ms = self._sync.safe_store_ms
 
-    def index_summary(self, safe_physical: int) -> tuple[int, int, int]:
+    def index_summary(self, safe_physical: PhysicalOffset) -> IndexEnd:
         """The extent of the key index for `queueEnds`: a start that finds less builds it again from the whole log."""
         if not self.config.index_enabled:
             return NO_INDEX

@@ -34,7 +34,7 @@ from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.codec.record import decode_record, decode_records
 from rocketlake.model.message_id import parse_offset_message_id
-from rocketlake.model.positions import PhysicalOffset
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
@@ -352,7 +352,7 @@ def read_bodies(broker: Broker) -> list[str]:
     bodies: list[str] = []
     for queue_id in range(_QUEUES):
         for offset in range(broker.store.max_offset(_TOPIC, queue_id)):
-            read = broker.store.get(_TOPIC, queue_id, offset, 1, 1 << 20)
+            read = broker.store.get(_TOPIC, queue_id, QueueOffset(offset), 1, 1 << 20)
             bodies += [message.body.decode() for message in decode_records(b"".join(read.slices))]
     return bodies
 

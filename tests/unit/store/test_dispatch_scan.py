@@ -71,7 +71,12 @@ def test_a_record_gives_what_queue_and_index_need(topic: str, born_host: bytes, 
     data = record(BASE, topic=topic, properties=properties, born_host=born_host, store_host=store_host)
     entry = one(data)
     assert (entry.topic, entry.queue_id, entry.queue_offset) == (topic, 3, 5)
-    assert (entry.physical_offset, entry.size, entry.store_ms, entry.prepared_offset) == (BASE, len(data), STORE_MS, 77)
+    assert (entry.physical_offset, entry.size, entry.store_ms, entry.prepared_transaction_offset) == (
+        BASE,
+        len(data),
+        STORE_MS,
+        77,
+    )
     assert entry.tag_code == string_hash("TagA")
     assert entry.index_keys() == [f"{topic}#0A", f"{topic}#k1", f"{topic}#k2"]
 

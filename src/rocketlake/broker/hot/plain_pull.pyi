@@ -1,4 +1,5 @@
 # Types of plain_pull.pyx for Python.
+from rocketlake.model.positions import QueueOffset
 
 __all__ = ["FoundAnswer", "PlainPull", "PlainPullCutter"]
 
@@ -12,7 +13,7 @@ class PlainPull:
     @property
     def queue_id(self) -> int: ...
     @property
-    def queue_offset(self) -> int: ...
+    def queue_offset(self) -> QueueOffset: ...
     @property
     def max_msg_nums(self) -> int: ...
     @property

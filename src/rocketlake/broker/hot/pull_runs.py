@@ -22,6 +22,7 @@ from rocketlake.broker.reads.pull_answer import reply_of
 from rocketlake.broker.reads.queue_reads import BYTES_MAX, MESSAGES_MAX
 from rocketlake.broker.rights.read import INNER_TOPICS, Admission
 from rocketlake.broker.rights.refusal import Refused
+from rocketlake.model.positions import QueueOffset
 from rocketlake.net.request import FrameAsker, Request
 from rocketlake.protocol.command import Buffer, Codec, Command
 from rocketlake.protocol.connection import Connection
@@ -196,7 +197,8 @@ class PullRuns:
 
 def _found_answer() -> plain_pull.FoundAnswer:
     """An answer of the ordinary path, cut at the values that differ from answer to answer."""
-    next_offset, low, high, topic_flag, group_flag = _NUMBERS
+    next_offset, low, high = map(QueueOffset, _NUMBERS[:3])
+    topic_flag, group_flag = _NUMBERS[3:]
     result = GetResult(GetStatus.FOUND, next_offset=next_offset, min_offset=low, max_offset=high)
 
     def header(codec: Codec) -> bytes:

@@ -128,8 +128,8 @@ class SendRuns:
         for opaque, is_binary, queue_id, unique_key, queue_offset, offsets in sends.outcomes():
             result = PutResult(
                 status,
-                PhysicalOffset(offsets[0]),
-                queue_offset=QueueOffset(queue_offset),
+                offsets[0],
+                queue_offset=queue_offset,
                 reason=reason,
                 count=len(offsets),
                 offsets=offsets if len(offsets) > 1 else (),

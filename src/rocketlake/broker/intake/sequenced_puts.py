@@ -24,6 +24,7 @@ from rocketlake.codec.record_batch import decode_batch, entry_starts
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 from rocketlake.model import property_names as names
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
@@ -56,7 +57,7 @@ class SequencedPuts:
     """Stores marked batches, each message once."""
 
     def __init__(
-        self, intake: Intake, sequences: ProducerSequences, saver: TableSaver, log_end: Callable[[], int]
+        self, intake: Intake, sequences: ProducerSequences, saver: TableSaver, log_end: Callable[[], PhysicalOffset]
     ) -> None:
         self._intake = intake
         self._sequences = sequences

@@ -11,6 +11,7 @@ from typing import Protocol
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 
 __all__ = ["UnreadDeletions"]
 
@@ -24,11 +25,11 @@ _LINES_MAX = 20
 class Queues(Protocol):
     """The questions to the store."""
 
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset: ...
 
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset: ...
 
-    def offset_at(self, topic: str, queue_id: int, physical_offset: int) -> int: ...
+    def offset_at(self, topic: str, queue_id: int, physical_offset: PhysicalOffset) -> QueueOffset: ...
 
 
 class UnreadDeletions:
@@ -40,7 +41,7 @@ class UnreadDeletions:
         self._unsaid: dict[tuple[str, str], int] = {}
         self._warnings = RareWarnings(_log, interval_seconds=_REPEAT_SECONDS, clock=clock)
 
-    def look(self, log_begin: int) -> None:
+    def look(self, log_begin: PhysicalOffset) -> None:
         """The log will start at this physical offset: count the messages that groups lose."""
         begins: dict[tuple[str, int], int] = {}
         for group, topic, queues in self._offsets.all():
@@ -49,7 +50,9 @@ class UnreadDeletions:
                 self._unsaid[group, topic] = self._unsaid.get((group, topic), 0) + count
         self._say(log_begin)
 
-    def _lost(self, topic: str, queue_id: int, offset: int, log_begin: int, begins: dict[tuple[str, int], int]) -> int:
+    def _lost(
+        self, topic: str, queue_id: int, offset: int, log_begin: PhysicalOffset, begins: dict[tuple[str, int], int]
+    ) -> int:
         if offset >= self._queues.max_offset(topic, queue_id):
             return 0
         key = topic, queue_id
@@ -58,7 +61,7 @@ class UnreadDeletions:
             begin = begins[key] = self._queues.offset_at(topic, queue_id, log_begin)
         return max(0, begin - max(offset, self._queues.min_offset(topic, queue_id)))
 
-    def _say(self, log_begin: int) -> None:
+    def _say(self, log_begin: PhysicalOffset) -> None:
         most_first = sorted(self._unsaid.items(), key=lambda item: -item[1])
         for (group, topic), count in most_first[:_LINES_MAX]:
             said = self._warnings.warn(

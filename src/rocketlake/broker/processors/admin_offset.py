@@ -22,6 +22,7 @@ from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.stats import GROUP_GET_NUMS, BrokerStats
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
@@ -251,7 +252,7 @@ class AdminOffset:
         return connected is None or not connected.subscriptions or name in connected.subscriptions
 
     def _stored_ms(self, name: str, queue_id: int, offset: int) -> int:
-        return self._store.store_ms_at(name, queue_id, offset) if offset >= 0 else 0
+        return self._store.store_ms_at(name, queue_id, QueueOffset(offset)) if offset >= 0 else 0
 
     def _queue(self, name: str, queue_id: int) -> MessageQueue:
         return MessageQueue(name, self._identity().broker_name, queue_id)

@@ -14,6 +14,7 @@ from rocketlake.broker.clients.member import SILENT_SECONDS_MAX
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.model.positions import QueueOffset
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.headers.offset import (
     EarliestTimeHeader,
@@ -31,6 +32,8 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["Offset"]
 
 _log = get_logger(__name__)
+
+_FIRST = QueueOffset(0)
 
 
 class Offset:
@@ -139,7 +142,7 @@ class Offset:
         """True if the first message that the queue ever had is still there, and lies in memory."""
         if not self._has_queue(name, queue_id) or self._store.min_offset(name, queue_id) > 0:
             return False
-        return self._store.is_in_memory(name, queue_id, 0)
+        return self._store.is_in_memory(name, queue_id, _FIRST)
 
 
 def _offset(offset: int) -> Reply:

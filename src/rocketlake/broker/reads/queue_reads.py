@@ -12,6 +12,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.property_filter import read_tested, record_test
 from rocketlake.broker.rights.read import Admission, ReadAsked
+from rocketlake.model.positions import QueueOffset
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import GetResult, GetStatus
 
@@ -47,26 +48,24 @@ class QueueReads:
 
     def read(self, pull: PullAsked, admission: Admission, *, wait: bool) -> GetResult:
         """What the pull finds. A pending offset reset is taken by it. `wait`: for the disk, if records are cold."""
-        name, queue_id = pull.topic, pull.queue_id
+        name, queue_id, offset = pull.topic, pull.queue_id, QueueOffset(pull.queue_offset)
         restart = self._offsets.take_reset(pull.consumer_group, name, queue_id)
         if restart >= 0:
             low, high = self.ends(pull)
-            return GetResult(GetStatus.OFFSET_RESET, next_offset=restart, min_offset=low, max_offset=high)
+            return GetResult(GetStatus.OFFSET_RESET, next_offset=QueueOffset(restart), min_offset=low, max_offset=high)
         bytes_max = BYTES_MAX if pull.max_msg_bytes is None else pull.max_msg_bytes
         messages_max = max(1, min(pull.max_msg_nums, MESSAGES_MAX))  # Go's PullConsumer asks for 0 and means 1
         subscription = admission.subscription
         if not subscription.is_tag_type:
-            asked = (name, queue_id, pull.queue_offset, messages_max, bytes_max)
+            asked = (name, queue_id, offset, messages_max, bytes_max)
             return read_tested(self._store, self._clock, asked, record_test(subscription.expression), wait=wait)
-        return self._store.get(
-            name, queue_id, pull.queue_offset, messages_max, bytes_max, match=admission.match, wait=wait
-        )
+        return self._store.get(name, queue_id, offset, messages_max, bytes_max, match=admission.match, wait=wait)
 
     def has_reset(self, pull: PullAsked) -> bool:
         """True while an offset reset waits for the next pull of this group from this queue."""
         return self._offsets.has_reset(pull.consumer_group, pull.topic, pull.queue_id)
 
-    def ends(self, pull: PullAsked) -> tuple[int, int]:
+    def ends(self, pull: PullAsked) -> tuple[QueueOffset, QueueOffset]:
         """(first offset that can be read, offset of the next message) of the queue."""
         name, queue_id = pull.topic, pull.queue_id
         return self._store.min_offset(name, queue_id), self._store.max_offset(name, queue_id)

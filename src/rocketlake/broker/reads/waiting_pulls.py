@@ -17,6 +17,7 @@ from rocketlake.broker.property_filter import Arrivals, record_test
 from rocketlake.broker.reads.queue_reads import PullAsked
 from rocketlake.broker.rights.read import Admission
 from rocketlake.filter.tag import TagTest
+from rocketlake.model.positions import QueueOffset
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Asker, Handler, Held, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
@@ -96,7 +97,9 @@ class WaitingPulls:
         if subscription.is_tag_type:
             return admission.match
         test = record_test(subscription.expression)
-        return Arrivals(self._store, self._clock, pull.topic, pull.queue_id, pull.queue_offset, test).is_wanted
+        return Arrivals(
+            self._store, self._clock, pull.topic, pull.queue_id, QueueOffset(pull.queue_offset), test
+        ).is_wanted
 
     def _busy(self, request: Request) -> Reply:
         remark = (

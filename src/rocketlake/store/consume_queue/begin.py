@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE, FILLER, FILLER_SIZE, unpack_entries
 from rocketlake.store.mapped_file import Bytes
 
@@ -23,21 +24,23 @@ _WITNESSES = 4
 """Sound entries on either side that are asked."""
 _NEAR = 16
 """How far they are looked for."""
-_BEHIND_ALL = 2**63 - 1
+_BEHIND_ALL = PhysicalOffset(2**63 - 1)
 
-Place = tuple[int, int]
+Place = tuple[QueueOffset, PhysicalOffset]
 """Queue offset and physical offset of a sound entry."""
 
 
 class QueueBegin:
     """One search in the entries of a queue that end before `end`; `packed` gives the bytes of some of one file."""
 
-    def __init__(self, packed: Callable[[int, int], Bytes], end: int, min_physical: int) -> None:
+    def __init__(
+        self, packed: Callable[[QueueOffset, int], Bytes], end: QueueOffset, min_physical: PhysicalOffset
+    ) -> None:
         self._packed = packed
         self._end = end
         self._min = min_physical
 
-    def find(self, low: int) -> int:
+    def find(self, low: QueueOffset) -> QueueOffset:
         """First queue offset from `low` on whose record starts at or behind the log's begin; the end without one."""
         high = self._end
         found = self._search(low, high)
@@ -54,7 +57,7 @@ class QueueBegin:
             found = self._search(low, high)
         return self._first_sound(found, self._end)[0]
 
-    def _begin_near(self, near: list[Place]) -> int | None:
+    def _begin_near(self, near: list[Place]) -> QueueOffset | None:
         """The begin among entries of which one is damaged, None if all have expired.
 
         Where it cannot be told which one, or whether that one has expired: the first that may be alive.
@@ -68,9 +71,9 @@ class QueueBegin:
                 begins.append(near[behind][0] if behind < len(near) else None)
         return min((begin for begin in begins if begin is not None), default=None if begins else near[0][0])
 
-    def _search(self, low: int, high: int) -> int:
+    def _search(self, low: QueueOffset, high: QueueOffset) -> QueueOffset:
         while low < high:
-            middle = (low + high) // 2
+            middle = low + (high - low) // 2
             sound, physical_offset = self._first_sound(middle, high)
             if physical_offset >= self._min:
                 high = middle
@@ -78,7 +81,7 @@ class QueueBegin:
                 low = sound + 1
         return low
 
-    def _first_sound(self, offset: int, end: int) -> Place:
+    def _first_sound(self, offset: QueueOffset, end: QueueOffset) -> Place:
         """The first entry from `offset` on that stands for a record.
 
         If there is none before `end`: `end`, and what lies there counts as behind every physical offset.
@@ -95,16 +98,16 @@ class QueueBegin:
             offset += count
         return end, _BEHIND_ALL
 
-    def _before(self, low: int, offset: int) -> list[Place]:
+    def _before(self, low: QueueOffset, offset: QueueOffset) -> list[Place]:
         """The nearest sound entries before a queue offset, in order."""
         first = max(low, offset - _NEAR)
         return self._near(first, offset - first)[-_WITNESSES:]
 
-    def _behind(self, offset: int) -> list[Place]:
+    def _behind(self, offset: QueueOffset) -> list[Place]:
         """The nearest sound entries from a queue offset on."""
         return self._near(offset, min(_NEAR, self._end - offset))[:_WITNESSES]
 
-    def _near(self, offset: int, count: int) -> list[Place]:
+    def _near(self, offset: QueueOffset, count: int) -> list[Place]:
         places: list[Place] = []
         while count > 0 and (data := self._packed(offset, count)):
             places += _places(offset, data)
@@ -113,12 +116,12 @@ class QueueBegin:
         return places
 
 
-def is_sound(physical_offset: int, size: int) -> bool:
+def is_sound(physical_offset: PhysicalOffset, size: int) -> bool:
     """True if this can be the entry of a record."""
     return physical_offset >= 0 and 0 < size < FILLER_SIZE
 
 
-def _places(offset: int, data: Bytes) -> list[Place]:
+def _places(offset: QueueOffset, data: Bytes) -> list[Place]:
     return [
         (offset + number, physical_offset)
         for number, (physical_offset, size, _tag_code) in enumerate(unpack_entries(data))

@@ -19,21 +19,25 @@ from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import InlineWorker, Worker
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 
-__all__ = ["DAMAGED_INDEX", "NO_INDEX", "SUSPECT", "EndsJob", "KnownEnds", "QueueEnds", "QueueKey"]
+__all__ = ["DAMAGED_INDEX", "NO_INDEX", "SUSPECT", "EndsJob", "IndexEnd", "KnownEnds", "QueueEnds", "QueueKey"]
 
 _log = get_logger(__name__)
 
 QueueKey = tuple[str, int]
-SUSPECT = -2
+IndexEnd = tuple[int, int, PhysicalOffset]
+"""Files of the key index, the sum of their counts, physical offset of the last entry (-1: there is none)."""
+SUSPECT = PhysicalOffset(-2)
 """Instead of the end of a queue's last record: a reader found entries in it that are not its own."""
-NO_INDEX = (-1, 0, -1)
+NO_INDEX: IndexEnd = (-1, 0, PhysicalOffset(-1))
 """Instead of what the key index holds: none is kept."""
-DAMAGED_INDEX = (-2, 0, -1)
+DAMAGED_INDEX: IndexEnd = (-2, 0, PhysicalOffset(-1))
 """The same: it was found to be damaged."""
-_UNKNOWN = -1
+_UNKNOWN = PhysicalOffset(-1)
+_NO_ENTRY = QueueOffset(0)
 _HEAD = "rocketlake queue ends 1"
 
 
@@ -43,12 +47,11 @@ class KnownEnds:
 
     is_exact: bool
     """Written at a clean stop; else every queue reached at least as far."""
-    index: tuple[int, int, int] = (0, 0, -1)
-    """Files of the key index, the sum of their counts, physical offset of the last entry (-1: there is none)."""
-    queues: dict[QueueKey, tuple[int, int]] = field(default_factory=dict)
+    index: IndexEnd = (0, 0, PhysicalOffset(-1))
+    queues: dict[QueueKey, tuple[QueueOffset, PhysicalOffset]] = field(default_factory=dict)
     """(max offset, end of the last record: -1 not known, SUSPECT) of each queue."""
 
-    def forget_deleted(self, deleted: Mapping[str, int]) -> None:
+    def forget_deleted(self, deleted: Mapping[str, PhysicalOffset]) -> None:
         """Forget ends that were noted before a deletion. `deleted`: topic -> end of the log at its deletion."""
         for key in [key for key, (_, end) in self.queues.items() if SUSPECT < end <= deleted.get(key[0], SUSPECT)]:
             del self.queues[key]
@@ -64,7 +67,7 @@ class QueueEnds:
         self._disk = files
         self._table = table
         self._suspects: dict[QueueKey, None] = {}
-        self._known: dict[str, dict[int, tuple[int, int]]] = {}
+        self._known: dict[str, dict[int, tuple[QueueOffset, PhysicalOffset]]] = {}
         """What the file said at the start: after a crash nothing else is known to be safe."""
         self._forgotten = 0
         self.is_behind = False
@@ -94,10 +97,10 @@ class QueueEnds:
             return None
         lines = body.decode(errors="surrogateescape").split("\n")
         kind, *index = lines[0].split(" ")
-        known = KnownEnds(kind == "exact", (int(index[0]), int(index[1]), int(index[2])))
+        known = KnownEnds(kind == "exact", (int(index[0]), int(index[1]), PhysicalOffset(index[2])))
         for line in lines[1:-1]:
             queue_id, max_offset, end_physical, topic = line.split(" ", 3)
-            known.queues[topic, int(queue_id)] = int(max_offset), int(end_physical)
+            known.queues[topic, int(queue_id)] = QueueOffset(max_offset), PhysicalOffset(end_physical)
             self._known.setdefault(topic, {})[int(queue_id)] = known.queues[topic, int(queue_id)]
         return known
 
@@ -109,7 +112,7 @@ class QueueEnds:
             yield self._line(queue)
 
     def _line(self, queue: ConsumeQueue) -> str:
-        count, end = self._known.get(queue.topic, {}).get(queue.queue_id, (0, _UNKNOWN))
+        count, end = self._known.get(queue.topic, {}).get(queue.queue_id, (_NO_ENTRY, _UNKNOWN))
         if queue.is_flushed or count > queue.max_offset or count < queue.flushed_count:
             count, end = queue.flushed_count, queue.max_physical_offset if queue.is_flushed else _UNKNOWN
         if not count or "\n" in queue.topic:
@@ -118,7 +121,7 @@ class QueueEnds:
             end = SUSPECT
         return f"{queue.queue_id} {count} {end} {queue.topic}\n"
 
-    def write(self, lines: Collection[str], index: tuple[int, int, int], *, is_exact: bool) -> None:
+    def write(self, lines: Collection[str], index: IndexEnd, *, is_exact: bool) -> None:
         """Replace the file. Blocking; may run on a worker. Raises OSError."""
         text = f"{'exact' if is_exact else 'least'} {index[0]} {index[1]} {index[2]}\n{''.join(lines)}"
         body = text.encode(errors="surrogateescape")
@@ -153,7 +156,7 @@ class QueueEnds:
             self._disk.remove(self._path)
             self._disk.sync_dir(self._path.parent)
 
-    def job(self, index: tuple[int, int, int]) -> Iterator[EndsJob | None]:
+    def job(self, index: IndexEnd) -> Iterator[EndsJob | None]:
         """For a round over all queues: looks at one after the other, and ends with the job that writes the file."""
         job = EndsJob(self, self._forgotten, index)
         for line in self.lines():
@@ -170,7 +173,7 @@ def _removed(_result: None, error: Exception | None) -> None:
 class EndsJob:
     """One writing of the file: `run` on a worker, then `done` or `failed` on the loop, as with a FlushJob."""
 
-    def __init__(self, owner: QueueEnds, forgotten: int, index: tuple[int, int, int]) -> None:
+    def __init__(self, owner: QueueEnds, forgotten: int, index: IndexEnd) -> None:
         self.lines: list[str] = []
         self._owner = owner
         self._forgotten = forgotten

@@ -26,7 +26,7 @@ _SWAPS = sys.byteorder == "little"  # entries are big-endian
 FILLER = _ENTRY.pack(0, FILLER_SIZE, 0)
 
 
-def pack_entry(physical_offset: int, size: int, tag_code: int) -> bytes:
+def pack_entry(physical_offset: PhysicalOffset, size: int, tag_code: int) -> bytes:
     """The bytes of one entry; `tag_code` is a signed 64-bit number (a time of delivery for delayed messages)."""
     return _ENTRY.pack(physical_offset, size, tag_code)
 
@@ -36,7 +36,7 @@ def unpack_entries(data: bytes | bytearray | memoryview) -> list[tuple[PhysicalO
     return list(_ENTRY.iter_unpack(data))
 
 
-def is_filler(physical_offset: int, size: int) -> bool:
+def is_filler(physical_offset: PhysicalOffset, size: int) -> bool:
     """True for an entry that stands for no message."""
     return size == FILLER_SIZE and physical_offset == 0
 

@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Callable
 
 from rocketlake.base.logs import RareWarnings, get_logger
-from rocketlake.model.positions import PhysicalOffset
+from rocketlake.model.positions import EntryPosition, PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.begin import QueueBegin, is_sound
 from rocketlake.store.consume_queue.entry import (
     ENTRY_SIZE,
@@ -32,11 +32,13 @@ from rocketlake.store.mapped_file import Bytes, MappedFile
 from rocketlake.store.mapped_file_list import FlushJob, MappedFileList
 from rocketlake.store.results import ColdPart
 
-__all__ = ["BeganAnew", "ConsumeQueue", "Entry", "first_offset"]
+__all__ = ["BeganAnew", "ConsumeQueue", "Entry", "QueueFiles", "first_offset"]
 
 _log = get_logger(__name__)
 _rare = RareWarnings(_log)
 
+_FIRST = QueueOffset(0)
+_NOWHERE = PhysicalOffset(-1)
 _RECOVER_FILES = 3  # as many as Apache reads
 _CHUNK_ENTRIES = 4096
 _RECORD_BYTES_MIN = 91
@@ -44,9 +46,11 @@ _TAIL_MAX = 32_000  # 1,600 entries to a write
 _LATE_TAIL_MAX = 20 * _TAIL_MAX  # while a worker makes or opens the file
 _COLD_BYTES = 64 * 1024  # read from a slow disk at once
 _FIRST_CHUNK_ENTRIES = 256  # most queues of a large broker are short
+QueueFiles = MappedFileList[EntryPosition]
+"""The files of a queue."""
 Entry = tuple[PhysicalOffset, int, int]
 """(physical offset, record size, tag code)."""
-BeganAnew = Callable[[str, int, int], object]
+BeganAnew = Callable[[str, int, PhysicalOffset], object]
 """(topic, queue id, physical offset of its first record): the entries before it were of a deleted topic."""
 
 
@@ -69,7 +73,7 @@ class ConsumeQueue(QueueTail):
         self,
         topic: str,
         queue_id: int,
-        mapped: MappedFileList,
+        mapped: QueueFiles,
         tails: Tails | None = None,
         began_anew: BeganAnew | None = None,
         late: LateFiles | None = None,
@@ -85,8 +89,8 @@ class ConsumeQueue(QueueTail):
         self._list = mapped
         self.cuts = 0
         """How often readable entries were taken back or changed. A copy of entries is good while this number stays."""
-        self._min_offset = mapped.min_offset // ENTRY_SIZE
-        self._min_physical = -1  # the commit log's min that `_min_offset` was worked out for
+        self._min_offset = self._first_in_files
+        self._min_physical = _NOWHERE  # the commit log's min that `_min_offset` was worked out for
         self._find_end()
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -97,26 +101,31 @@ class ConsumeQueue(QueueTail):
         return self._list.file_size // ENTRY_SIZE
 
     @property
-    def files(self) -> list[MappedFile]:
+    def _first_in_files(self) -> QueueOffset:
+        """The queue offset of the first entry of the oldest file; 0 without files."""
+        return QueueOffset(self._list.min_offset // ENTRY_SIZE)
+
+    @property
+    def files(self) -> list[MappedFile[EntryPosition]]:
         """Its files, oldest first."""
         return self._list.files
 
-    def read(self, offset: int, count: int) -> list[Entry]:
+    def read(self, offset: QueueOffset, count: int) -> list[Entry]:
         """Up to `count` entries from `offset`, all of one file; empty if there is none at `offset`."""
         return unpack_entries(self.packed(offset, count))
 
-    def packed(self, offset: int, count: int) -> Bytes:
+    def packed(self, offset: QueueOffset, count: int) -> Bytes:
         """The entries that `read` gives, as packed bytes."""
         found = self._packed(offset, count, wait=True)
         assert found is not None, "a read that waits gets its bytes"
         return found
 
-    def packed_now(self, offset: int, count: int) -> Bytes | None:
+    def packed_now(self, offset: QueueOffset, count: int) -> Bytes | None:
         """As `packed`, but None if the read would block."""
         return self._packed(offset, count, wait=False)
 
-    def _packed(self, offset: int, count: int, *, wait: bool) -> Bytes | None:
-        position = offset * ENTRY_SIZE
+    def _packed(self, offset: QueueOffset, count: int, *, wait: bool) -> Bytes | None:
+        position = EntryPosition(offset * ENTRY_SIZE)
         file_size = self._list.file_size
         wanted = min(count * ENTRY_SIZE, file_size - position % file_size)
         tail_start = self.max_offset * ENTRY_SIZE - len(self.tail)
@@ -131,43 +140,44 @@ class ConsumeQueue(QueueTail):
             return bytes(data) + self.tail[: wanted - len(data)]
         return data
 
-    def cold_part(self, offset: int) -> ColdPart:
+    def cold_part(self, offset: QueueOffset) -> ColdPart:
         """What to read from disk when `packed_now` came back with None."""
-        mapped = self._list.find(offset * ENTRY_SIZE)
+        place = EntryPosition(offset * ENTRY_SIZE)
+        mapped = self._list.find(place)
         assert mapped is not None, "there are entries"
-        position = offset * ENTRY_SIZE - mapped.start
+        position = place - mapped.start
         return mapped.path, position, min(_COLD_BYTES, mapped.committed - position)
 
-    def entry(self, offset: int) -> Entry | None:
+    def entry(self, offset: QueueOffset) -> Entry | None:
         """The entry at `offset`, None if there is none."""
         found = self.read(offset, 1)
         return found[0] if found else None
 
-    def next_file_offset(self, offset: int) -> int:
+    def next_file_offset(self, offset: QueueOffset) -> QueueOffset:
         """First queue offset of the file behind the one that would hold `offset`."""
         return offset + self.entries_per_file - offset % self.entries_per_file
 
-    def min_offset(self, min_physical: int) -> int:
+    def min_offset(self, min_physical: PhysicalOffset) -> QueueOffset:
         """First queue offset whose record starts at or behind `min_physical`; equals `max_offset` when none does."""
         if min_physical != self._min_physical:
             self._min_offset = self._find_min(min_physical)
             self._min_physical = min_physical
         return self._min_offset
 
-    def offset_at(self, physical_offset: int) -> int:
+    def offset_at(self, physical_offset: PhysicalOffset) -> QueueOffset:
         """What `min_offset` will be when the log begins there; nothing is remembered."""
         return self._find_min(physical_offset)
 
-    def _find_min(self, min_physical: int) -> int:
-        low = max(self._min_offset, self._list.min_offset // ENTRY_SIZE)
+    def _find_min(self, min_physical: PhysicalOffset) -> QueueOffset:
+        low = max(self._min_offset, self._first_in_files)
         return QueueBegin(self.packed, self.max_offset, min_physical).find(low)
 
-    def replace(self, offset: int, physical_offset: int, size: int, tag_code: int) -> None:
+    def replace(self, offset: QueueOffset, physical_offset: PhysicalOffset, size: int, tag_code: int) -> None:
         """Write the entry at `offset` anew: it was damaged on disk. Raises OSError.
 
         It is not synced: a damaged entry that comes back is noticed again.
         """
-        position = offset * ENTRY_SIZE
+        position = EntryPosition(offset * ENTRY_SIZE)
         mapped = self._list.find(position)
         if mapped is not None and position < self.max_offset * ENTRY_SIZE - len(self.tail):
             self.cuts += 1
@@ -175,7 +185,7 @@ class ConsumeQueue(QueueTail):
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
-    def append(self, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
+    def append(self, offset: QueueOffset, physical_offset: PhysicalOffset, size: int, tag_code: int) -> bool:
         """Append the entry of a record; False when it is there already (a record may be dispatched again).
 
         Of two records with one queue offset the later in the log is never dropped without a word. Number 0 begins a
@@ -196,7 +206,7 @@ class ConsumeQueue(QueueTail):
             self.next_offset = offset + 1
         return True
 
-    def _begin_anew(self, offset: int, physical_offset: int) -> bool:
+    def _begin_anew(self, offset: QueueOffset, physical_offset: PhysicalOffset) -> bool:
         """A record whose place is taken: is it the first one of a topic made anew? Then the old entries go.
 
         Our own deletions are noted: this is for one that a crash was faster than, or that another broker did. Raises
@@ -215,12 +225,12 @@ class ConsumeQueue(QueueTail):
             self.max_offset,
         )
         self.clear()
-        self._min_offset = 0
+        self._min_offset = _FIRST
         if self._began_anew is not None:
             self._began_anew(self.topic, self.queue_id, physical_offset)
         return True
 
-    def _may_follow(self, offset: int, physical_offset: int) -> bool:
+    def _may_follow(self, offset: QueueOffset, physical_offset: PhysicalOffset) -> bool:
         """True if so many entries can be missing before this record: each of their records takes bytes of the log."""
         missing = offset - self.max_offset
         if missing <= (physical_offset - max(0, self.max_physical_offset)) // _RECORD_BYTES_MIN:
@@ -230,7 +240,7 @@ class ConsumeQueue(QueueTail):
         _rare.error(key, None, text, self.queue_id, self.topic, self.max_offset, physical_offset, offset)
         return False
 
-    def append_run(self, offset: int, entries: bytes, end_physical: int) -> bool:
+    def append_run(self, offset: QueueOffset, entries: bytes, end_physical: PhysicalOffset) -> bool:
         """Append the entries of new records in a row, as `append` would one by one; False when all are there already.
 
         `end_physical` is the end of the last record. Raises OSError or StoreError when the disk refuses: a part of the
@@ -244,7 +254,7 @@ class ConsumeQueue(QueueTail):
         self.next_offset = max(self.next_offset, self.max_offset)
         return True
 
-    def _append_new(self, entries: bytes, end_physical: int) -> None:
+    def _append_new(self, entries: bytes, end_physical: PhysicalOffset) -> None:
         """Append entries for which the tail has no room: write the tail, begin a new file if need be, then take them.
 
         While a worker makes or opens the file, the tail may grow longer than usual. Raises FileLate at its limit.
@@ -269,7 +279,7 @@ class ConsumeQueue(QueueTail):
                 self.next_offset = max(self.next_offset, self.max_offset)
                 self._set_tail_room()
 
-    def _take_late(self, entries: bytes, end_physical: int) -> bool:
+    def _take_late(self, entries: bytes, end_physical: PhysicalOffset) -> bool:
         """Take entries into the tail although no file for them is open; False if there are too many."""
         if len(self.tail) + len(entries) > _LATE_TAIL_MAX:
             return False
@@ -278,7 +288,7 @@ class ConsumeQueue(QueueTail):
         self.tail_room = min(_TAIL_MAX, _LATE_TAIL_MAX - len(self.tail))
         return is_taken
 
-    def _next_file(self) -> MappedFile:
+    def _next_file(self) -> MappedFile[EntryPosition]:
         """The file that the next entry goes into. Raises FileLate, OSError, StoreError."""
         self._keep_old_files_flushed()
         return self._list.file_for_append()
@@ -296,7 +306,7 @@ class ConsumeQueue(QueueTail):
         last = self._list.last
         self.tail_room = 0 if last is None else min(_TAIL_MAX, last.room, self.tails.bytes_max)
 
-    def _append_each(self, offset: int, entries: bytes) -> bool:
+    def _append_each(self, offset: QueueOffset, entries: bytes) -> bool:
         appended = False
         for number, entry in enumerate(unpack_entries(entries)):
             appended = self.append(offset + number, *entry) or appended
@@ -313,10 +323,10 @@ class ConsumeQueue(QueueTail):
                 while self._list.flushed_offset < self._list.wrote_offset:
                     self._list.flush()
 
-    def _fill(self, offset: int) -> None:
+    def _fill(self, offset: QueueOffset) -> None:
         """Fillers up to `offset`: a queue starts in the middle of a file, or entries were lost."""
         self.write_tail()
-        target = offset * ENTRY_SIZE
+        target = EntryPosition(offset * ENTRY_SIZE)
         if not self._list.files:
             self._min_offset = offset
         try:
@@ -379,7 +389,7 @@ class ConsumeQueue(QueueTail):
         self._find_end()
         self._tail_moved()
 
-    def reach(self, offset: int) -> bool:
+    def reach(self, offset: QueueOffset) -> bool:
         """Fill up to a queue offset that the queue had once: offsets that were given out are never given out again.
 
         False if it reaches so far. Raises OSError, StoreError.
@@ -390,27 +400,27 @@ class ConsumeQueue(QueueTail):
         self.next_offset = max(self.next_offset, self.max_offset)
         return True
 
-    def truncate_after(self, physical_offset: int, *, safe: bool = True) -> FlushJob | None:
+    def truncate_after(self, physical_offset: PhysicalOffset, *, safe: bool = True) -> FlushJob[EntryPosition] | None:
         """Forget the entries whose record starts at or behind `physical_offset`: the log is cut there.
 
         With `safe` False no power cut may come before the job is done that is given back; None: nothing was cut.
         """
         self.write_tail()
         end = self.max_offset
-        start = self._list.min_offset // ENTRY_SIZE
+        start = self._first_in_files
         while end > start and (entry := self.entry(end - 1)) is not None:
             if entry[0] < physical_offset:
                 break
             end -= 1
         is_cut = end < self.max_offset
         if is_cut:
-            self._cut(end * ENTRY_SIZE, safe=safe)
+            self._cut(EntryPosition(end * ENTRY_SIZE), safe=safe)
             self._drop_fillers(safe=safe)
         self._tail_moved()
         last = self._list.last
         return FlushJob(self._list, [(last, last.committed)]) if is_cut and last is not None else None
 
-    def ends_in_log(self, min_physical: int) -> None:
+    def ends_in_log(self, min_physical: PhysicalOffset) -> None:
         """A newest record that has expired ends before the log's begin, whatever its entry says of its size.
 
         A size that is too large would make every new record look as if it were in the queue already.
@@ -424,12 +434,12 @@ class ConsumeQueue(QueueTail):
         self.write_tail()
         cut: list[Entry] = []
         end = self.max_offset
-        start = self._list.min_offset // ENTRY_SIZE
+        start = self._first_in_files
         while end > start and (entry := self.entry(end - 1)) is not None and not is_sound(entry):
             cut.append(entry)
             end -= 1
         if cut:
-            self._cut(end * ENTRY_SIZE)
+            self._cut(EntryPosition(end * ENTRY_SIZE))
             self._drop_fillers()
             self._tail_moved()
         return cut
@@ -437,14 +447,14 @@ class ConsumeQueue(QueueTail):
     def _drop_fillers(self, *, safe: bool = True) -> None:
         """Fillers with no entry behind them are left of a write that was cut off."""
         end = self.max_offset
-        start = self._list.min_offset // ENTRY_SIZE
+        start = self._first_in_files
         kept = end
         while kept > start and (entry := self.entry(kept - 1)) is not None and is_filler(entry[0], entry[1]):
             kept -= 1
         if kept < end:
-            self._cut(kept * ENTRY_SIZE, safe=safe)
+            self._cut(EntryPosition(kept * ENTRY_SIZE), safe=safe)
 
-    def _cut(self, position: int, *, safe: bool = True) -> None:
+    def _cut(self, position: EntryPosition, *, safe: bool = True) -> None:
         """Forget what lies behind `position`. `safe`: on disk, too, so that no power cut brings it back."""
         self.cuts += 1
         self._list.truncate(position)
@@ -455,22 +465,22 @@ class ConsumeQueue(QueueTail):
 
     def _find_end(self) -> None:
         """Set what follows from where the files end; there is no tail."""
-        self.max_offset = self._list.wrote_offset // ENTRY_SIZE
+        self.max_offset = QueueOffset(self._list.wrote_offset // ENTRY_SIZE)
         self._set_tail_room()
 
     def _tail_moved(self) -> None:
         last = self.entry(self.max_offset - 1)
-        self.max_physical_offset = -1 if last is None else last[0] + last[1]
+        self.max_physical_offset = _NOWHERE if last is None else last[0] + last[1]
         self.next_offset = self.max_offset
-        self._min_offset = min(max(self._min_offset, self._list.min_offset // ENTRY_SIZE), self.max_offset)
-        self._min_physical = -1
+        self._min_offset = min(max(self._min_offset, self._first_in_files), self.max_offset)
+        self._min_physical = _NOWHERE
 
     # -- flushing and dropping -----------------------------------------------------------------------------------------
 
     @property
-    def flushed_count(self) -> int:
+    def flushed_count(self) -> QueueOffset:
         """Queue offset up to which entries are safe; 0 without files."""
-        return self._list.flushed_offset // ENTRY_SIZE if self._list.files else 0
+        return QueueOffset(self._list.flushed_offset // ENTRY_SIZE if self._list.files else 0)
 
     @property
     def file_end(self) -> int:
@@ -482,7 +492,7 @@ class ConsumeQueue(QueueTail):
         """True when every entry is safe."""
         return not self.tail and self._list.flushed_offset >= self._list.wrote_offset
 
-    def to_flush(self, least_pages: int) -> FlushJob | None:
+    def to_flush(self, least_pages: int) -> FlushJob[EntryPosition] | None:
         """The sync that is due now; None if too little was written, or a sync failed before."""
         return self._list.to_flush(least_pages)
 
@@ -497,9 +507,9 @@ class ConsumeQueue(QueueTail):
             while self._list.flushed_offset < self._list.wrote_offset:
                 self._list.flush()
 
-    def drop_before(self, min_physical: int) -> list[MappedFile]:
+    def drop_before(self, min_physical: PhysicalOffset) -> list[MappedFile[EntryPosition]]:
         """Take out the files of which nothing can be read any more, never the last; closed, to be removed."""
-        dropped = self._list.drop_before(self.min_offset(min_physical) * ENTRY_SIZE)
+        dropped = self._list.drop_before(EntryPosition(self.min_offset(min_physical) * ENTRY_SIZE))
         for mapped in dropped:
             with contextlib.suppress(OSError):  # it is taken out, and the worker that removes it closes it as well
                 mapped.close()
@@ -512,7 +522,7 @@ class ConsumeQueue(QueueTail):
         self.drop_tail()
         self.tail_room = 0
         self._list.abandon()
-        self.max_offset = 0
+        self.max_offset = _FIRST
 
     def destroy(self) -> None:
         """Remove all files. Raises OSError."""
@@ -525,10 +535,10 @@ class ConsumeQueue(QueueTail):
         self._list.close()
 
 
-def first_offset(holds: Callable[[int], bool], low: int, high: int) -> int:
+def first_offset(holds: Callable[[QueueOffset], bool], low: QueueOffset, high: QueueOffset) -> QueueOffset:
     """The first offset in [low, high) for which a condition holds that, once true, stays true; `high` if none."""
     while low < high:
-        middle = (low + high) // 2
+        middle = low + (high - low) // 2
         if holds(middle):
             high = middle
         else:
@@ -536,13 +546,13 @@ def first_offset(holds: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
-def _end_of_last(entries: bytes) -> int:
+def _end_of_last(entries: bytes) -> PhysicalOffset:
     """Where the record of the last of some entries ends."""
     physical_offset, size, _tag_code = unpack_entries(entries[-ENTRY_SIZE:])[0]
     return physical_offset + size
 
 
-def _written_entries(mapped: MappedFile) -> int:
+def _written_entries(mapped: MappedFile[EntryPosition]) -> int:
     """How many entries a file holds, by reading it until the first that was never written."""
     count = 0
     wanted = _FIRST_CHUNK_ENTRIES
@@ -555,7 +565,7 @@ def _written_entries(mapped: MappedFile) -> int:
         wanted = _CHUNK_ENTRIES
 
 
-def _is_written_behind(mapped: MappedFile, end: int) -> bool:
+def _is_written_behind(mapped: MappedFile[EntryPosition], end: int) -> bool:
     """True if a sound entry of a record lies in this file behind `end`. Only for a file that is not zero there."""
     position = max(0, end - mapped.start)
     while position < mapped.size and not mapped.file.is_zero_from(position):

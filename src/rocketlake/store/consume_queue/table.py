@@ -18,10 +18,10 @@ from typing import cast
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
-from rocketlake.model.positions import QueueOffset
+from rocketlake.model.positions import EntryPosition, PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.entry import ENTRY_SIZE
 from rocketlake.store.consume_queue.open_files import OpenFiles, descriptors_to_spare
-from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue
+from rocketlake.store.consume_queue.queue import BeganAnew, ConsumeQueue, QueueFiles
 from rocketlake.store.consume_queue.tail import QueueTail, Tails
 from rocketlake.store.deletions import Deletions
 from rocketlake.store.disk_wait import DiskWait, NotInMemory
@@ -35,6 +35,7 @@ __all__ = ["BadQueueName", "ConsumeQueueTable"]
 
 _log = get_logger(__name__)
 
+_FIRST = QueueOffset(0)
 _TAIL_BYTES_MAX = 1024 * 1024  # 50,000 entries: a start after a kill must dispatch them again
 _LATE_TIMES = 8
 """While a worker makes files, the tails may take so many times the usual room in memory."""
@@ -71,7 +72,7 @@ class ConsumeQueueTable:
         """
         self.folder = folder
         self.file_size = -(-file_size // ENTRY_SIZE) * ENTRY_SIZE
-        self.min_physical = 0
+        self.min_physical = PhysicalOffset(0)
         """Where the commit log starts: entries below it count as gone."""
         self._disk = files
         self._open = OpenFiles(files, open_files_max or descriptors_to_spare(), late, wait)
@@ -108,10 +109,10 @@ class ConsumeQueueTable:
                 self._not_flushed[queue] = None
         return torn
 
-    def _file_list(self, folder: Path) -> MappedFileList:
+    def _file_list(self, folder: Path) -> QueueFiles:
         return MappedFileList(folder, self.file_size, self._disk, lambda path: self._open.make(path, self.file_size))
 
-    def _queue(self, topic: str, queue_id: int, mapped: MappedFileList) -> ConsumeQueue:
+    def _queue(self, topic: str, queue_id: int, mapped: QueueFiles) -> ConsumeQueue:
         return ConsumeQueue(topic, queue_id, mapped, self._tails, self._began_anew, self._late)
 
     # -- queues --------------------------------------------------------------------------------------------------------
@@ -151,22 +152,22 @@ class ConsumeQueueTable:
         """Queue ids of a topic, in order."""
         return sorted(self._topics.get(topic, ()))
 
-    def min_offset(self, topic: str, queue_id: int) -> int:
+    def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """First queue offset that can be read; 0 for an unknown queue."""
         queue = self.find(topic, queue_id)
-        return 0 if queue is None else queue.min_offset(self.min_physical)
+        return _FIRST if queue is None else queue.min_offset(self.min_physical)
 
-    def max_offset(self, topic: str, queue_id: int) -> int:
+    def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """Queue offset behind the last message that can be read; 0 for an unknown queue."""
         queue = self.find(topic, queue_id)
-        return 0 if queue is None else queue.max_offset
+        return _FIRST if queue is None else queue.max_offset
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
     def assign(self, topic: str, queue_id: int, count: int = 1) -> QueueOffset:
         """Take the next `count` queue offsets, for records about to be appended; returns the first."""
         queue = self.find_or_make(topic, queue_id)
-        first = QueueOffset(queue.next_offset)
+        first = queue.next_offset
         queue.next_offset = first + count
         return first
 
@@ -174,7 +175,9 @@ class ConsumeQueueTable:
         """Undo the last `assign` of this queue: nothing was appended."""
         self.find_or_make(topic, queue_id).next_offset -= count
 
-    def append(self, topic: str, queue_id: int, offset: int, physical_offset: int, size: int, tag_code: int) -> bool:
+    def append(
+        self, topic: str, queue_id: int, offset: QueueOffset, physical_offset: PhysicalOffset, size: int, tag_code: int
+    ) -> bool:
         """Append the entry of a record; False when it is there already. Raises OSError or StoreError."""
         self._make_room()
         queue = self.find_or_make(topic, queue_id)
@@ -183,7 +186,9 @@ class ConsumeQueueTable:
             self._not_flushed[queue] = None
         return appended
 
-    def append_run(self, queue: ConsumeQueue, offset: int, entries: bytes, end_physical: int) -> None:
+    def append_run(
+        self, queue: ConsumeQueue, offset: QueueOffset, entries: bytes, end_physical: PhysicalOffset
+    ) -> None:
         """Append the packed entries of new records of one queue, from queue offset `offset` on.
 
         `end_physical` is the end of the last record. Raises OSError or StoreError; then the run may be given again.
@@ -264,7 +269,7 @@ class ConsumeQueueTable:
 
     # -- flushing ------------------------------------------------------------------------------------------------------
 
-    def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob | None]:
+    def to_flush(self, least_pages: int = 0) -> Iterator[FlushJob[EntryPosition] | None]:
         """Look at each queue that was appended to since its last sync: the sync that is due now, None if none is.
 
         With `least_pages` 0 that is everything, and the tail is written first. Raises OSError, StoreError. While the
@@ -298,7 +303,7 @@ class ConsumeQueueTable:
         self._not_flushed.pop(queue, None)
         queue.clear()
 
-    def reach(self, topic: str, queue_id: int, offset: int) -> None:
+    def reach(self, topic: str, queue_id: int, offset: QueueOffset) -> None:
         """Make a queue go on at `offset` at least. Raises OSError, StoreError."""
         queue = self.find_or_make(topic, queue_id)
         if queue.reach(offset):
@@ -306,16 +311,16 @@ class ConsumeQueueTable:
 
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 
-    def max_physical_offset(self) -> int:
+    def max_physical_offset(self) -> PhysicalOffset:
         """End of the last record that has an entry, -1 when there is none."""
-        return max((queue.max_physical_offset for queue in self), default=-1)
+        return max((queue.max_physical_offset for queue in self), default=PhysicalOffset(-1))
 
-    def truncate_after(self, physical_offset: int, *, safe: bool = True) -> list[FlushJob]:
+    def truncate_after(self, physical_offset: PhysicalOffset, *, safe: bool = True) -> list[FlushJob[EntryPosition]]:
         """Forget entries of records at or behind `physical_offset`; next offsets follow.
 
         With `safe` False it is on disk only when the jobs that are given back are done.
         """
-        jobs: list[FlushJob] = []
+        jobs: list[FlushJob[EntryPosition]] = []
         for queue in self:
             if queue.max_physical_offset > physical_offset or queue.next_offset > queue.max_offset:
                 job = queue.truncate_after(physical_offset, safe=safe)
@@ -323,7 +328,7 @@ class ConsumeQueueTable:
                     jobs.append(job)
         return jobs
 
-    def delete_before(self, min_physical: int) -> Iterator[MappedFile]:
+    def delete_before(self, min_physical: PhysicalOffset) -> Iterator[MappedFile[EntryPosition]]:
         """The commit log starts at `min_physical` now: gives the files to remove, on a worker if you like.
 
         Min offsets are worked out when they are asked for, so this stays cheap with many queues. A queue that cannot be

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
+
 __all__ = ["QueueTail", "Tails"]
 
 _ENTRY_SIZE = 20  # a private copy: a twin may not share constants (docs/internals/compiled_twins.md)
@@ -43,18 +45,18 @@ class QueueTail:
     __slots__ = ("max_offset", "max_physical_offset", "next_offset", "tail", "tail_room", "tails")
 
     def __init__(self, tails: Tails) -> None:
-        self.max_offset = 0
+        self.max_offset = QueueOffset(0)
         """Queue offset behind the last entry."""
-        self.next_offset = 0
+        self.next_offset = QueueOffset(0)
         """Queue offset for the next message to be appended to the log (>= `max_offset`)."""
-        self.max_physical_offset = -1
+        self.max_physical_offset = PhysicalOffset(-1)
         """End of the record of the last entry, -1 without one."""
         self.tails = tails
         self.tail = bytearray()
         self.tail_room = 0
         """Bytes the tail still takes: its last entry must fit into the last file."""
 
-    def take_run(self, offset: int, entries: bytes, end_physical: int) -> bool:
+    def take_run(self, offset: QueueOffset, entries: bytes, end_physical: PhysicalOffset) -> bool:
         """Take the entries of new records; False (and nothing taken) if they are not the next, or there is no room."""
         size = len(entries)
         if size > self.tail_room or offset != self.max_offset or size < _ENTRY_SIZE:

@@ -15,6 +15,8 @@ import mmap
 import sys
 from array import array
 
+from rocketlake.model.positions import PhysicalOffset
+
 __all__ = ["NewEntries", "link_entries"]
 
 # Private copies of layout.py's: a twin may not share constants (docs/internals/compiled_twins.md).
@@ -251,8 +253,8 @@ def _zeros(count: int) -> memoryview:
 
 
 def link_entries(
-    entries: bytes, first: int, last_physical: int, end_physical: int, heads: array[int]
-) -> tuple[int, int, int, int, bytes]:
+    entries: bytes, first: int, last_physical: PhysicalOffset, end_physical: PhysicalOffset, heads: array[int]
+) -> tuple[int, PhysicalOffset, int, int, bytes]:
     """Check a run of entries (numbers from `first` on) as they lie on disk after a crash, and link them anew.
 
     Sound are entries whose physical offsets do not fall and stay below `end_physical`; the first other one ends the
@@ -274,7 +276,7 @@ def link_entries(
         hash_code, high, after = data[at], data[at + 1], data[at + 3]
         if hash_code >= _SIGN or high >= _SIGN or after >= _SIGN:
             break
-        physical = high << 32 | data[at + 2]
+        physical: PhysicalOffset = high << 32 | data[at + 2]  # type: ignore[assignment]  # here it comes in
         if not last_physical <= physical < end_physical or (hash_code == 0 and physical == 0):
             break
         slot = hash_code % slots

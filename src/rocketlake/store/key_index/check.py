@@ -20,6 +20,7 @@ from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.key_index.chains import link_entries
 from rocketlake.store.key_index.file import KeyIndexFile
 from rocketlake.store.key_index.files import KeyIndex
@@ -29,7 +30,7 @@ __all__ = ["FileCheck", "IndexCheck"]
 
 _log = get_logger(__name__)
 
-_NO_LIMIT = 2**63 - 1
+_NO_LIMIT = PhysicalOffset(2**63 - 1)
 _STEP_ENTRIES = 32_768
 _STEP_SLOTS = 131_072
 _FIRST_SECONDS = 10.0  # a start has other things to do
@@ -50,8 +51,8 @@ class FileCheck:
         self._header = (file.begin_ms, file.end_ms, file.begin_physical, file.end_physical) if file.was_full else None
         self._heads = array("i", [0]) * file.slots
         self._number = 1
-        self._first_physical = -1
-        self._last = 0
+        self._first_physical = PhysicalOffset(-1)
+        self._last = PhysicalOffset(0)
         self._seconds = 0
         self._slot = 0
 
@@ -76,7 +77,7 @@ class FileCheck:
         wanted = min(_STEP_ENTRIES, self._count - self._number)
         chunk = file.pread(wanted * ENTRY_SIZE, entry_position(self._slots, self._number))
         if self._first_physical < 0:
-            self._first_physical = int.from_bytes(chunk[4:12], "big")
+            self._first_physical = PhysicalOffset(int.from_bytes(chunk[4:12], "big"))
         sound, self._last, self._seconds, _used, linked = link_entries(
             chunk, self._number, self._last, _NO_LIMIT, self._heads
         )

@@ -18,6 +18,7 @@ from array import array
 from pathlib import Path
 
 from rocketlake.base.disk.seam import File, Files
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.key_index.chains import NewEntries, link_entries
 from rocketlake.store.key_index.layout import (
@@ -39,6 +40,7 @@ __all__ = ["SLOTS_WAITING_MAX", "KeyIndexFile"]
 
 SLOTS_WAITING_MAX = 131_072
 """Slots that gather before they are carried into the file: 27 to a page then; three megabytes."""
+_NOWHERE = PhysicalOffset(-1)
 _CHUNK_ENTRIES = 32_768
 _CHUNK_SLOTS = 16_384
 
@@ -114,7 +116,7 @@ class KeyIndexFile:
         self.begin_physical = self.end_physical = previous.end_physical
         self.file.pwrite(self._header(), 0)
 
-    def put(self, hash_code: int, physical_offset: int, store_ms: int) -> None:
+    def put(self, hash_code: int, physical_offset: PhysicalOffset, store_ms: int) -> None:
         """Add one entry to a file that is not full. Raises OSError: then the entry was not added."""
         self.put_run(array("q", (hash_code, physical_offset)), 0, store_ms)
 
@@ -136,9 +138,9 @@ class KeyIndexFile:
             stop = begin + 2 if self.is_empty else min(end, begin + 2 * new.step)
             self.used_slots += new.put(pairs, begin, stop, self.count, seconds_since(self.begin_ms, store_ms))
             if self.is_empty:
-                self.begin_ms, self.begin_physical = store_ms, pairs[begin + 1]
+                self.begin_ms, self.begin_physical = store_ms, PhysicalOffset(pairs[begin + 1])
             self.count += (stop - begin) // 2
-            self.end_ms, self.end_physical = store_ms, pairs[stop - 1]
+            self.end_ms, self.end_physical = store_ms, PhysicalOffset(pairs[stop - 1])
             begin = stop
         return begin
 
@@ -160,7 +162,7 @@ class KeyIndexFile:
             held[first:behind] = b"\1" * max(0, behind - first)
         return held
 
-    def _entry(self, number: int) -> tuple[int, int, int, int]:
+    def _entry(self, number: int) -> tuple[int, PhysicalOffset, int, int]:
         """(hash, physical offset, seconds, previous) of an entry that was written out. Raises OSError."""
         data = self._wait.pread(self.file, ENTRY_SIZE, entry_position(self.slots, number))
         return unpack_entry(bytes(data).ljust(ENTRY_SIZE, b"\0"), 0)
@@ -211,13 +213,15 @@ class KeyIndexFile:
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
-    def find(self, hash_code: int, max_count: int, begin_ms: int, end_ms: int, *, known: int = -1) -> list[int]:
+    def find(
+        self, hash_code: int, max_count: int, begin_ms: int, end_ms: int, *, known: PhysicalOffset = _NOWHERE
+    ) -> list[PhysicalOffset]:
         """Physical offsets of up to `max_count` records with this hash and time, newest first. Raises OSError.
 
         `known` is the record found last in a newer file: the keys of one record may lie in two files.
         """
         self.write_row()
-        found: list[int] = []
+        found: list[PhysicalOffset] = []
         number = self.head(hash_code % self.slots)
         while number > 0 and len(found) < max_count:
             entry_hash, physical, seconds, previous = self._entry(number)
@@ -249,14 +253,14 @@ class KeyIndexFile:
             hashes.add(hash_code)
         return hashes
 
-    def entries(self) -> list[tuple[int, int, int, int]]:
+    def entries(self) -> list[tuple[int, PhysicalOffset, int, int]]:
         """All entries: (hash, physical offset, seconds, previous), for the audit."""
         self.write_row()
         return [self._entry(number) for number in range(1, self.count)]
 
     # -- mending -------------------------------------------------------------------------------------------------------
 
-    def mend(self, end_physical: int) -> None:
+    def mend(self, end_physical: PhysicalOffset) -> None:
         """Keep the entries that hold together and lie below `end_physical`, with right links, slots and header.
 
         After a crash any page of the file may be older than its neighbours; entries alone tell the truth. What was cut

@@ -17,6 +17,7 @@ from pathlib import Path
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.disk_wait import DiskWait
 from rocketlake.store.key_index.file import SLOTS_WAITING_MAX, KeyIndexFile
 from rocketlake.store.key_index.layout import file_size, key_hash
@@ -24,8 +25,10 @@ from rocketlake.store.late_files import LateFiles
 
 __all__ = ["KeyIndex", "KeyIndexFlush", "index_names"]
 
-_NO_LIMIT = 2**63 - 1
-_EMPTY = (0, 0, -1)
+_NO_LIMIT = PhysicalOffset(2**63 - 1)
+_START = PhysicalOffset(0)
+_NOWHERE = PhysicalOffset(-1)
+_EMPTY = (0, 0, _NOWHERE)
 
 
 def index_names(folder: Path, files: Files) -> list[str]:
@@ -83,7 +86,7 @@ class KeyIndex:
         self.files: list[KeyIndexFile] = []
         self.safe_ms = 0
         """Store time of the last entry that is safe on disk; goes into the checkpoint."""
-        self.safe_physical = -1
+        self.safe_physical = _NOWHERE
         """Physical offset of the newest entry known to be safe: the next start finds it even after a power cut."""
         self.sync_error = ""
         self.cuts = 0
@@ -177,7 +180,7 @@ class KeyIndex:
             wait=self._wait,
         )
 
-    def _mend(self, files: Sequence[KeyIndexFile], end_physical: int) -> None:
+    def _mend(self, files: Sequence[KeyIndexFile], end_physical: PhysicalOffset) -> None:
         for file in files:
             file.mend(end_physical)
             self._changed(file)
@@ -198,7 +201,7 @@ class KeyIndex:
 
     # -- putting -------------------------------------------------------------------------------------------------------
 
-    def put(self, keys: Sequence[str], physical_offset: int, store_ms: int) -> None:
+    def put(self, keys: Sequence[str], physical_offset: PhysicalOffset, store_ms: int) -> None:
         """Add the keys of one record that are not in yet: it may be dispatched again. Raises OSError, StoreError."""
         if not keys or physical_offset < self.last_physical_offset:
             return  # after a crash a hundred thousand records may come for their queues only
@@ -314,16 +317,16 @@ class KeyIndex:
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
-    def find(self, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+    def find(self, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[PhysicalOffset]:
         """Physical offsets of up to `max_count` records, newest first, stored from `begin_ms` to `end_ms`.
 
         Times count in whole seconds from the start of a file; other keys with the same hash may be among the hits.
         """
         hash_code = key_hash(key)
-        found: list[int] = []
+        found: list[PhysicalOffset] = []
         for file in reversed(self.files):
             if not file.is_empty and file.overlaps(begin_ms, end_ms):
-                known = found[-1] if found else -1
+                known = found[-1] if found else _NOWHERE
                 found += file.find(hash_code, max_count - len(found), begin_ms, end_ms, known=known)
                 if file.damage:
                     self.on_damage(file.path, file.damage)
@@ -337,12 +340,12 @@ class KeyIndex:
         return self.files[-1].end_ms if self.files else 0
 
     @property
-    def last_physical_offset(self) -> int:
+    def last_physical_offset(self) -> PhysicalOffset:
         """Physical offset of the newest entry, 0 without one."""
-        return self.files[-1].end_physical if self.files else 0
+        return self.files[-1].end_physical if self.files else _START
 
     @property
-    def summary(self) -> tuple[int, int, int]:
+    def summary(self) -> tuple[int, int, PhysicalOffset]:
         """(files, sum of their counts, physical offset of the newest entry or -1), to be compared at the next start."""
         if not self.files:
             return _EMPTY
@@ -366,7 +369,7 @@ class KeyIndex:
         self._disk.sync_dir(self.folder)
         self._disk.sync_dir(self.folder.parent)
 
-    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int, end_physical: int) -> None:
+    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int, end_physical: PhysicalOffset) -> None:
         """A job is done: entries stored up to `end_ms` are safe. A file that grew meanwhile still counts as changed."""
         unchanged = [file for file, count in counts if file.count == count]
         self._not_synced = [file for file in self._not_synced if file not in unchanged]
@@ -389,13 +392,13 @@ class KeyIndex:
 
     # -- cutting and dropping ------------------------------------------------------------------------------------------
 
-    def truncate_after(self, physical_offset: int) -> None:
+    def truncate_after(self, physical_offset: PhysicalOffset) -> None:
         """Forget entries of records at or behind `physical_offset` (the log is cut there). Raises OSError."""
         self.cuts += 1
         self._mend([file for file in self.files if file.end_physical >= physical_offset], physical_offset)
         self.safe_physical = min(self.safe_physical, self.last_physical_offset)
 
-    def delete_before(self, min_physical: int) -> list[KeyIndexFile]:
+    def delete_before(self, min_physical: PhysicalOffset) -> list[KeyIndexFile]:
         """Take out the files that end below `min_physical`, never the newest; the caller removes them."""
         outdated = 0
         for file in self.files[:-1]:
@@ -410,7 +413,7 @@ class KeyIndex:
         """Remove every file, for good; nothing is safe then. Raises OSError."""
         self._not_synced.clear()
         self.safe_ms = 0
-        self.safe_physical = -1
+        self.safe_physical = _NOWHERE
         if self.files:
             while self.files:
                 self.files.pop().remove()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 
 from rocketlake.base.java.java_compat import string_hash
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = [
     "ENTRY_SIZE",
@@ -70,13 +71,18 @@ def seconds_since(begin_ms: int, store_ms: int) -> int:
 
 
 def pack_header(
-    begin_ms: int, end_ms: int, begin_physical: int, end_physical: int, used_slots: int, count: int
+    begin_ms: int,
+    end_ms: int,
+    begin_physical: PhysicalOffset,
+    end_physical: PhysicalOffset,
+    used_slots: int,
+    count: int,
 ) -> bytes:
     """The header; `count` is the number of the next entry, 1 in an empty file."""
     return _HEADER.pack(begin_ms, end_ms, begin_physical, end_physical, used_slots, count)
 
 
-def unpack_header(data: bytes | memoryview) -> tuple[int, int, int, int, int, int]:
+def unpack_header(data: bytes | memoryview) -> tuple[int, int, PhysicalOffset, PhysicalOffset, int, int]:
     """(begin ms, end ms, begin physical, end physical, used slots, count)."""
     return _HEADER.unpack_from(data)
 
@@ -92,11 +98,11 @@ def unpack_slot(data: bytes | memoryview, position: int) -> int:
     return number
 
 
-def pack_entry(hash_code: int, physical_offset: int, seconds: int, previous: int) -> bytes:
+def pack_entry(hash_code: int, physical_offset: PhysicalOffset, seconds: int, previous: int) -> bytes:
     """An entry; `previous` is the next older entry of the same slot, 0 when there is none."""
     return _ENTRY.pack(hash_code, physical_offset, seconds, previous)
 
 
-def unpack_entry(data: bytes | memoryview, position: int) -> tuple[int, int, int, int]:
+def unpack_entry(data: bytes | memoryview, position: int) -> tuple[int, PhysicalOffset, int, int]:
     """(hash, physical offset, seconds, previous) of the entry at a file position."""
     return _ENTRY.unpack_from(data, position)
