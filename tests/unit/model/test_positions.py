@@ -1,4 +1,4 @@
-"""The types of positions: mypy refuses a queue offset where a physical offset is wanted, and the reverse."""
+"""The types of positions and times: mypy refuses one kind where another is expected, at the doors of the whole store."""
 
 from __future__ import annotations
 
@@ -6,46 +6,58 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rocketlake.model.positions import Millis, PhysicalOffset, QueueOffset
+from rocketlake.model.positions import EntryPosition, Millis, PhysicalOffset, QueueOffset
 
-_SOURCE = Path(__file__).parents[3] / "src" / "rocketlake" / "model" / "positions.py"
-_USE = """
-from positions import Millis, PhysicalOffset, QueueOffset
-
-
-def read(place: PhysicalOffset) -> PhysicalOffset:
-    return place + 100
+_HEAD = """
+from rocketlake.model.positions import EntryPosition, Millis, PhysicalOffset, QueueOffset
+from rocketlake.store.dispatch_scan import appended_entry
+from rocketlake.store.message_store import MessageStore
 
 
-def number(offset: QueueOffset) -> QueueOffset:
-    return offset + 1
-
-
-def wait(until: Millis) -> Millis:
-    return until + 5
-
-
-read(PhysicalOffset(7))
-number(QueueOffset(7))
-wait(Millis(7))
+def use(store: MessageStore, place: PhysicalOffset, number: QueueOffset, entry: EntryPosition, ms: Millis) -> None:
 """
+_RIGHT = (
+    "store.read_record(place + 100)",
+    "store.read_record(100 + place)",
+    "store.read_record(place - 100)",
+    "store.log.append_raw(b'', place, ms)",
+    "store.queues.append('t', 0, number + 1, place, place - place, 0)",
+    "store.get('t', 0, number, 1, 1)",
+)
+_WRONG = (
+    "store.read_record(number)",
+    "store.read_record(7)",
+    "store.read_record(entry)",
+    "store.read_record(place - place)",
+    "store.get('t', 0, place, 1, 1)",
+    "store.offset_at('t', 0, number)",
+    "store.log.record(number)",
+    "store.log.list.find(number)",
+    "store.log.cut(number)",
+    "store.queues.append('t', 0, place, place, 91, 0)",
+    "store.queues.append('t', 0, number, number, 91, 0)",
+    "store.queues.truncate_after(number)",
+    "store.queues.reach('t', 0, place)",
+    "store.index.truncate_after(number)",
+    "store.deletions.is_dead('t', number)",
+    "store.dispatch.cut(number)",
+    "store.durability.set_back(number)",
+    "appended_entry('t', 0, place, place, 91, ms, 0, place, b'', ())",
+    "appended_entry('t', 0, number, number, 91, ms, 0, place, b'', ())",
+    "appended_entry('t', 0, number, place, 91, ms, 0, number, b'', ())",
+)
 
 
-_MIX_UPS = ["read(QueueOffset(7))", "number(PhysicalOffset(7))", "wait(QueueOffset(7))", "read(7)"]
-
-
-def test_mypy_refuses_each_mix_up_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "positions.py").write_text(_SOURCE.read_text())
-    use = tmp_path / "use.py"
-    use.write_text("\n".join([_USE, *_MIX_UPS, ""]))
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}", str(use)]
+def test_mypy_refuses_each_mix_up(tmp_path: Path) -> None:
+    lines = [*_HEAD.splitlines(), *(f"    {line}" for line in (*_RIGHT, *_WRONG))]
+    (tmp_path / "use.py").write_text("\n".join(lines) + "\n")
+    options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    command = [sys.executable, "-m", "mypy", *options, "use.py"]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    errors = [line for line in answer.stdout.splitlines() if ": error:" in line]
-    lines = use.read_text().splitlines()
-    assert len(errors) == len(_MIX_UPS), answer.stdout + answer.stderr
-    for mix_up, error in zip(_MIX_UPS, errors, strict=True):
-        assert error.startswith(f"use.py:{lines.index(mix_up) + 1}: error: Argument 1"), error
+    refused = [int(line.split(":")[1]) for line in answer.stdout.splitlines() if "[arg-type]" in line]
+    first = len(lines) - len(_WRONG) + 1
+    assert refused == list(range(first, len(lines) + 1)), answer.stdout + answer.stderr
 
 
 def test_they_are_plain_numbers_at_run_time() -> None:
-    assert QueueOffset is PhysicalOffset is Millis is int
+    assert QueueOffset is PhysicalOffset is EntryPosition is Millis is int
