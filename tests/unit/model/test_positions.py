@@ -1,4 +1,4 @@
-"""The types of positions and times: mypy refuses one kind where another is expected, at the doors of the whole store."""
+"""Types of positions and times: mypy refuses one kind where another is expected, at the doors of the whole store."""
 
 from __future__ import annotations
 
