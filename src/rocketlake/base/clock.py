@@ -1,6 +1,7 @@
 """The clock seam: the only place that asks the machine for the time or sleeps.
 
-Owns        wall clock, monotonic clock, sleeping; a clock moved by hand for tests and simulations.
+Owns        Millis, the type of its times; wall clock, monotonic clock, sleeping; a clock moved by hand for tests and
+            simulations.
 Must not know   the tasks that wait.
 """
 
@@ -10,15 +11,32 @@ import asyncio
 import heapq
 import itertools
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "Millis", "SystemClock"]
+
+if TYPE_CHECKING:
+    from typing import Self, overload
+
+    class Millis(int):
+        """A moment in milliseconds since 1970; moments are told apart from lengths of time, which are plain numbers."""
+
+        def __add__(self, other: int, /) -> Self: ...
+        def __radd__(self, other: int, /) -> Self: ...
+        @overload
+        def __sub__(self, other: Self, /) -> int: ...  # type: ignore[overload-overlap]  # a moment is an int, too
+        @overload
+        def __sub__(self, other: int, /) -> Self: ...
+        def __sub__(self, other: int, /) -> int: ...
+
+else:
+    Millis = int
 
 
 class Clock(Protocol):
     """Time as the rest of the code sees it."""
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> Millis:
         """Wall clock: milliseconds since 1970-01-01 UTC. May jump."""
 
     def monotonic(self) -> float:
@@ -37,9 +55,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> Millis:
         """Milliseconds since 1970-01-01 UTC."""
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // 1_000_000  # type: ignore[return-value]  # here it comes in, at no cost
 
     monotonic = staticmethod(time.monotonic)
     """Seconds since an arbitrary moment. Called often, so `time.monotonic` is bound directly, without a wrapper."""
@@ -70,9 +88,9 @@ class ManualClock:
         self._order = itertools.count()
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> Millis:
         """Start time, plus the time advanced, plus the jumps of the wall clock."""
-        return self._start_ms + self._elapsed_us // 1000 + self._jump_ms
+        return Millis(self._start_ms) + self._elapsed_us // 1000 + self._jump_ms
 
     def monotonic(self) -> float:
         """Seconds advanced so far."""

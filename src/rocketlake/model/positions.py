@@ -1,7 +1,7 @@
-"""Types of the numbers that name a place or a time, so that mypy refuses one where another is wanted.
+"""Types of the numbers that name a place, so that mypy refuses one where another is wanted.
 
-Owns        Position and its kinds: QueueOffset, PhysicalOffset, EntryPosition; Millis.
-Must not know   how offsets and times are stored, sent or worked out.
+Owns        Position and its kinds: QueueOffset, PhysicalOffset, EntryPosition.
+Must not know   how offsets are stored, sent or worked out.
 
 Each type is a plain int at run time: a value costs nothing. A number gets its type where it comes in (a decoded header,
 a setting, a constant), never in a loop over messages. A place and a plain number give a place, by `+` and by `-`; a
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["EntryPosition", "Millis", "PhysicalOffset", "Position", "QueueOffset"]
+__all__ = ["EntryPosition", "PhysicalOffset", "Position", "QueueOffset"]
 
 if TYPE_CHECKING:
     from typing import Self, overload
 
     class Position(int):
-        """A place in a row of messages, bytes or moments."""
+        """A place in a row of messages or bytes."""
 
         def __add__(self, other: int, /) -> Self: ...
         def __radd__(self, other: int, /) -> Self: ...
@@ -37,8 +37,5 @@ if TYPE_CHECKING:
     class EntryPosition(Position):
         """A byte position in the entries of a consume queue."""
 
-    class Millis(Position):
-        """A time in milliseconds since 1970."""
-
 else:
-    Position = QueueOffset = PhysicalOffset = EntryPosition = Millis = int
+    Position = QueueOffset = PhysicalOffset = EntryPosition = int

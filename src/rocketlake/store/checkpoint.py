@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.logs import get_logger
@@ -53,11 +54,11 @@ class Checkpoint:
     )
 
     def __init__(self, files: Files, path: Path) -> None:
-        self.physic_ms = 0
+        self.physic_ms = Millis(0)
         """All records stored until then are safe in the log."""
-        self.logics_ms = 0
+        self.logics_ms = Millis(0)
         """All records stored until then are safe in the consume queues."""
-        self.index_ms = 0
+        self.index_ms = Millis(0)
         """All records stored until then are safe in the key index."""
         self.master_flushed_offset = PhysicalOffset(0)
         self.confirm_offset = PhysicalOffset(0)
@@ -81,7 +82,7 @@ class Checkpoint:
         if page != self._written:
             _log.warning("one bit of %s is wrong on disk, its checksum says which: it is mended", self._path)
         *times, flushed, confirmed = [max(0, number) for number in _LAYOUT.unpack_from(page)]
-        self.physic_ms, self.logics_ms, self.index_ms = times
+        self.physic_ms, self.logics_ms, self.index_ms = map(Millis, times)
         self.master_flushed_offset, self.confirm_offset = PhysicalOffset(flushed), PhysicalOffset(confirmed)
         is_ours = _is_ours(page)
         self.derived_offset = PhysicalOffset(max(-1, _OURS.unpack_from(page, _LAYOUT.size)[1]) if is_ours else -1)
@@ -96,16 +97,16 @@ class Checkpoint:
         """
         _log.warning("%s is not as this broker wrote it: the whole log is looked at after a crash", self._path)
         self.is_distrusted = True
-        self.physic_ms = self.logics_ms = self.index_ms = 0
+        self.physic_ms = self.logics_ms = self.index_ms = Millis(0)
         self.master_flushed_offset = self.confirm_offset = PhysicalOffset(0)
 
     @property
-    def min_ms(self) -> int:
+    def min_ms(self) -> Millis:
         """Messages stored before this are in the log and in the consume queues for sure."""
-        return max(0, min(self.physic_ms, self.logics_ms) - _MARGIN_MS)
+        return max(Millis(0), min(self.physic_ms, self.logics_ms) - _MARGIN_MS)
 
     @property
-    def min_index_ms(self) -> int:
+    def min_index_ms(self) -> Millis:
         """As `min_ms`, and in the key index too."""
         return min(self.min_ms, self.index_ms)
 
@@ -145,9 +146,9 @@ class Checkpoint:
 
         return write
 
-    def cut(self, log_end: PhysicalOffset, store_ms: int) -> None:
+    def cut(self, log_end: PhysicalOffset, store_ms: Millis) -> None:
         """Before the log is cut: nothing is safe from `log_end` on, nor at or after that time. Raises OSError."""
-        safe_ms = max(0, store_ms - 1)
+        safe_ms = max(Millis(0), store_ms - 1)
         with self._lock:
             self._cuts += 1
             self.confirm_offset = min(self.confirm_offset, log_end)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
@@ -47,6 +48,7 @@ _HEAD = struct.Struct(">ii20xq")  # total size, magic, ..., physical offset
 RECORD_HEAD_BYTES = _HEAD.size
 _STORE_MS = struct.Struct(">q")
 _SYS_FLAG = struct.Struct(">i")
+_NEVER = Millis(-1)
 _V6_EXTRA = 12
 _HEADS_BYTES_MAX = 256 * 1024  # of a record, or of the records of a usual batch, beside the bodies
 _COMMITTED_AT_ONCE = 16 * 1024 * 1024  # of the write pool: some milliseconds
@@ -75,7 +77,7 @@ class CommitLog:
         self.list: LogFiles = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
         """Why nothing can be appended any more; "" while all is well."""
-        self.last_store_ms = 0
+        self.last_store_ms = Millis(0)
         """Store time of the last record appended."""
         self._reserve = min(self.file_size // 4, config.body_bytes_max + _HEADS_BYTES_MAX)
         self._disk = files
@@ -99,7 +101,7 @@ class CommitLog:
 
     # -- appending -----------------------------------------------------------------------------------------------------
 
-    def append(self, message: PutMessage, queue_offset: QueueOffset, store_ms: int) -> tuple[PhysicalOffset, int]:
+    def append(self, message: PutMessage, queue_offset: QueueOffset, store_ms: Millis) -> tuple[PhysicalOffset, int]:
         """Append one record; returns (physical offset, size). Raises AppendFailed: then nothing was appended."""
         body, properties = message.body, message.properties
         topic = message.topic.encode()
@@ -130,7 +132,11 @@ class CommitLog:
         return offset, len(record)
 
     def append_batch(
-        self, message: PutMessage, items: Sequence[tuple[int, Bytes, bytes]], queue_offset: QueueOffset, store_ms: int
+        self,
+        message: PutMessage,
+        items: Sequence[tuple[int, Bytes, bytes]],
+        queue_offset: QueueOffset,
+        store_ms: Millis,
     ) -> tuple[list[PhysicalOffset], int]:
         """Append one record per (flag, body, properties) in one write, all in one file.
 
@@ -167,7 +173,7 @@ class CommitLog:
         self.last_store_ms = store_ms
         return offsets, total
 
-    def append_large(self, batch: LargeBatch, queue_offset: QueueOffset, store_ms: int) -> PhysicalOffset:
+    def append_large(self, batch: LargeBatch, queue_offset: QueueOffset, store_ms: Millis) -> PhysicalOffset:
         """Append a batch with ready records in one write; returns its offset. AppendFailed: nothing was appended."""
         mapped = self._file_with_room(len(batch.records))
         offset = mapped.start + mapped.wrote
@@ -176,7 +182,7 @@ class CommitLog:
         self.last_store_ms = store_ms
         return offset
 
-    def append_run(self, run: record_run.RecordRun, store_ms: int) -> bool:
+    def append_run(self, run: record_run.RecordRun, store_ms: Millis) -> bool:
         """Append the records of a run in one write. False: nothing was appended, and `append` finds the reason."""
         last = self.list.last
         if self.broken or last is None or run.size + BLANK_BYTES > last.room:
@@ -188,7 +194,7 @@ class CommitLog:
         self.last_store_ms = store_ms
         return True
 
-    def append_raw(self, data: Bytes, offset: PhysicalOffset, store_ms: int) -> None:
+    def append_raw(self, data: Bytes, offset: PhysicalOffset, store_ms: Millis) -> None:
         """Append whole records that another store has encoded for `offset`, the end of this log, all of one file.
 
         The caller has looked at them (raw_append.py); `store_ms` is that of the last one. Raises AppendFailed: then
@@ -378,14 +384,14 @@ class CommitLog:
         record = self.view(offset, _HEAD.unpack(head)[0])
         return record if record is not None and is_record(record, offset) else None
 
-    def store_ms_at(self, offset: PhysicalOffset) -> int:
+    def store_ms_at(self, offset: PhysicalOffset) -> Millis:
         """Store time of the record at `offset`, -1 when it cannot be read."""
         flag = self.view(offset + SYS_FLAG_AT, _SYS_FLAG.size)
         if flag is None:
-            return -1
+            return _NEVER
         position = STORE_MS_AT + (_V6_EXTRA if _SYS_FLAG.unpack(flag)[0] & BORN_HOST_V6 else 0)
         stored = self.view(offset + position, _STORE_MS.size)
-        return -1 if stored is None else int(_STORE_MS.unpack(stored)[0])
+        return _NEVER if stored is None else Millis(_STORE_MS.unpack(stored)[0])
 
 
 def _nobody_minds(_mapped: LogFile, _position: int, _size: int) -> None:

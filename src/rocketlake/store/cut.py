@@ -20,6 +20,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from rocketlake.base.callbacks import call
+from rocketlake.base.clock import Millis
 from rocketlake.base.errors import StoreError
 from rocketlake.base.worker import run_on
 from rocketlake.codec.record_layout import MAGIC_BLANK
@@ -125,15 +126,15 @@ class Cut:
 
     def _begin(self, end: PhysicalOffset) -> Sequence[FlushJob[EntryPosition]]:
         """All changes of positions; the jobs are the syncs of the queues."""
-        store_ms = max(0, self.log.store_ms_at(end))
+        store_ms = max(Millis(0), self.log.store_ms_at(end))
         self.checkpoint.cut(end, store_ms)
         self.ends.cut()
         self.dispatch.cut(end)
         jobs = cut_files(self.log, self.table, self.index, end, is_open=True)
         self.log.last_store_ms = min(self.log.last_store_ms, store_ms)
         self.dispatch.last_store_ms = min(self.dispatch.last_store_ms, store_ms)
-        self.sync.safe_store_ms = min(self.sync.safe_store_ms, max(0, store_ms - 1))
-        self.index.safe_ms = min(self.index.safe_ms, max(0, store_ms - 1))
+        self.sync.safe_store_ms = min(self.sync.safe_store_ms, max(Millis(0), store_ms - 1))
+        self.index.safe_ms = min(self.index.safe_ms, max(Millis(0), store_ms - 1))
         self._number_waiting()
         self.residency.forget()
         self.durability.set_back(end)

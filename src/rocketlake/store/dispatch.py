@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.disk.seam import is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrival", "Dispatch", "perhaps"]
 
-Arrival = Callable[[str, int, QueueOffset, int, int], None]
+Arrival = Callable[[str, int, QueueOffset, int, Millis], None]
 """(topic, queue id, new max offset, tag code, store ms)."""
 
 _log = get_logger(__name__)
@@ -65,7 +66,7 @@ class Dispatch:
         """(record found by a walk, the number expected of it): true if its own number, another one, is damaged."""
         self.position = PhysicalOffset(0)
         """Physical offset up to which everything is dispatched."""
-        self.last_store_ms = 0
+        self.last_store_ms = Millis(0)
         """Store time of the last record dispatched."""
         self.error = ""
         """Why the record at `position` could not be dispatched; "" while all is well."""

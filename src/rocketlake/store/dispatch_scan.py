@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.codec import record_layout
@@ -90,7 +91,7 @@ class DispatchEntry:
         queue_offset: QueueOffset,
         physical_offset: PhysicalOffset,
         size: int,
-        store_ms: int,
+        store_ms: Millis,
         sys_flag: int,
     ) -> None:
         self.topic = topic
@@ -144,7 +145,7 @@ def appended_entry(
     queue_offset: QueueOffset,
     physical_offset: PhysicalOffset,
     size: int,
-    store_ms: int,
+    store_ms: Millis,
     sys_flag: int,
     prepared_transaction_offset: PhysicalOffset,
     properties: bytes,

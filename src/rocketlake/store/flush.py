@@ -17,7 +17,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.worker import Worker
@@ -44,12 +44,12 @@ class LogSync:
         log: LogFiles,
         worker: Worker,
         durability: Durability,
-        last_store_ms: Callable[[], int],
+        last_store_ms: Callable[[], Millis],
         slow: SlowDisk,
     ) -> None:
         self.failure = ""
         """Why nothing is synced any more; "" while all is well."""
-        self.safe_store_ms = 0
+        self.safe_store_ms = Millis(0)
         """Every record stored at or before this time is safe (for the checkpoint)."""
         self.zero_step = 0
         """So many zeros at a time are written ahead while syncs are small; 0: none."""
@@ -77,7 +77,7 @@ class LogSync:
         if job is None or (last is not None and last.due[0].covers(job)):
             return
         is_waiting = last is not None and last.begun is None
-        due = job, self._last_store_ms() if job.end >= self._log.wrote_offset else 0
+        due = job, self._last_store_ms() if job.end >= self._log.wrote_offset else Millis(0)
         if last is not None and is_waiting:
             last.due = due  # the worker may have started with the former one just now: `_synced` looks
             return
@@ -136,10 +136,10 @@ class _Sync:
 
     __slots__ = ("begun", "due", "seconds")
 
-    def __init__(self, due: tuple[FlushJob[PhysicalOffset], int]) -> None:
+    def __init__(self, due: tuple[FlushJob[PhysicalOffset], Millis]) -> None:
         self.due = due
         """The job, and the store time that is safe when it is done (0: not known). Set by the loop."""
-        self.begun: tuple[FlushJob[PhysicalOffset], int] | None = None
+        self.begun: tuple[FlushJob[PhysicalOffset], Millis] | None = None
         """The value of `due` when the worker started the sync. Set by the worker, once."""
         self.seconds = 0.0
         """How long it took. Set by the worker."""

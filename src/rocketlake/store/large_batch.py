@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Generator, Sequence
 from typing import cast
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.crc32 import crc32
 from rocketlake.base.pure_import import has_kernel
 from rocketlake.codec.record import encode_record
@@ -69,7 +70,7 @@ class LargeBatch:
         )
         return None
 
-    def number(self, queue_offset: QueueOffset, physical_offset: PhysicalOffset, store_ms: int) -> None:
+    def number(self, queue_offset: QueueOffset, physical_offset: PhysicalOffset, store_ms: Millis) -> None:
         """The first record gets these offsets, the others those that follow; all get the store time."""
         store_ms_at = BORN_HOST_AT + len(self.message.born_host)
         if has_kernel("rocketlake.codec.record_run"):

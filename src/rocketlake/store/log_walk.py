@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_AT, MAGIC_V1, MAGIC_V2
 from rocketlake.model.positions import PhysicalOffset
@@ -50,7 +51,7 @@ class LogWalk:
         `known` records are walked over and not given out. `note_position` hears how far the walk is.
         """
         self.end = start
-        self.last_store_ms = 0
+        self.last_store_ms = Millis(0)
         """Store time of the last record, 0 without one."""
         self._known = known
         self._log = log
@@ -102,7 +103,7 @@ class LogWalk:
             return 0
         passed = self._known.skip(mapped.view[position:], mapped.start + position, self._check_crc)
         if passed:
-            self.last_store_ms = self._known.last_store_ms
+            self.last_store_ms = Millis(self._known.last_store_ms)
         return passed
 
     def _resume(self, mapped: LogFile, position: int) -> int | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketlake.base.callbacks import raised
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files, is_no_room
 from rocketlake.base.errors import StoreError
@@ -75,7 +75,7 @@ class MessageStore(StoreReads, Service):
         self._workers = {name: workers(f"store-{name}") for name in WORKERS}
         parts = StoreParts(root, config, files or PosixFiles(), self._clock, self._workers)
         StoreReads.__init__(self, parts)
-        self.on_arrival: Callable[[str, int, QueueOffset, int, int], None] = _nobody_waits
+        self.on_arrival: Callable[[str, int, QueueOffset, int, Millis], None] = _nobody_waits
         """(topic, queue id, new max offset, tag code, store ms): called on the loop when a message can be read."""
         self.is_awaited: Callable[[str, int], bool] = perhaps
         """(topic, queue id): true if a request waits at this queue. A run asks once, to skip `on_arrival`."""
@@ -335,7 +335,7 @@ class MessageStore(StoreReads, Service):
             self._dispatch_readable()
         self._wake()
 
-    def _arrived(self, topic: str, queue_id: int, max_offset: QueueOffset, tag_code: int, store_ms: int) -> None:
+    def _arrived(self, topic: str, queue_id: int, max_offset: QueueOffset, tag_code: int, store_ms: Millis) -> None:
         try:
             self.on_arrival(topic, queue_id, max_offset, tag_code, store_ms)
         except Exception as error:
@@ -396,5 +396,5 @@ def _not_opened(error: OSError, root: Path) -> StoreError:
     return StoreError(f"the store cannot be opened: {error}", path=str(error.filename or root), hint=hint)
 
 
-def _nobody_waits(_topic: str, _queue_id: int, _max_offset: QueueOffset, _tag_code: int, _store_ms: int) -> None:
+def _nobody_waits(_topic: str, _queue_id: int, _max_offset: QueueOffset, _tag_code: int, _store_ms: Millis) -> None:
     """Until the broker is there."""

@@ -13,6 +13,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.disk.seam import Closeable, is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
@@ -88,7 +89,7 @@ class Opening:
             if self.config.index_enabled and not self._late.are_open:
                 self.index.make_first()
 
-    def _load_index(self, clean: bool, index_ms: int) -> bool:
+    def _load_index(self, clean: bool, index_ms: Millis) -> bool:
         self.index.load(last_exit_ok=clean, index_ms=index_ms)
         if self._is_open:  # it is late, and the end of the log was found without it
             self._recovery.index_came_late()

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Protocol
 
 from rocketlake.base.callbacks import call
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
@@ -54,7 +54,7 @@ class QueueFlush(Service):
     def __init__(
         self,
         to_flush: Callable[[int], Iterator[SyncJob | None]],
-        dispatched: Callable[[], tuple[int, PhysicalOffset]],
+        dispatched: Callable[[], tuple[Millis, PhysicalOffset]],
         checkpoint: Checkpoint,
         config: StoreConfig,
         clock: Clock,
@@ -84,9 +84,9 @@ class QueueFlush(Service):
         self._tails_soon = Soon(self._go_on)
         self._waits_for_sync = self._waits_for_interval = False
         """Why tails are left: one can be written only when older entries are synced; the disk has refused one."""
-        self._awaited: tuple[int, PhysicalOffset] | None = None
+        self._awaited: tuple[Millis, PhysicalOffset] | None = None
         """What was `dispatched` when a thorough round was due; it begins when the tails are written."""
-        self._safe: tuple[int, PhysicalOffset] | None = None
+        self._safe: tuple[Millis, PhysicalOffset] | None = None
         """The value of `dispatched` when this round was due; None if it is not thorough, or the log was cut since."""
         self._progress = Progress(clock)
         self._looked_at = self._synced_count = 0
@@ -153,7 +153,7 @@ class QueueFlush(Service):
             else:
                 self._tails_soon.ask()
 
-    def _begin_round(self, least_pages: int, safe: tuple[int, PhysicalOffset] | None = None) -> None:
+    def _begin_round(self, least_pages: int, safe: tuple[Millis, PhysicalOffset] | None = None) -> None:
         """`safe`: what is safe when this round has ended well."""
         self._safe = safe
         self._progress, self._looked_at, self._synced_count = Progress(self._clock), 0, 0

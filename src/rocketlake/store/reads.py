@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue, Entry
@@ -129,21 +130,21 @@ class StoreReads:
         queue = self.queues.find(topic, queue_id)
         return _FIRST if queue is None else queue.offset_at(physical_offset)
 
-    def offset_by_time(self, topic: str, queue_id: int, ms: int, upper: bool = False) -> QueueOffset:
+    def offset_by_time(self, topic: str, queue_id: int, ms: Millis, upper: bool = False) -> QueueOffset:
         """First queue offset stored at `ms` or later, with `upper` the last stored at `ms` or earlier."""
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return _FIRST
         return offset_by_time(queue, ms, self.log.store_ms_at, min_physical=self.log.min_offset, upper=upper)
 
-    def earliest_store_ms(self, topic: str, queue_id: int) -> int:
+    def earliest_store_ms(self, topic: str, queue_id: int) -> Millis:
         """Store time of the first message that can be read, -1 without one."""
         return self.store_ms_at(topic, queue_id, self.min_offset(topic, queue_id))
 
-    def store_ms_at(self, topic: str, queue_id: int, offset: QueueOffset) -> int:
+    def store_ms_at(self, topic: str, queue_id: int, offset: QueueOffset) -> Millis:
         """Store time of the message at a queue offset, -1 when there is none."""
         queue = self.queues.find(topic, queue_id)
-        return -1 if queue is None else store_ms_at(queue, offset, self.log.store_ms_at)
+        return Millis(-1) if queue is None else store_ms_at(queue, offset, self.log.store_ms_at)
 
     def is_in_memory(self, topic: str, queue_id: int, offset: QueueOffset) -> bool:
         """True when the message at a queue offset is probably still in the page cache."""
@@ -171,7 +172,7 @@ class StoreReads:
                 yield start, view
 
     def query(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, *, unique: bool = False
+        self, topic: str, key: str, max_count: int, begin_ms: Millis, end_ms: Millis, *, unique: bool = False
     ) -> QueryResult:
         """Messages with a key (`unique`: with this unique key), oldest first; up to `maxMsgsNumBatch`."""
         result = QueryResult(index_last_ms=self.index.last_ms, index_last_offset=self.index.last_physical_offset)

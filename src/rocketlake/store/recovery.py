@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.logs import get_logger
 from rocketlake.codec.record_layout import MAGIC_BLANK
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
@@ -239,7 +240,9 @@ class Recovery:
             self._index.safe_physical = max(self._index.safe_physical, known.index[2])  # it was, and it is there
             return False
         _log.error("the key index is built again from the whole log: %s", reason)
-        self._checkpoint.index_ms = 0  # else a new file that a power cut leaves short would count as one once safe
+        self._checkpoint.index_ms = Millis(
+            0
+        )  # else a new file that a power cut leaves short would count as one once safe
         self._distrust()
         self._index.destroy_all()
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.logs import get_logger
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue
@@ -36,7 +36,7 @@ class Replay:
         """`check` knows the queues that lack older records. `has_index`: there is a key index, and it is loaded."""
         self.missing_from = PhysicalOffset(0)
         """Records from this physical offset on may be missing in any queue; before it in those that `check` wants."""
-        self.last_store_ms = 0
+        self.last_store_ms = Millis(0)
         """Store time of the last record walked, 0 without one."""
         self._check = check
         self._has_index = has_index

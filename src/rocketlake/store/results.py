@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from rocketlake.base.clock import Millis
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 
 __all__ = [
@@ -33,6 +34,7 @@ docs/decisions/0002 and 0008."""
 
 _START = PhysicalOffset(0)
 _NOWHERE = PhysicalOffset(-1)
+_NEVER = Millis(0)
 _FIRST = QueueOffset(0)
 _NO_NUMBER = QueueOffset(-1)
 
@@ -102,7 +104,7 @@ class PutResult:
     physical_offset: PhysicalOffset = _NOWHERE
     size: int = 0
     queue_offset: QueueOffset = _NO_NUMBER
-    store_ms: int = 0
+    store_ms: Millis = _NEVER
     next_offset: PhysicalOffset = _NOWHERE
     reason: str = ""
     count: int = 1
@@ -136,5 +138,5 @@ class QueryResult:
     """Records found by key, oldest first, and how far the newest index file reaches."""
 
     slices: list[memoryview] = field(default_factory=list)
-    index_last_ms: int = 0
+    index_last_ms: Millis = _NEVER
     index_last_offset: PhysicalOffset = _START

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rocketlake.model.positions import EntryPosition, Millis, PhysicalOffset, QueueOffset
+from rocketlake.base.clock import Millis
+from rocketlake.model.positions import EntryPosition, PhysicalOffset, QueueOffset
 
 _HEAD = """
-from rocketlake.model.positions import EntryPosition, Millis, PhysicalOffset, QueueOffset
+from rocketlake.base.clock import Millis
+from rocketlake.model.positions import EntryPosition, PhysicalOffset, QueueOffset
 from rocketlake.store.dispatch_scan import appended_entry
 from rocketlake.store.message_store import MessageStore
 
@@ -23,6 +25,7 @@ _RIGHT = (
     "store.log.append_raw(b'', place, ms)",
     "store.queues.append('t', 0, number + 1, place, place - place, 0)",
     "store.get('t', 0, number, 1, 1)",
+    "store.checkpoint.cut(place, ms - 1)",
 )
 _WRONG = (
     "store.read_record(number)",
@@ -42,6 +45,11 @@ _WRONG = (
     "store.deletions.is_dead('t', number)",
     "store.dispatch.cut(number)",
     "store.durability.set_back(number)",
+    "store.log.append_raw(b'', place, 7)",
+    "store.log.append_raw(b'', place, ms - ms)",
+    "store.checkpoint.cut(place, place)",
+    "store.index.find('k', 1, ms, place)",
+    "appended_entry('t', 0, number, place, 91, place, 0, place, b'', ())",
     "appended_entry('t', 0, place, place, 91, ms, 0, place, b'', ())",
     "appended_entry('t', 0, number, number, 91, ms, 0, place, b'', ())",
     "appended_entry('t', 0, number, place, 91, ms, 0, number, b'', ())",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
@@ -235,7 +235,7 @@ class AdminOffset:
     def _offset_at(self, name: str, queue_id: int, timestamp: int) -> int:
         if timestamp < 0:
             return self._store.max_offset(name, queue_id)
-        return self._store.offset_by_time(name, queue_id, timestamp)
+        return self._store.offset_by_time(name, queue_id, Millis(timestamp))
 
     def _checked_offset(self, topic: TopicConfig, queue_id: int, offset: int) -> int:
         first = max(0, self._store.min_offset(topic.name, queue_id))

@@ -7,6 +7,7 @@ Must not know   where offsets are kept.
 from __future__ import annotations
 
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.clients.consumers import ConsumerTable
@@ -109,7 +110,8 @@ class Offset:
         header = request.header(SearchOffsetHeader)
         if not self._has_queue(header.topic, header.queue_id):
             return _offset(0)
-        return _offset(self._store.offset_by_time(header.topic, header.queue_id, header.timestamp, upper=header.upper))
+        ms = Millis(header.timestamp)
+        return _offset(self._store.offset_by_time(header.topic, header.queue_id, ms, upper=header.upper))
 
     def maximum(self, request: Request) -> Reply:
         """GET_MAX_OFFSET: the offset the next message will get."""

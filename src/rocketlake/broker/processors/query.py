@@ -6,6 +6,7 @@ Must not know   the key index.
 
 from __future__ import annotations
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.positions import PhysicalOffset
@@ -38,8 +39,8 @@ class Query:
                 header.topic,
                 header.key,
                 count_max,
-                header.begin_timestamp,
-                header.end_timestamp,
+                Millis(header.begin_timestamp),
+                Millis(header.end_timestamp),
                 unique=header.unique_key,
             )
             if found.slices:

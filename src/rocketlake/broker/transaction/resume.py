@@ -6,6 +6,7 @@ Must not know   requests.
 
 from __future__ import annotations
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.transaction import half as halves
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
@@ -23,6 +24,7 @@ from rocketlake.store.results import PutMessage, PutResult, PutStatus
 __all__ = ["ResumeCheck"]
 
 _ALREADY = PutResult(PutStatus.OK, count=0)
+_ANY_TIME = Millis(1 << 62)
 _HITS_MAX = 32
 
 
@@ -69,7 +71,7 @@ class ResumeCheck:
         topic, _ = halves.target(half)
         if not half.unique_key:
             return False
-        found = self._store.query(topic, half.unique_key, _HITS_MAX, half.store_ms, 1 << 62, unique=True)
+        found = self._store.query(topic, half.unique_key, _HITS_MAX, Millis(half.store_ms), _ANY_TIME, unique=True)
         return any(
             transaction_type(message.sys_flag) == TRANSACTION_COMMIT and halves.prepared_offset(message) == name
             for message in decode_records(b"".join(found.slices))

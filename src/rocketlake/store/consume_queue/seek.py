@@ -11,23 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rocketlake.base.clock import Millis
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.queue import ConsumeQueue, first_offset
 
 __all__ = ["StoreTime", "offset_by_time", "store_ms_at"]
 
-StoreTime = Callable[[PhysicalOffset], int]
+StoreTime = Callable[[PhysicalOffset], Millis]
 """Physical offset -> store time of its record in epoch ms, -1 when it cannot be read."""
 
 
-def store_ms_at(queue: ConsumeQueue, offset: QueueOffset, store_time: StoreTime) -> int:
+def store_ms_at(queue: ConsumeQueue, offset: QueueOffset, store_time: StoreTime) -> Millis:
     """Store time of the record at a queue offset, -1 when there is none."""
     entry = queue.entry(offset)
-    return -1 if entry is None else store_time(entry[0])
+    return Millis(-1) if entry is None else store_time(entry[0])
 
 
 def offset_by_time(
-    queue: ConsumeQueue, ms: int, store_time: StoreTime, *, min_physical: PhysicalOffset, upper: bool = False
+    queue: ConsumeQueue, ms: Millis, store_time: StoreTime, *, min_physical: PhysicalOffset, upper: bool = False
 ) -> QueueOffset:
     """The first queue offset stored at or after `ms`; with `upper` the last one stored at or before `ms`.
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.disk_wait import DiskWait
@@ -100,7 +101,7 @@ class KeyIndexFile:
         """True when no entry fits any more."""
         return self.count >= self.entries_max
 
-    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
+    def overlaps(self, begin_ms: Millis, end_ms: Millis) -> bool:
         """True if the file may hold entries stored from `begin_ms` to `end_ms`."""
         return (
             (begin_ms < self.begin_ms and end_ms > self.end_ms)
@@ -116,11 +117,11 @@ class KeyIndexFile:
         self.begin_physical = self.end_physical = previous.end_physical
         self.file.pwrite(self._header(), 0)
 
-    def put(self, hash_code: int, physical_offset: PhysicalOffset, store_ms: int) -> None:
+    def put(self, hash_code: int, physical_offset: PhysicalOffset, store_ms: Millis) -> None:
         """Add one entry to a file that is not full. Raises OSError: then the entry was not added."""
         self.put_run(array("q", (hash_code, physical_offset)), 0, store_ms)
 
-    def put_run(self, pairs: array[int], begin: int, store_ms: int) -> int:
+    def put_run(self, pairs: array[int], begin: int, store_ms: Millis) -> int:
         """Add entries from `pairs[begin]` on (hash, physical offset, ...) until all are in or the file is full.
 
         Returns where it stopped. Raises OSError: then those up to `end_physical` are in.
@@ -214,7 +215,7 @@ class KeyIndexFile:
     # -- finding -------------------------------------------------------------------------------------------------------
 
     def find(
-        self, hash_code: int, max_count: int, begin_ms: int, end_ms: int, *, known: PhysicalOffset = _NOWHERE
+        self, hash_code: int, max_count: int, begin_ms: Millis, end_ms: Millis, *, known: PhysicalOffset = _NOWHERE
     ) -> list[PhysicalOffset]:
         """Physical offsets of up to `max_count` records with this hash and time, newest first. Raises OSError.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rocketlake.base.clock import Clock
+from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError
 from rocketlake.model.positions import PhysicalOffset
@@ -84,7 +84,7 @@ class KeyIndex:
         """Without `late` a new file is made at once; without `wait` a search waits for the disk."""
         self.folder = folder
         self.files: list[KeyIndexFile] = []
-        self.safe_ms = 0
+        self.safe_ms = Millis(0)
         """Store time of the last entry that is safe on disk; goes into the checkpoint."""
         self.safe_physical = _NOWHERE
         """Physical offset of the newest entry known to be safe: the next start finds it even after a power cut."""
@@ -108,7 +108,7 @@ class KeyIndex:
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
-    def load(self, *, last_exit_ok: bool, index_ms: int) -> None:
+    def load(self, *, last_exit_ok: bool, index_ms: Millis) -> None:
         """Open the files; after an unclean stop mend those that were not safe at the checkpoint's `index_ms`.
 
         Apache deletes them instead, and with them what it does not dispatch again. Raises OSError, StoreError.
@@ -126,7 +126,7 @@ class KeyIndex:
         while self.files:
             self.files.pop().close()
 
-    def _load(self, last_exit_ok: bool, index_ms: int) -> None:
+    def _load(self, last_exit_ok: bool, index_ms: Millis) -> None:
         names = index_names(self.folder, self._disk)
         if not last_exit_ok:
             names = self._without_unfinished(names, index_ms)
@@ -156,7 +156,7 @@ class KeyIndex:
         if empty:
             self._disk.sync_dir(self.folder)
 
-    def _without_unfinished(self, names: list[str], index_ms: int) -> list[str]:
+    def _without_unfinished(self, names: list[str], index_ms: Millis) -> list[str]:
         """The names before the first file that a crash left shorter than it was made; that one was never safe.
 
         Several can be short: files are synced by interval, and small ones fill up faster than that.
@@ -201,7 +201,7 @@ class KeyIndex:
 
     # -- putting -------------------------------------------------------------------------------------------------------
 
-    def put(self, keys: Sequence[str], physical_offset: PhysicalOffset, store_ms: int) -> None:
+    def put(self, keys: Sequence[str], physical_offset: PhysicalOffset, store_ms: Millis) -> None:
         """Add the keys of one record that are not in yet: it may be dispatched again. Raises OSError, StoreError."""
         if not keys or physical_offset < self.last_physical_offset:
             return  # after a crash a hundred thousand records may come for their queues only
@@ -211,7 +211,7 @@ class KeyIndex:
             pairs.append(physical_offset)
         self.put_run(pairs, store_ms)
 
-    def put_run(self, pairs: array[int], store_ms: int) -> None:
+    def put_run(self, pairs: array[int], store_ms: Millis) -> None:
         """Add the keys of records in log order: `pairs` holds the key_hash and the physical offset of each.
 
         What is in already is passed over. Raises OSError, StoreError; then the run may be given again.
@@ -317,7 +317,7 @@ class KeyIndex:
 
     # -- finding -------------------------------------------------------------------------------------------------------
 
-    def find(self, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[PhysicalOffset]:
+    def find(self, key: str, max_count: int, begin_ms: Millis, end_ms: Millis) -> list[PhysicalOffset]:
         """Physical offsets of up to `max_count` records, newest first, stored from `begin_ms` to `end_ms`.
 
         Times count in whole seconds from the start of a file; other keys with the same hash may be among the hits.
@@ -335,9 +335,9 @@ class KeyIndex:
         return found
 
     @property
-    def last_ms(self) -> int:
+    def last_ms(self) -> Millis:
         """Store time of the newest entry, 0 without one."""
-        return self.files[-1].end_ms if self.files else 0
+        return self.files[-1].end_ms if self.files else Millis(0)
 
     @property
     def last_physical_offset(self) -> PhysicalOffset:
@@ -369,7 +369,7 @@ class KeyIndex:
         self._disk.sync_dir(self.folder)
         self._disk.sync_dir(self.folder.parent)
 
-    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: int, end_physical: PhysicalOffset) -> None:
+    def synced(self, counts: Sequence[tuple[KeyIndexFile, int]], end_ms: Millis, end_physical: PhysicalOffset) -> None:
         """A job is done: entries stored up to `end_ms` are safe. A file that grew meanwhile still counts as changed."""
         unchanged = [file for file, count in counts if file.count == count]
         self._not_synced = [file for file in self._not_synced if file not in unchanged]
@@ -412,7 +412,7 @@ class KeyIndex:
     def destroy_all(self) -> None:
         """Remove every file, for good; nothing is safe then. Raises OSError."""
         self._not_synced.clear()
-        self.safe_ms = 0
+        self.safe_ms = Millis(0)
         self.safe_physical = _NOWHERE
         if self.files:
             while self.files:

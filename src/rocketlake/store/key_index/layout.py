@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 
+from rocketlake.base.clock import Millis
 from rocketlake.base.java.java_compat import string_hash
 from rocketlake.model.positions import PhysicalOffset
 
@@ -63,7 +64,7 @@ def key_hash(text: str) -> int:
     return value if value >= 0 else -value if value > -_INT_MAX - 1 else 0
 
 
-def seconds_since(begin_ms: int, store_ms: int) -> int:
+def seconds_since(begin_ms: Millis, store_ms: Millis) -> int:
     """The time field of an entry: whole seconds since the file's begin, never negative."""
     if begin_ms <= 0 or store_ms < begin_ms:
         return 0
@@ -71,8 +72,8 @@ def seconds_since(begin_ms: int, store_ms: int) -> int:
 
 
 def pack_header(
-    begin_ms: int,
-    end_ms: int,
+    begin_ms: Millis,
+    end_ms: Millis,
     begin_physical: PhysicalOffset,
     end_physical: PhysicalOffset,
     used_slots: int,
@@ -82,7 +83,7 @@ def pack_header(
     return _HEADER.pack(begin_ms, end_ms, begin_physical, end_physical, used_slots, count)
 
 
-def unpack_header(data: bytes | memoryview) -> tuple[int, int, PhysicalOffset, PhysicalOffset, int, int]:
+def unpack_header(data: bytes | memoryview) -> tuple[Millis, Millis, PhysicalOffset, PhysicalOffset, int, int]:
     """(begin ms, end ms, begin physical, end physical, used slots, count)."""
     return _HEADER.unpack_from(data)
 
