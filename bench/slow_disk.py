@@ -209,9 +209,15 @@ class Client:
             number += 7
 
     def _drop_from_memory(self) -> None:
-        """What is on disk leaves the page cache; what is dirty stays."""
-        files = [path for name in ("commitlog", "consumequeue", "index") for path in (self.folder / name).rglob("*")]
-        for path in files:
+        """What is on disk leaves the page cache; what is dirty stays, and so does the newest file of each folder.
+
+        The newest file holds what is hot: a kernel drops the pages that were used longest ago.
+        """
+        names: dict[Path, list[Path]] = {}
+        for part in ("commitlog", "consumequeue", "index"):
+            for path in (self.folder / part).rglob("*"):
+                names.setdefault(path.parent, []).append(path)
+        for path in (path for folder in names.values() for path in sorted(folder)[:-1]):
             with contextlib.suppress(OSError):
                 descriptor = os.open(path, os.O_RDONLY)
                 try:

@@ -21,6 +21,7 @@ OWN_WORDS = {
         "asker",
         "chunk",
         "cold",
+        "cold request",
         "cut",
         "duty",
         "filler",
@@ -30,6 +31,7 @@ OWN_WORDS = {
         "kernel",
         "kind",
         "lane",
+        "late file",
         "late step",
     ),
     *(

@@ -93,6 +93,8 @@ class TransactionCheck(Service):
         await self.walk()
 
     def _recover(self) -> None:
+        if self._ledger.is_known:
+            return  # the saved progress is not asked for: the queue may be cold
         recover_transactions(self._store, self._progress.saved(), self._ledger, self._ops)
 
     def pass_ended(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.worker import InlineWorker
+from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.broker.delay.parking import park_if_delayed
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
@@ -26,12 +26,16 @@ LEVELS = DelayLevels()
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, reads: Worker | None = None) -> None:
         self.clock = ManualClock()
         self.plan = FaultPlan()
         files = FaultyFiles(MemoryFiles(), self.plan)
+
+        def workers(name: str) -> Worker:
+            return reads if reads is not None and name == "store-reads" else InlineWorker(name)
+
         config = StoreConfig(commit_log_file_bytes=16 * 1024, index_slots=10, index_entries=100)
-        self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=InlineWorker)
+        self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=workers)
         self.progress = DelayProgress(Path("/s/d.json"), files, self.clock, lambda: self.store.flushed_offset)
         self.schedule = DelaySchedule(self.store, LEVELS, self.progress, self.clock)
         self.store.on_arrival = self._arrived
@@ -69,6 +73,29 @@ async def test_a_due_message_reaches_its_topic_and_queue_as_it_was_sent(world: W
     (message,) = world.delivered(queue_id=2)
     assert (message.body, message.flag, message.born_ms, message.tags) == (b"body", 3, 5, "A")
     assert message.properties["REAL_TOPIC"] == "T"  # Apache leaves its marks in the delivered copy, so do we
+
+
+async def test_a_message_that_lies_on_disk_only_is_delivered_once_a_worker_has_read_it() -> None:
+    reads = HandWorker()
+    world = World(reads)
+    await world.store.start()
+    world.park(b"first")
+    world.park(b"second")
+    world.store.queues.flush()
+    for call in ("is_resident", "pread_now"):
+        world.plan.add(Fault(call, times=1, error=None))
+    await world.schedule.start()
+    world.clock.advance(1000)
+    await world.clock.settle()
+    waited = []
+    while reads.pending:
+        waited.append(world.bodies())
+        reads.run_one()
+        await world.clock.settle()
+    assert waited == [[], []], "entries, then records"
+    assert world.bodies() == [b"first", b"second"]
+    await world.schedule.stop()
+    await world.store.stop()
 
 
 async def test_what_waits_for_a_topic_goes_when_the_topic_is_deleted(world: World) -> None:
