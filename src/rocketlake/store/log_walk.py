@@ -1,4 +1,4 @@
-"""A walk over the sound records of the commit log, for recovery.
+"""A walk over the sound records of the commit log.
 
 Owns        where the walk goes on behind known records, blanks and damage; where the log ends.
 Must not know   queues, index, where a record goes.
@@ -11,6 +11,7 @@ Rules: docs/internals/store_layout.md, "Recovery".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import get_logger
@@ -75,6 +76,7 @@ class LogWalk:
         while position < mapped.size:
             self._note_position(mapped.start + position)
             position += self._passed(mapped, position)
+            self._look(mapped, position, size)
             view = mapped.view[position : position + size]
             entries, taken, status = scan(view, mapped.start + position, self._check_crc, self._delays_ms)
             if entries:
@@ -97,6 +99,11 @@ class LogWalk:
             self.end = mapped.start + position
             size = _CHUNK
 
+    def _look(self, mapped: LogFile, position: int, size: int) -> None:
+        """Before bytes are looked at. Raises NotInMemory where this thread must not wait for the disk."""
+        if (size := min(size, mapped.readable - position)) > 0:
+            self._log.before_look(mapped, position, size)
+
     def _passed(self, mapped: LogFile, position: int) -> int:
         """Bytes of records from `position` on that are known."""
         if self._known is None:
@@ -111,7 +118,8 @@ class LogWalk:
         if mapped.start + position >= self._safe_end:
             return None
         _log.error("the record at %d of %s is damaged or lost", mapped.start + position, mapped.path)
-        for start in _record_starts(mapped.view, position + 1):
+        for start in _record_starts(mapped.view, position + 1, partial(self._look, mapped)):
+            self._look(mapped, start, 2 * _CHUNK)
             view = mapped.view[start : start + 2 * _CHUNK]
             sound, _taken, _status = scan(view, mapped.start + start, self._check_crc, self._delays_ms)
             if sound:
@@ -119,9 +127,10 @@ class LogWalk:
         return mapped.size if mapped.end < self._safe_end else None
 
 
-def _record_starts(view: memoryview, position: int) -> Iterator[int]:
+def _record_starts(view: memoryview, position: int, look: Callable[[int, int], object]) -> Iterator[int]:
     """Positions from `position` on at which a record could start, by its magic."""
     for base in range(position + MAGIC_AT, len(view), _CHUNK):
+        look(base, _CHUNK)
         block = bytes(view[base : base + _CHUNK + 3])
         found = sorted(index for magic in _MAGICS for index in _occurrences(block, magic))
         yield from (base + index - MAGIC_AT for index in found if index < _CHUNK)

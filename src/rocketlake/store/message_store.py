@@ -98,7 +98,10 @@ class MessageStore(StoreReads, Service):
         self._raw = RawAppend(parts.log, parts.dispatch, parts.delays_ms)
         self._acks = Acks(parts, lambda: self.not_writable_reason if self._sync.failure or self._closed else "")
         self.when_durable = self._acks.when_durable
-        self.after_cut: list[Callable[[PhysicalOffset], object]] = [lambda _end: self.upkeep.queue_flush.log_was_cut()]
+        self.after_cut: list[Callable[[PhysicalOffset], object]] = [
+            lambda _end: self.upkeep.queue_flush.log_was_cut(),
+            lambda _end: self._queue_mend.log_was_cut(),
+        ]
         """Called with the new end of the log, in the turn in which it is cut."""
         self._cut = Cut(parts, self.after_cut)
         self.adopt(*self.upkeep.services, self.residency)

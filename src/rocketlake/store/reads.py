@@ -41,7 +41,7 @@ class StoreReads:
         self.residency = parts.residency
         self.fetch = parts.fetch
         self.fetch.mend = self._mend
-        self._queue_mend = QueueMend(parts.log, parts.deletions, parts.delays_ms)
+        self._queue_mend = QueueMend(parts.log, parts.deletions, parts.delays_ms, parts.residency, parts.disk_wait)
         self.disk_wait = parts.disk_wait
         """The permission to wait for the disk, one for all reads of this store (disk_wait.py)."""
         self.log.before_look = self._check_in_memory

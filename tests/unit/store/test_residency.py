@@ -120,6 +120,37 @@ async def test_an_answer_ends_where_the_disk_would_have_to_be_waited_for(old: Ol
     assert bodies(old.get(4)) == [bytes([number]) * LARGE for number in range(4, 6)]
 
 
+async def test_the_search_for_a_lost_entry_is_done_in_pieces_that_a_worker_brings(old: Old) -> None:
+    log_file = old.store.config.commit_log_file_bytes
+    put_ok(old.store, b"first")
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(20)), topic="S")
+    put_ok(old.store, b"lost")
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(20)), topic="S")
+    put_ok(old.store, b"last")
+    old.store.queues.flush()
+    queue = old.store.queues.find("T", 0)
+    assert queue is not None
+    queue.files[0].file.pwrite(bytes(20), 20)
+    old.cool("commitlog")
+    loaded: set[tuple[int, int]] = set()
+    answers: list[list[bytes]] = []
+    while sum(map(len, answers)) < 3:
+        answer = old.get(sum(map(len, answers)))
+        if answer.status is GetStatus.FOUND:
+            answers.append(bodies(answer))
+            continue
+        assert answer.status is GetStatus.NOT_IN_MEMORY
+        assert sum(size for _path, _position, size in answer.cold) <= BATCH_BYTES + BLOCK_BYTES
+        for path, position, size in answer.cold:
+            block = (int(path.name) + position) // BLOCK_BYTES
+            loaded |= {(int(path.name) // log_file, block + number) for number in range(-(-size // BLOCK_BYTES))}
+        old.load(answer)
+        old.reads.run_all()
+    assert [body for found in answers for body in found] == [b"first", b"lost", b"last"]
+    assert {block for _file, block in loaded} == set(range(-(-old.store.max_physical_offset // BLOCK_BYTES)))
+    assert queue.entry(1) is not None
+
+
 async def test_all_that_one_answer_may_hold_is_loaded_at_once(old: Old) -> None:
     put_ok(old.store, *(bytes([number]) * LARGE for number in range(12)))
     old.cool("commitlog")
