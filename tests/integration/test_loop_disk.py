@@ -1,7 +1,8 @@
 """No call of the disk seam that may block runs on the loop while a broker serves.
 
 Every call is told on the thread that makes it, before it is made (base/disk/watched.py). A broad workload runs over
-real sockets and files; of the calls made on the loop's thread only those of ALLOWED may be left.
+real sockets and files; of the calls made on the loop's thread only those of ALLOWED may be left. A look at the log
+through its mapping is no call: each such look on the loop must ask first whether the bytes are in memory.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.posix import PosixFiles
@@ -27,14 +29,28 @@ from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
-from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader
-from rocketlake.protocol.headers.offset import EarliestTimeHeader, SearchOffsetHeader
-from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
+from rocketlake.protocol.headers.admin_group import (
+    BrokerConsumeStatsHeader,
+    ConsumeStatsHeader,
+    ConsumeTimeSpanHeader,
+    CorrectionOffsetHeader,
+)
+from rocketlake.protocol.headers.admin_topic import CreateTopicHeader, DeleteTopicHeader, TopicStatsHeader
+from rocketlake.protocol.headers.client import ResetOffsetHeader
+from rocketlake.protocol.headers.offset import (
+    EarliestTimeHeader,
+    MinOffsetHeader,
+    QueryOffsetHeader,
+    SearchOffsetHeader,
+    UpdateOffsetHeader,
+)
+from rocketlake.protocol.headers.query import QueryConsumeQueueHeader, QueryMessageHeader, ViewMessageHeader
 from rocketlake.protocol.headers.send import SendBackHeader
 from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.mapped_file import MappedFile
 from tests.requests import pull_header, send_header
 
 STORE = StoreConfig(
@@ -53,6 +69,7 @@ ALLOWED = {
 }
 """Call -> why the loop may make it."""
 FAR_MS = 2**42
+_BELOW = ("/disk/watched.py", "/disk/faulty.py", "/store/commit_log.py")
 
 
 class World:
@@ -66,11 +83,18 @@ class World:
         config = BrokerConfig(broker_name="b", listen_port=0, store_root=folder, transaction_op_interval_ms=50)
         self.broker = Broker(config, STORE, files=self.files)
         self.net = NetClient()
+        self._check_look = self.broker.store.log.before_look
+        self.broker.store.log.before_look = self._looked
+
+    def _looked(self, mapped: MappedFile, position: int, size: int) -> None:
+        if self.broker.store.disk_wait.is_allowed:
+            self._told("look at the log", mapped.path)
+        self._check_look(mapped, position, size)
 
     def _told(self, call: str, path: Path) -> None:
         if self.watches and threading.get_ident() == self.loop_thread and call not in ALLOWED:
             stack = [frame for frame in traceback.extract_stack() if "/rocketlake/" in frame.filename]
-            asked = [frame for frame in stack if "/disk/" not in frame.filename]
+            asked = [frame for frame in stack if not frame.filename.endswith(_BELOW)]
             where = f"{asked[-1].filename.rpartition('/rocketlake/')[2]}:{asked[-1].name}" if asked else "?"
             self.seen.setdefault((call, where), f"{path}\n" + "".join(traceback.format_list(stack[-9:])))
 
@@ -162,6 +186,36 @@ async def reads(world: World, sent: list[Command], cold: bool) -> None:
     world.files.plan.clear()
 
 
+async def administration(world: World, cold: bool) -> None:
+    """What administrators read of messages that may be old."""
+    offset = UpdateOffsetHeader(consumer_group="g", topic="A", queue_id=0, commit_offset=40)
+    await world.ask(Code.UPDATE_CONSUMER_OFFSET, offset)
+    reset = ResetOffsetHeader(topic="A", group="g", timestamp=1, is_force=True)
+    asked: list[tuple[int, Header | None]] = [
+        (Code.GET_BROKER_RUNTIME_INFO, None),
+        (Code.GET_TOPIC_STATS_INFO, TopicStatsHeader(topic="A")),
+        (Code.GET_CONSUME_STATS, ConsumeStatsHeader(consumer_group="g", topic="A", topic_list="A")),
+        (Code.GET_BROKER_CONSUME_STATS, BrokerConsumeStatsHeader(is_order=False)),
+        (Code.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpanHeader(topic="A", group="g")),
+        (Code.QUERY_CORRECTION_OFFSET, CorrectionOffsetHeader(compare_group="g", topic="A")),
+        (Code.QUERY_CONSUME_QUEUE, QueryConsumeQueueHeader(topic="A", queue_id=0, index=1, count=5)),
+        (Code.GET_MIN_OFFSET, MinOffsetHeader(topic="A", queue_id=0)),
+        (Code.QUERY_CONSUMER_OFFSET, QueryOffsetHeader(consumer_group="new", topic="A", queue_id=0)),
+        (Code.INVOKE_BROKER_TO_RESET_OFFSET, reset),
+        (
+            Code.INVOKE_BROKER_TO_RESET_OFFSET,
+            structs.replace(reset, queue_id=0, offset=world.broker.store.max_offset("A", 0)),
+        ),
+    ]
+    answered = {ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND}
+    for code, header in asked:
+        if cold:
+            world.cool()
+        answer = await world.ask(code, header)
+        assert answer.code in answered, (code, answer.remark)
+    world.files.plan.clear()
+
+
 async def test_no_blocking_call_of_the_disk_runs_on_the_loop_while_a_broker_serves(world: World) -> None:
     for name in ("A", "B", "gone"):
         header = CreateTopicHeader(
@@ -185,10 +239,12 @@ async def test_no_blocking_call_of_the_disk_runs_on_the_loop_while_a_broker_serv
     await world.sends("gone", 10)
     await transactions(world, cold=False)
     await reads(world, sent, cold=False)
+    await administration(world, cold=False)
     assert await world.pull_all("B", 1) == 10
     # Cold.
     await transactions(world, cold=True)
     await reads(world, sent, cold=True)
+    await administration(world, cold=True)
     world.cool(40)
     assert await world.pull_all("B", 0) == 10
     world.files.plan.clear()
@@ -200,6 +256,7 @@ async def test_no_blocking_call_of_the_disk_runs_on_the_loop_while_a_broker_serv
     begin = world.broker.store.min_physical_offset
     while world.broker.store.min_physical_offset == begin:  # noqa: ASYNC110 (bounded by the test's timeout)
         await asyncio.sleep(0.05)
+    await administration(world, cold=True)
     await world.sends("A", 150, 2000)
     await asyncio.sleep(1.2)  # some rounds of every background duty
     assert await world.pull_all("B", 0) >= 0

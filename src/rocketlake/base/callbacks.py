@@ -1,6 +1,6 @@
 """The one way to call waiters, listeners and callbacks: a callback that raises harms no other callback.
 
-Owns        the log line about a callback that raised.
+Owns        the log line about a callback that raised; the shape of a wait between two steps.
 Must not know   what the callbacks do.
 
 A hot loop that must save this call has its own `except Exception` around the callback, and calls `raised`.
@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from rocketlake.base.logs import RareWarnings, get_logger
 
-__all__ = ["call", "call_each", "raised"]
+__all__ = ["Step", "Wait", "call", "call_each", "raised"]
 
 _log = get_logger(__name__)
 _errors = RareWarnings(_log)
+
+Wait: TypeAlias = Callable[[Callable[[], object]], object]
+"""Work in steps yields this when its next step must wait: it is called with the call by which the steps go on."""
+Step: TypeAlias = Any
+"""What work in steps yields: None, or a Wait. (Any, because a bare `yield` fits no optional type.)"""
 
 
 def call(callback: Callable[..., object], *args: object) -> bool:

@@ -3,18 +3,24 @@
 Owns        which requests wait for the disk, how many may, the order of those of one asker that must keep it.
 Must not know   what is read, what a handler does.
 
-A handler is run with the disk forbidden (store/disk_wait.py). It must not have changed anything when it comes to bytes
-that are not in memory, for it runs again from its start. Pulls do not wait here, but in reads/waiting_pulls.py.
+A handler is run with the disk forbidden (store/disk_wait.py). It must not have changed a table when it comes to bytes
+that are not in memory, for it runs again from its start. A handler in steps (net/reply_steps.py) has each of its reads
+done by `read`: only that read runs again. Pulls do not wait here, but in reads/waiting_pulls.py.
+
+Why: docs/decisions/0022-the-loop-never-waits-for-the-disk.md.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import TypeVar
 
+from rocketlake.base.callbacks import Wait
+from rocketlake.base.errors import RemoteError
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
-from rocketlake.net.dispatcher import run_handler
+from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.net.request import HELD, Asker, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.response_code import ResponseCode
@@ -27,6 +33,8 @@ __all__ = ["ColdRequests"]
 _LOADS_MAX = 1000
 """So often a worker reads for one request. Memory that loses everything at once is waited for after that."""
 
+T = TypeVar("T")
+
 
 class ColdRequests(Service):
     """Makes handlers that never wait for the disk on the loop."""
@@ -38,9 +46,10 @@ class ColdRequests(Service):
         self._config = config
         self._store = store
         self._turns = turns
-        self._held: set[Request] = set()
-        self._lines: dict[Asker, deque[tuple[Request, Handler]]] = {}
-        """Askers with a request that waits and must not be passed: that request first, those behind it in order."""
+        self._held: HeldRequests[Request | Asker] = HeldRequests()
+        """By the request itself while a worker reads for it; by its asker while it stands behind such a request."""
+        self._leaders: dict[Asker, Request] = {}
+        """Askers with a request that waits for the disk and must not be passed, and that request."""
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -54,28 +63,43 @@ class ColdRequests(Service):
         """The same; a later request of the same asker does not pass one that waits."""
 
         def serve_in_order(request: Request) -> Reply | Held:
-            line = self._lines.get(request.asker)
-            if line is not None:
+            if request.asker in self._leaders:
                 if self._is_full:
-                    return self._busy()
-                self._held.add(request)
-                line.append((request, serve))
+                    return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
+                self._held.hold(request.asker, request, serve_in_order)
                 return HELD
             reply = self._serve(request, serve, 0)
             if request in self._held:
-                self._lines[request.asker] = deque([(request, serve)])
+                self._leaders[request.asker] = request
             return reply
 
         return serve_in_order
+
+    def read(self, request: Request, read: Callable[[], T]) -> Generator[Wait, None, T]:
+        """For a request that is served in steps: what `read` gives, after as many waits for the disk as it needs.
+
+        Raises RemoteError if too many requests wait. If the disk cannot be read the request is answered, and its steps
+        do not go on.
+        """
+        for loads in range(_LOADS_MAX):
+            if self._is_closed:
+                break
+            try:
+                with self._store.disk_wait.none():
+                    return read()
+            except NotInMemory as needed:
+                cold = needed.parts
+            if not loads and self._is_full:
+                raise RemoteError(self._busy_text, code=ResponseCode.SYSTEM_BUSY)
+            yield partial(self._wait, request, cold)
+        return read()
 
     async def stop(self) -> None:
         """Answer the requests that wait: the broker stops. A request that comes now has the loop wait for the disk."""
         await super().stop()
         self._is_closed = True
-        held, self._held = self._held, set()
-        self._lines.clear()
-        for request in held:
-            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark="the broker stops, ask another one"))
+        self._leaders.clear()
+        self._held.settle_all(_refused("the broker stops, ask another one"))
 
     def _serve(self, request: Request, came_to: Handler, loads: int) -> Reply | Held:
         serve = self.serving_now(request.command.code, came_to)
@@ -86,56 +110,48 @@ class ColdRequests(Service):
                 return serve(request)
         except NotInMemory as needed:
             if not loads and self._is_full:
-                return self._busy()
-            self._held.add(request)
-            self._load(request, came_to, loads + 1, needed.parts)
+                return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
+            self._hold(request, needed.parts, lambda request: self._serve(request, came_to, loads + 1))
             return HELD
 
-    def _load(self, request: Request, serve: Handler, loads: int, cold: Sequence[ColdPart]) -> None:
-        def loaded(error: Exception | None) -> None:
-            if request in self._held:
-                self._turns.wait(lambda _turn_end: self._go_on(request, serve, loads, error))
+    def _wait(self, request: Request, cold: Sequence[ColdPart], go_on: Callable[[], object]) -> None:
+        def again(_request: Request) -> Held:
+            go_on()
+            return HELD
 
-        self._store.load(cold, loaded)
+        self._hold(request, cold, again)
 
-    def _go_on(self, request: Request, serve: Handler, loads: int, error: Exception | None) -> None:
-        if request not in self._held:
-            return
-        self._held.discard(request)
-        if error is not None:
-            remark = f"the store cannot be read: {error}"
-            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
-        else:  # for an asker that is gone, too: it may have asked for a change
-            reply = run_handler(lambda request: self._serve(request, serve, loads), request)
-            if isinstance(reply, Reply):
-                request.answer(reply)
-        if request not in self._held:
-            self._next_in_line(request)
+    def _hold(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> None:
+        """Have a worker bring these parts, then serve the request by `again`; or answer it with the disk's error.
 
-    def _next_in_line(self, done: Request) -> None:
-        """Serve the requests behind `done`, up to the next one that must wait; only if `done` led its line."""
-        line = self._lines.get(done.asker)
-        if line is None or line[0][0] is not done:
-            return
-        line.popleft()
-        while line:
-            request, serve = line[0]
-            self._held.discard(request)
-            reply = run_handler(lambda request, serve=serve: self._serve(request, serve, 0), request)  # type: ignore[misc]
-            if isinstance(reply, Reply):
-                request.answer(reply)
-            if request in self._held:
-                return
-            line.popleft()
-        del self._lines[done.asker]
+        Also for an asker that is gone: it may have asked for a change.
+        """
+
+        def brought(error: Exception | None) -> None:
+            instead = None if error is None else _refused(f"the store cannot be read: {error}")
+            self._turns.wait(lambda _turn_end: self._settle(request, instead))
+
+        self._held.hold(request, request, again)
+        self._store.load(cold, brought)
+
+    def _settle(self, request: Request, instead: Handler | None) -> None:
+        """Serve a request that waited; then those behind it, up to the next one that must wait."""
+        self._held.settle(request, instead)
+        if request not in self._held and self._leaders.get(request.asker) is request:
+            del self._leaders[request.asker]
+            self._held.settle(request.asker)
 
     @property
     def _is_full(self) -> bool:
         return len(self._held) >= self._config.now.held_pulls_max
 
-    def _busy(self) -> Reply:
-        remark = (
+    @property
+    def _busy_text(self) -> str:
+        return (
             f"[OVERLOAD]system busy, start flow control for a while: {len(self._held)} requests wait for the disk"
             " (pullThreadPoolQueueCapacity)"
         )
-        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+
+
+def _refused(remark: str) -> Handler:
+    return lambda _request: Reply(ResponseCode.SYSTEM_ERROR, remark=remark)

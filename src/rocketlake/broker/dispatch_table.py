@@ -75,7 +75,7 @@ class Cold(Enum):
     """Whether a request may need old messages, which a worker must read from disk first (cold_requests.py)."""
 
     NEVER = "never"
-    """No, or the request waits elsewhere: pulls wait in reads/waiting_pulls.py."""
+    """No, or the request waits elsewhere: pulls in reads/waiting_pulls.py, steps in `ColdRequests.read`."""
     ANY_ORDER = "any order"
     IN_ORDER = "in order"
     """A later one of the same asker does not pass one that waits."""
@@ -171,7 +171,7 @@ def group_rows(group: AdminGroup) -> Iterator[Row]:
     yield Row(Code.GET_ALL_PRODUCER_INFO,               group.all_producers,        Lane.ADMIN,     Use.READ)
     yield Row(Code.QUERY_SUBSCRIPTION_BY_CONSUMER,      group.subscription,         Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_CONSUMER_RUNNING_INFO,           group.running_info,         Lane.ADMIN,     Use.READ)
-    yield Row(Code.CONSUME_MESSAGE_DIRECTLY,            group.consume_directly,     Lane.ADMIN,     Use.CHANGE)
+    yield Row(Code.CONSUME_MESSAGE_DIRECTLY, group.consume_directly, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
     # fmt: on
 
 
@@ -195,7 +195,7 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     # fmt: off
     yield Row(Code.UPDATE_BROKER_CONFIG,                broker.update_config,       Lane.ADMIN,     Use.CHANGE, _SMALL)
     yield Row(Code.GET_BROKER_CONFIG,                   broker.get_config,          Lane.ADMIN,     Use.READ)
-    yield Row(Code.GET_BROKER_RUNTIME_INFO,             broker.runtime_info,        Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_BROKER_RUNTIME_INFO, broker.runtime_info, Lane.ADMIN, Use.READ, cold=Cold.ANY_ORDER)
     yield Row(Code.GET_ALL_DELAY_OFFSET,                broker.delay_offsets,       Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_ALL_MESSAGE_REQUEST_MODE,        broker.request_modes,       Lane.ADMIN,     Use.READ)
     yield Row(Code.VIEW_BROKER_STATS_DATA,              broker.stats,               Lane.ADMIN,     Use.READ)

@@ -3,21 +3,21 @@
 Owns        the line of these requests: which wait, in which order, for how long, the answer when that is too long.
 Must not know   how the file is made, what the handlers do.
 
-The file is made by a worker as soon as the one before it is begun, so it is late only on a disk that makes files more
+A worker makes the file as soon as the file before it is begun. So the file is late only on a disk that makes files more
 slowly than they fill. Then messages wait here, in the order they came, and the loop does not. A before-hook of the
-dispatcher: runs of plain sends look at `line` themselves.
+dispatcher; runs of plain sends look at `line` themselves.
+
+Why: docs/decisions/0022-the-loop-never-waits-for-the-disk.md.
 """
 
 from __future__ import annotations
-
-from collections import deque
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.broker.intake.put_answer import put_failure
-from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.request_code import RequestCode as Code
@@ -52,8 +52,8 @@ class LateLog(Service):
         self._config = config
         self._store = store
         self._turns = turns
-        self.line: deque[Request] = deque()
-        """While a request waits here, no other may pass it."""
+        self.line: HeldRequests[Request] = HeldRequests()
+        """While a request waits here, no other may pass it. Each is its own key."""
         self._warnings = RareWarnings(_log, clock=clock)
         self._is_planned = False
         self._is_stopped = False
@@ -68,8 +68,7 @@ class LateLog(Service):
         """Answer all that wait."""
         self._is_stopped = True
         await super().stop()
-        while self.line:
-            self._refuse(self.line.popleft(), PutStatus.SERVICE_NOT_AVAILABLE, "the broker stops")
+        self.line.settle_all(_refused(PutStatus.SERVICE_NOT_AVAILABLE, "the broker stops"))
 
     def check(self, request: Request) -> Reply | Held | None:
         """Before-hook: hold a request that may need the late file; None for all others."""
@@ -82,17 +81,14 @@ class LateLog(Service):
             )
             self._warnings.warn("full", "a send of %s is refused: %s", request.address, remark)
             return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
-        self.line.append(request)
+        self.line.hold(request, request, self.serve)
         return HELD
 
     def _look(self) -> None:
         now = self._clock.monotonic()
-        while self.line and now - self.line[0].received > _WAIT_SECONDS:
-            self._refuse(
-                self.line.popleft(),
-                PutStatus.CREATE_FILE_FAILED,
-                f"cannot make the next commit log file: it is still being made after {_WAIT_SECONDS:g} s",
-            )
+        reason = f"cannot make the next commit log file: it is still being made after {_WAIT_SECONDS:g} s"
+        while (request := self.line.first) is not None and now - request.received > _WAIT_SECONDS:
+            self.line.settle(request, _refused(PutStatus.CREATE_FILE_FAILED, reason))
         self._go_on_soon()
 
     def _go_on_soon(self) -> None:
@@ -102,19 +98,15 @@ class LateLog(Service):
 
     def _go_on(self, turn_end: float) -> None:
         self._is_planned = False
-        while self.line and not self._store.log.is_late:
-            request = self.line[0]
-            reply = run_handler(self.serve, request)
-            self.line.popleft()
-            if isinstance(reply, Reply):
-                request.answer(reply)
+        while (request := self.line.first) is not None and not self._store.log.is_late:
+            self.line.settle(request)
             if self._clock.monotonic() > turn_end:
                 break
         self._go_on_soon()
 
-    @staticmethod
-    def _refuse(request: Request, status: PutStatus, reason: str) -> None:
-        request.answer(put_failure(status, PutResult(status, reason=reason)))
+
+def _refused(status: PutStatus, reason: str) -> Handler:
+    return lambda _request: put_failure(status, PutResult(status, reason=reason))
 
 
 def _not_built(_request: Request) -> Reply:

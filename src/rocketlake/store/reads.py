@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -24,6 +25,7 @@ from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
 
 __all__ = ["StoreReads"]
 
+T = TypeVar("T")
 _log = get_logger(__name__)
 _FIRST = QueueOffset(0)
 
@@ -95,8 +97,20 @@ class StoreReads:
         if not self.disk_wait.is_allowed and self.residency.sure_blocks(mapped, position, size) is None:
             raise NotInMemory([self.residency.cold_part(mapped, position, size)])
 
-    async def bring(self, cold: Sequence[ColdPart]) -> None:
-        """`load`, for a task. Raises OSError."""
+    async def read(self, read: Callable[[], T]) -> T:
+        """What `read` gives, for a task: a worker brings what is not in memory, and `read` runs again from its start.
+
+        Raises OSError.
+        """
+        while True:
+            try:
+                with self.disk_wait.none():
+                    return read()
+            except NotInMemory as needed:
+                cold = needed.parts
+            await self._bring(cold)
+
+    async def _bring(self, cold: Sequence[ColdPart]) -> None:
         brought: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: Exception | None) -> None:

@@ -13,7 +13,7 @@ Rules: docs/internals/store_layout.md, "Retention" (Apache's CleanCommitLogServi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -52,6 +52,8 @@ class DiskView:
 
     used_percent: dict[Path, float]
     modified_ms: list[int]
+    room: tuple[int, int] = (0, 0)
+    """(bytes this broker can have, bytes of them that are free) of the store's disk; 0 if the disk does not say."""
 
     @property
     def fullest(self) -> tuple[Path, float]:
@@ -65,7 +67,7 @@ class Retention(Service):
     def __init__(
         self,
         log: LogFiles,
-        folders: list[Path],
+        folders: Sequence[Path],
         config: StoreConfig,
         *,
         files: Files,
@@ -74,13 +76,18 @@ class Retention(Service):
         drop_below: Callable[[PhysicalOffset], Iterator[Removable]],
         derived: Callable[[], PhysicalOffset],
     ) -> None:
-        """`derived`: up to which physical offset queues hold all of the log, on disk."""
+        """`folders`: of the log and, last, of the store; `derived`: up to which physical offset queues hold all of the
+        log, on disk.
+        """
         super().__init__("retention", clock)
         self.disk_full = ""
         """Why puts are refused; "" while there is room."""
         self.disk_percent = 0.0
-        self.before_drop: Callable[[PhysicalOffset], object] = _nobody_minds
-        """Called before log files go, with the physical offset at which the log will begin."""
+        self.disk_room = (0, 0)
+        """(bytes this broker can have, bytes of them that are free) of the store's disk, at the last look."""
+        self.before_drop: Callable[[PhysicalOffset, Callable[[], object]], object] = _nobody_minds
+        """(start, go on): called before log files go; `start` is the physical offset at which the log will start. The
+        files go when `go on` is called, now or later."""
         self.after_drop: Callable[[], object] = _nothing_follows
         """Called when all that a round took out has been deleted."""
         self._log = log
@@ -138,13 +145,14 @@ class Retention(Service):
     def _measure(self, paths: list[Path]) -> DiskView:
         """Runs on the worker."""
         used = {}
+        room = 0, 0
         for folder in self._folders:
             try:
-                total, free = self._files.disk_usage(folder)
+                total, free = room = self._files.disk_usage(folder)
                 used[folder] = 100.0 * (total - free) / total if total else -1.0
             except OSError:
-                used[folder] = -1.0
-        return DiskView(used, self._modified(paths))
+                used[folder], room = -1.0, (0, 0)
+        return DiskView(used, self._modified(paths), room)
 
     def _modified(self, paths: list[Path]) -> list[int]:
         """Of the oldest files, up to the first that does not tell: the files behind it wait for the next round."""
@@ -158,17 +166,35 @@ class Retention(Service):
         return modified_ms
 
     def _measured(self, disk: DiskView | None, error: Exception | None) -> None:
-        """Every file that is taken out goes to `_remove`, also when a step raises: no other part would delete it."""
-        dropped, self._left = self._left, []
+        """Decide how many files go; the user of the store hears of it first."""
+        count = 0
         try:
             if disk is None:
                 raise error or StoreError("the worker came back without a view of the disk")
             folder, percent = disk.fullest
-            self.disk_percent = percent
+            self.disk_percent, self.disk_room = percent, disk.room
             self._judge(folder, percent)
             count = self._log.may_drop(self.count_to_drop(disk))
-            if count:
-                call(lambda: self.before_drop(self._log.files[count].start))
+        except Exception as problem:
+            self._drop(0, problem)
+            return
+        is_dropped = False
+
+        def go_on() -> None:
+            nonlocal is_dropped
+            if not is_dropped:
+                is_dropped = True
+                self._drop(count)
+
+        if not count or not call(self.before_drop, self._log.files[count].start, go_on):
+            go_on()
+
+    def _drop(self, count: int, problem: Exception | None = None) -> None:
+        """Every file that is taken out goes to `_remove`, also when a step raises: no other part would delete it."""
+        dropped, self._left = self._left, []
+        try:
+            if problem is not None:
+                raise problem
             dropped += self._log.drop_first(count)
             self._rounds_asked = max(0, self._rounds_asked - 1)
             self._follow(dropped)
@@ -251,8 +277,9 @@ class Retention(Service):
         return [each for each in rest if each not in kept]
 
 
-def _nobody_minds(_log_begin: PhysicalOffset) -> None:
+def _nobody_minds(_log_start: PhysicalOffset, go_on: Callable[[], object]) -> None:
     """Until the broker is there."""
+    go_on()
 
 
 def _nothing_follows() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import UsageError
@@ -67,6 +70,32 @@ async def test_an_error_behind_the_first_turn_is_the_answer() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
     assert [reply.remark for reply in world.asker.answers] == ["one too many"]
+
+
+@pytest.mark.parametrize("finishes", [False, True])
+async def test_a_step_may_wait_and_the_steps_go_on_in_a_later_turn(finishes: bool) -> None:
+    world = World()
+    waits: list[Callable[[], object]] = []
+
+    def serve(_request: Request) -> ReplySteps:
+        yield waits.append
+        yield
+        world.steps += 1
+        yield waits.append
+        return Reply(remark="done")
+
+    request = Request(Command(1), world.asker, 0.0)  # type: ignore[arg-type]
+    assert in_steps(serve, world.turns, world.clock, finishes=finishes)(request) is HELD
+    await asyncio.sleep(0)
+    assert (len(waits), world.steps) == (1, 0)
+    waits.pop()()
+    assert world.steps == 0, "not in the turn of the call"
+    await asyncio.sleep(0)
+    assert (len(waits), world.steps, world.asker.answers) == (1, 1, [])
+    world.asker.closed = True
+    waits.pop()()
+    await asyncio.sleep(0)
+    assert [reply.remark for reply in world.asker.answers] == (["done"] if finishes else [])
 
 
 async def test_work_for_a_link_that_is_gone_ends() -> None:

@@ -38,7 +38,6 @@ from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import DELAY_TOPIC, HALF_TOPIC
-from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutStatus
 
@@ -106,12 +105,8 @@ class DelaySchedule(Service):
     async def _deliver_next(self, level: int) -> None:
         arrival = self._arrivals[level]
         arrival.clear()
-        try:
-            with self._store.disk_wait.none():
-                pause = self.deliver_due(level)
-        except NotInMemory as cold:  # as after an hour; what was delivered before is noted
-            await self._store.bring(cold.parts)
-            pause = _NOW
+        # After an hour the records may lie on disk only. What was delivered before a wait for them is noted.
+        pause = await self._store.read(partial(self.deliver_due, level))
         if pause.ms is None:
             await arrival.wait()
         else:

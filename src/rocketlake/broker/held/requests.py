@@ -5,12 +5,12 @@ Must not know   what the outcome is, how it is brought about, how a request is s
 
 Rule: the holder of a `HeldRequests` settles each key that it holds requests of, in good and in bad outcomes. So held
 requests have no deadline here.
+A request that waits for an outcome of its own is its own key.
 Invariant: a request that raises keeps no other from its answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from rocketlake.base.callbacks import call
@@ -19,7 +19,7 @@ from rocketlake.net.request import HELD, Handler, Request
 
 __all__ = ["HeldRequests"]
 
-_K = TypeVar("_K", bound=Hashable)
+_K = TypeVar("_K")
 
 
 class HeldRequests(Generic[_K]):
@@ -27,16 +27,33 @@ class HeldRequests(Generic[_K]):
 
     def __init__(self) -> None:
         self._held: dict[_K, list[tuple[Request, Handler]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Requests that are held."""
+        return self._count
+
+    def __contains__(self, key: _K) -> bool:
+        """Does a request wait for this key?"""
+        return key in self._held
+
+    @property
+    def first(self) -> _K | None:
+        """The key that has been waited for longest; None if no request is held."""
+        return next(iter(self._held), None)
 
     def hold(self, key: _K, request: Request, serve: Handler) -> bool:
         """Keep a request, which `serve` will serve; True if it is the first one that waits for this key."""
         held = self._held.setdefault(key, [])
         held.append((request, serve))
+        self._count += 1
         return len(held) == 1
 
     def settle(self, key: _K, instead: Handler | None = None) -> None:
         """Serve the requests that wait for this key: each by its own handler, or all by `instead`."""
-        for request, serve in self._held.pop(key, ()):
+        settled = self._held.pop(key, [])
+        self._count -= len(settled)
+        for request, serve in settled:
             reply = run_handler(instead or serve, request)
             if reply is not HELD:
                 call(request.answer, reply)

@@ -6,7 +6,7 @@ Must not know   requests, topics and groups, how the store works.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketlake.base.errors import RemoteError
@@ -52,7 +52,7 @@ class Intake:
         self._stats = stats
         self._seconds = stats.seconds
         self._durability = store.durability
-        self.line: Collection[object] = ()
+        self.line: Sized = ()
         """Requests that wait for the next file of the log (late_log.py): no run may pass them."""
         self.waiting = 0
         """Messages that are stored, but whose sender still waits for the disk or for replicas."""

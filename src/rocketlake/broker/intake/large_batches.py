@@ -105,9 +105,9 @@ class LargeBatches:
 
         def serve(_request: Request) -> Reply | Held:
             nonlocal is_done
-            reply = advance(steps, self._clock, turn_end)
-            is_done = reply is not None
-            return HELD if reply is None else reply
+            outcome = advance(steps, self._clock, turn_end)  # no step of a batch waits
+            is_done = isinstance(outcome, Reply | Held)
+            return outcome if isinstance(outcome, Reply | Held) else HELD
 
         reply = run_handler(serve, request)
         if is_done:

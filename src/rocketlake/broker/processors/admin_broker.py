@@ -59,10 +59,9 @@ class AdminBroker:
         registration: Registration,
         waiting_sends: Callable[[], int],
         held_pulls: Callable[[], int],
-        disk_room: Callable[[], tuple[int, int]],
         clock: Clock,
     ) -> None:
-        """`store_settings`: the store's settings by Java name, as text; `disk_room`: (size, free) bytes."""
+        """`store_settings`: the store's settings by Java name, as text."""
         self._config = config
         self._store_settings = store_settings
         self._topics = topics
@@ -73,7 +72,6 @@ class AdminBroker:
         self._registration = registration
         self._waiting_sends = waiting_sends
         self._held_pulls = held_pulls
-        self._disk_room = disk_room
         self._clock = clock
 
     def update_config(self, request: Request) -> Reply:
@@ -165,7 +163,7 @@ class AdminBroker:
     def _store_figures(self) -> dict[str, str]:
         store = self._store
         ratio = str(store.disk_ratio)
-        total, free = self._disk_room()
+        total, free = store.retention.disk_room
         pool = store.log.pool
         return {
             "commitLogDiskRatio": ratio,

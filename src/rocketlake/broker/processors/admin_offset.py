@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 
 from rocketlake.base.clock import Clock, Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
@@ -35,6 +37,7 @@ from rocketlake.protocol.bodies.stats import (
     ConsumeTimeSpan,
     ConsumeTimeSpans,
     GroupOffsets,
+    GroupRows,
     GroupTopic,
     TopicList,
 )
@@ -66,6 +69,7 @@ class AdminOffset:
         offsets: OffsetTable,
         consumers: ConsumerTable,
         store: MessageStore,
+        cold_requests: ColdRequests,
         hold: PullHold,
         stats: BrokerStats,
         identity: Callable[[], Identity],
@@ -76,6 +80,7 @@ class AdminOffset:
         self._offsets = offsets
         self._consumers = consumers
         self._store = store
+        self._cold_requests = cold_requests
         self._hold = hold
         self._stats = stats
         self._identity = identity
@@ -101,26 +106,26 @@ class AdminOffset:
                 topics.append(topic)
                 rate += self._rate(group, topic)
             yield
-        rows = (row for topic in topics for row in self._rows(group, topic))
+        rows = (row for topic in topics for row in self._rows(request, topic, group))
         return Reply(body=(yield from ConsumeStats.encoding(rows, rate)))
 
     def broker_consume_stats(self, request: Request) -> ReplySteps:
         """GET_BROKER_CONSUME_STATS: the same for every group, for ordered topics or for all others."""
         wants_ordered = request.header(BrokerConsumeStatsHeader).is_order
-        groups = self._groups_with_offsets(wants_ordered)
+        groups = self._groups_with_offsets(request, wants_ordered)
         return Reply(body=(yield from ConsumeStatsList(self._identity().address).encoding(groups)))
 
-    def _groups_with_offsets(self, ordered: bool) -> Iterator[tuple[str, Iterator[GroupTopic]]]:
+    def _groups_with_offsets(self, request: Request, ordered: bool) -> Iterator[tuple[str, Iterator[GroupTopic]]]:
         """Groups that have an offset in an ordered topic; with `ordered` False, in another topic."""
         for group in self._groups.all():
             names = self._offsets.topics_of(group)
             topics = [topic for name in names if (topic := self._topics.get(name)) is not None]
             if wanted := [topic for topic in topics if topic.order == ordered]:
-                yield group, self._topics_of(group, wanted)
+                yield group, self._topics_of(request, group, wanted)
 
-    def _topics_of(self, group: str, topics: list[TopicConfig]) -> Iterator[GroupTopic]:
+    def _topics_of(self, request: Request, group: str, topics: list[TopicConfig]) -> Iterator[GroupTopic]:
         for topic in topics:
-            yield self._rate(group, topic), self._rows(group, topic)
+            yield self._rate(group, topic), self._rows(request, topic, group)
 
     def reset(self, request: Request) -> ReplySteps:
         """INVOKE_BROKER_TO_RESET_OFFSET: to an offset of one queue, or to a time in one queue or all queues."""
@@ -134,11 +139,13 @@ class AdminOffset:
                 code=ResponseCode.SYSTEM_ERROR,
             )
         if header.queue_id >= 0 and header.offset is not None and header.offset != _NONE:
-            targets = {header.queue_id: self._checked_offset(topic, header.queue_id, header.offset)}
+            target = partial(self._checked_offset, topic, header.queue_id, header.offset)
+            targets = {header.queue_id: (yield from self._cold_requests.read(request, target))}
         else:
             targets = {}
             for queue_id in queue_ids:
-                targets[queue_id] = self._offset_at(topic.name, queue_id, header.timestamp)
+                target = partial(self._offset_at, topic.name, queue_id, header.timestamp)
+                targets[queue_id] = yield from self._cold_requests.read(request, target)
                 yield
         if not targets:
             raise RemoteError(
@@ -185,7 +192,8 @@ class AdminOffset:
             raise RemoteError(f"No topic in this broker. topic: {header.topic}", code=ResponseCode.TOPIC_NOT_EXIST)
         spans = []
         for queue_id in range(topic.read_queues):
-            spans.append(self._span(header.group, topic.name, queue_id))
+            span = partial(self._span, header.group, topic.name, queue_id)
+            spans.append((yield from self._cold_requests.read(request, span)))
             yield
         return Reply(body=(yield from encoding(ConsumeTimeSpans(spans=spans))))
 
@@ -198,9 +206,10 @@ class AdminOffset:
             raise RemoteError(f"Group {group} does not exist", code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
         return topic
 
-    def _rows(self, group: str, topic: TopicConfig) -> Iterator[tuple[MessageQueue, GroupOffsets]]:
+    def _rows(self, request: Request, topic: TopicConfig, group: str) -> GroupRows:
         for queue_id in range(topic.read_queues):
-            yield self._queue(topic.name, queue_id), self._progress(group, topic.name, queue_id)
+            progress = partial(self._progress, group, topic.name, queue_id)
+            yield self._queue(topic.name, queue_id), (yield from self._cold_requests.read(request, progress))
 
     def _rate(self, group: str, topic: TopicConfig) -> float:
         return self._stats.per_second(GROUP_GET_NUMS, f"{topic.name}@{group}")

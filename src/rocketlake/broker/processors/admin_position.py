@@ -9,10 +9,13 @@ groups, in every topic. All clients are asked at once; the remark names the clie
 
 from __future__ import annotations
 
+from functools import partial
+
 from rocketlake.base.errors import LinkError, RemoteError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.clients.member import Member
 from rocketlake.broker.clients.push import Push
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.net.reply_steps import ReplySteps
@@ -36,10 +39,18 @@ _BEHIND_ALL = 2**63 - 1
 class AdminPosition:
     """Offsets as members of a group keep them, corrections of a topic's queues."""
 
-    def __init__(self, consumers: ConsumerTable, offsets: OffsetTable, store: MessageStore, push: Push) -> None:
+    def __init__(
+        self,
+        consumers: ConsumerTable,
+        offsets: OffsetTable,
+        store: MessageStore,
+        cold_requests: ColdRequests,
+        push: Push,
+    ) -> None:
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
+        self._cold_requests = cold_requests
         self._push = push
 
     # -- 223 -----------------------------------------------------------------------------------------------------------
@@ -86,7 +97,8 @@ class AdminPosition:
         topic = header.topic
         for group in self._offsets.groups_of(topic) - left_out:
             for queue_id, offset in self._offsets.queues(group, topic).items():
-                if offset >= self._store.min_offset(topic, queue_id):
+                low = partial(self._store.min_offset, topic, queue_id)
+                if offset >= (yield from self._cold_requests.read(request, low)):
                     least[queue_id] = min(offset, least.get(queue_id, offset))
                 yield
         for queue_id, offset in self._offsets.queues(header.compare_group, header.topic).items():

@@ -9,13 +9,16 @@ Source: docs/internals/admin.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from rocketlake.base.callbacks import Wait
 from rocketlake.base.errors import RemoteError, UsageError
 from rocketlake.broker.clients.consumers import ConsumerTable
 from rocketlake.broker.cluster.outbound import Identity
 from rocketlake.broker.cluster.registration import Registration
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.producer_sequences.table import ProducerSequences
@@ -64,6 +67,7 @@ class AdminTopic:
         sequences: ProducerSequences,
         consumers: ConsumerTable,
         store: MessageStore,
+        cold_requests: ColdRequests,
         hold: PullHold,
         stats: BrokerStats,
         saver: TableSaver,
@@ -77,6 +81,7 @@ class AdminTopic:
         self._sequences = sequences
         self._consumers = consumers
         self._store = store
+        self._cold_requests = cold_requests
         self._hold = hold
         self._stats = stats
         self._saver = saver
@@ -186,13 +191,8 @@ class AdminTopic:
     def stats(self, request: Request) -> ReplySteps:
         """GET_TOPIC_STATS_INFO: the first and the next offset of each queue."""
         topic = self._find(request.header(TopicStatsHeader).topic)
-        broker_name = self._identity().broker_name
-        ends = (
-            (MessageQueue(topic.name, broker_name, queue_id), self._ends(topic.name, queue_id))
-            for queue_id in range(topic.queues)
-        )
         put_tps = self._stats.per_second(TOPIC_PUT_NUMS, topic.name)
-        return Reply(body=(yield from TopicStats.encoding(ends, put_tps)))
+        return Reply(body=(yield from TopicStats.encoding(self._rows(request, topic), put_tps)))
 
     def consumers(self, request: Request) -> ReplySteps:
         """QUERY_TOPIC_CONSUME_BY_WHO: groups that are connected, and those that once committed an offset."""
@@ -218,6 +218,12 @@ class AdminTopic:
         else:
             remark = f"topic {name} is deleted, but a crash may bring its messages back: {error}. Cure: delete it again"
             request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=remark))
+
+    def _rows(self, request: Request, topic: TopicConfig) -> Iterator[tuple[MessageQueue, TopicOffsets] | Wait]:
+        broker_name = self._identity().broker_name
+        for queue_id in range(topic.queues):
+            ends = yield from self._cold_requests.read(request, partial(self._ends, topic.name, queue_id))
+            yield MessageQueue(topic.name, broker_name, queue_id), ends
 
     def _ends(self, name: str, queue_id: int) -> TopicOffsets:
         end = self._store.max_offset(name, queue_id)

@@ -26,8 +26,9 @@ from rocketlake.store.results import GetStatus
 
 __all__ = ["Pull"]
 
-_LOADS_MAX = 4
-"""So often a worker reads for one pull: entries, then records. Memory that loses them by then is waited for."""
+_LOADS_MAX = 100
+"""So often a worker reads for one pull: entries, then records; a search for lost entries goes on piece by piece
+(queue_mend.py). Memory that loses them by then is waited for."""
 
 
 class Pull:

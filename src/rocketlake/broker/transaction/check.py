@@ -14,6 +14,7 @@ Rules: RocketMQ's TransactionalMessageServiceImpl. Departures: docs/decisions/00
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -30,7 +31,6 @@ from rocketlake.broker.transaction.recovery import recover_transactions
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
-from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
@@ -87,7 +87,7 @@ class TransactionCheck(Service):
         due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
         while (left := due - self._clock.monotonic()) > 0:
             self._recover()
-            self._ask_readable()
+            await self._store.read(self._ask_readable)
             self.pass_ended()
             await self._clock.sleep(min(_SETTLE_SECONDS, left))
         await self.walk()
@@ -107,24 +107,19 @@ class TransactionCheck(Service):
         """One walk, at most a minute long."""
         if not self._ledger.is_known:
             return
-        self._ask_readable()
+        await self._store.read(self._ask_readable)
         # Copies that this walk puts back lie behind `end`. The end is an offset: a time would end the walk early
         # if the wall clock had run ahead.
         end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)
         until = self._clock.monotonic() + _WALK_SECONDS_MAX
         ledger = self._ledger
-        ledger.skip_to(self._store.min_offset(HALF_TOPIC, HALF_QUEUE))
+        ledger.skip_to(await self._store.read(lambda: self._store.min_offset(HALF_TOPIC, HALF_QUEUE)))
         half_offset = ledger.next_open(ledger.position)
         turn_end = self._clock.monotonic() + _TURN_SECONDS
         try:
             while (now := self._clock.monotonic()) < until:
-                try:
-                    with self._store.disk_wait.none():
-                        if not self._deal_with(half_offset, end):
-                            break
-                except NotInMemory as cold:
-                    await self._store.bring(cold.parts)
-                    continue
+                if not await self._store.read(partial(self._deal_with, half_offset, end)):
+                    break
                 half_offset = ledger.next_open(half_offset + 1)
                 if now > turn_end:
                     await self._clock.sleep(0)

@@ -57,6 +57,7 @@ class Administration(Wing):
                     sequences=self._sending.sequences,
                     consumers=self._clients.consumers,
                     store=ground.store,
+                    cold_requests=ground.cold_requests,
                     hold=self._reading.hold,
                     stats=ground.stats,
                     saver=ground.saver,
@@ -94,12 +95,13 @@ class Administration(Wing):
             offsets=ground.offsets,
             consumers=consumers,
             store=ground.store,
+            cold_requests=ground.cold_requests,
             hold=self._reading.hold,
             stats=ground.stats,
             identity=ground.role.identity,
             clock=ground.clock,
         )
-        position = AdminPosition(consumers, ground.offsets, ground.store, self._clients.push)
+        position = AdminPosition(consumers, ground.offsets, ground.store, ground.cold_requests, self._clients.push)
         return list(offset_rows(offset, position))
 
     def _server_rows(self) -> list[Row]:
@@ -115,7 +117,6 @@ class Administration(Wing):
             registration=self._cluster.registration,
             waiting_sends=lambda: ground.intake.waiting,
             held_pulls=lambda: len(hold),
-            disk_room=ground.disk_room,
             clock=ground.clock,
         )
         return list(server_rows(broker, AdminStore(ground.store, ground.topics, self._clients.consumers)))

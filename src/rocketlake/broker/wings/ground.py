@@ -94,13 +94,6 @@ class Ground:
         """Where the table with this file name is saved."""
         return self.config.now.store_folder / "config" / name
 
-    def disk_room(self) -> tuple[int, int]:
-        """(bytes this broker can have, bytes of them that are free) of the store's disk; 0 if the disk does not say."""
-        try:
-            return self.seams.files.disk_usage(self.config.now.store_folder)
-        except OSError:
-            return 0, 0
-
 
 def _builtin_topics(config: BrokerConfig, levels: DelayLevels) -> list[TopicConfig]:
     return builtin_topics(

@@ -3,7 +3,8 @@
 Owns        writing a struct, a map or a list of tens of thousands as JSON in steps; the longest text.
 Must not know   single bodies.
 
-The handler lets other requests in between the steps of `encoding`. The pieces go to the peer as they are: a text of ten
+The handler lets other requests in between the steps of `encoding`. An iterator may give a `Wait` where its next member
+is not there yet: that is a step, too. The pieces go to the peer as they are: a text of ten
 megabytes would be copied and freed in one go.
 """
 
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from rocketlake.base.callbacks import Step, Wait
 from rocketlake.base.errors import UsageError
 from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
@@ -33,7 +35,7 @@ _SHORT: Final = 32
 """A struct whose lists and maps have no more members than this is written in one step."""
 
 
-def encoding(value: Any, *, bare_keys: bool = False) -> Generator[None, None, list[Buffer]]:
+def encoding(value: Any, *, bare_keys: bool = False) -> Generator[Step, None, list[Buffer]]:
     """The JSON text of a body, one member a step; None members are left out. UsageError when no frame could hold it.
 
     A map may have message queues as keys. An iterator of (key, value) becomes a map, and Each of an iterator a list:
@@ -54,8 +56,8 @@ class Each:
         self.elements = elements
 
 
-def at_once(steps: Generator[None, None, T]) -> T:
-    """The result of work that is done in steps."""
+def at_once(steps: Generator[Step, None, T]) -> T:
+    """The result of work that is done in steps, none of which waits."""
     while True:
         try:
             next(steps)
@@ -109,7 +111,7 @@ class _LongText:
         self._texts_bytes = 0
 
 
-def _write(text: _LongText, value: Any) -> Generator[None, None, None]:
+def _write(text: _LongText, value: Any) -> Generator[Step, None, None]:
     if isinstance(value, msgspec.Struct):
         if _is_long(value):
             yield from _write_object(
@@ -135,9 +137,13 @@ def _write(text: _LongText, value: Any) -> Generator[None, None, None]:
         yield
 
 
-def _write_object(text: _LongText, members: Iterable[tuple[Any, Any]]) -> Generator[None, None, None]:
+def _write_object(text: _LongText, members: Iterable[tuple[Any, Any] | Wait]) -> Generator[Step, None, None]:
     start = b"{"
-    for key, member in members:
+    for item in members:
+        if not isinstance(item, tuple):
+            yield item
+            continue
+        key, member = item
         if member is not None:
             text.add_key(start, key)
             yield from _write(text, member)

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 
 from msgspec import field
 
+from rocketlake.base.callbacks import Step, Wait
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.body import Body, Entry, convert, parse_answer
 from rocketlake.protocol.bodies.long_text import Each, at_once, encoding
@@ -57,8 +58,8 @@ class TopicStats:
 
     @staticmethod
     def encoding(
-        offsets: Iterator[tuple[MessageQueue, TopicOffsets]], put_tps: float
-    ) -> Generator[None, None, list[Buffer]]:
+        offsets: Iterator[tuple[MessageQueue, TopicOffsets] | Wait], put_tps: float
+    ) -> Generator[Step, None, list[Buffer]]:
         """The same, one queue a step."""
         return encoding({"offsetTable": offsets, "topicPutTps": put_tps})
 
@@ -80,7 +81,7 @@ class GroupOffsets(Entry, kw_only=True):
     pull_offset: int = 0
 
 
-GroupRows = Iterator[tuple[MessageQueue, GroupOffsets]]
+GroupRows = Iterator[tuple[MessageQueue, GroupOffsets] | Wait]
 GroupTopic = tuple[float, GroupRows]
 """Messages a second that a group takes from a topic, and its offset in each queue."""
 
@@ -97,7 +98,7 @@ class ConsumeStats:
         return b"".join(at_once(self.encoding(iter(self.offsets.items()), self.consume_tps)))
 
     @staticmethod
-    def encoding(offsets: GroupRows, consume_tps: float) -> Generator[None, None, list[Buffer]]:
+    def encoding(offsets: GroupRows, consume_tps: float) -> Generator[Step, None, list[Buffer]]:
         """The same, one queue a step."""
         return encoding({"consumeTps": consume_tps, "offsetTable": offsets})
 
@@ -118,7 +119,7 @@ class ConsumeStatsList:
         self.total_diff = 0
         self.inflight_diff = 0
 
-    def encoding(self, groups: Iterator[tuple[str, Iterator[GroupTopic]]]) -> Generator[None, None, list[Buffer]]:
+    def encoding(self, groups: Iterator[tuple[str, Iterator[GroupTopic]]]) -> Generator[Step, None, list[Buffer]]:
         """JSON text, one queue a step; `groups` gives (group, its topics), and each topic its queues."""
 
         def members() -> Iterator[tuple[str, object]]:
@@ -136,10 +137,12 @@ class ConsumeStatsList:
         consume_tps, queues = topic
 
         def rows() -> GroupRows:
-            for queue, progress in queues:
-                self.total_diff += progress.broker_offset - progress.consumer_offset
-                self.inflight_diff += progress.pull_offset - progress.consumer_offset
-                yield queue, progress
+            for row in queues:
+                if isinstance(row, tuple):
+                    progress = row[1]
+                    self.total_diff += progress.broker_offset - progress.consumer_offset
+                    self.inflight_diff += progress.pull_offset - progress.consumer_offset
+                yield row
 
         return {"consumeTps": consume_tps, "offsetTable": rows()}
 

@@ -37,7 +37,9 @@ async def test_the_first_of_each_key_is_told_and_each_key_is_settled_alone(new_l
     assert case.held.hold("T", first, case.serve("first", RemoteError("no", code=1)))
     assert not case.held.hold("T", second, case.serve("second", Reply()))
     assert case.held.hold("U", other, case.serve("other", HELD))
+    assert (len(case.held), case.held.first, "U" in case.held) == (3, "T", True)
     case.held.settle("T")
+    assert (len(case.held), case.held.first, "T" in case.held) == (1, "U", False)
     assert (case.served, first.answered, second.answered) == (["first", "second"], True, True)
     case.held.settle("U")
     assert (case.served, other.answered) == (["first", "second", "other"], False), "held again, by its own handler"

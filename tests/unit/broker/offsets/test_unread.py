@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.worker import InlineWorker
+from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.retention import DiskView
 from tests.unit.store.store_world import put_ok
+
+STORE = StoreConfig(commit_log_file_bytes=4096, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ async def broker() -> AsyncIterator[Broker]:
     clock = ManualClock()
     broker = Broker(
         BrokerConfig(broker_name="b", listen_port=0, store_root=Path("/s")),
-        StoreConfig(commit_log_file_bytes=4096, consume_queue_file_bytes=200, index_slots=11, index_entries=100),
+        STORE,
         files=MemoryFiles(clock=clock),
         clock=clock,
         workers=InlineWorker,
@@ -59,6 +62,32 @@ async def test_messages_deleted_unread_are_named_by_group_and_topic(
     third = store.min_offset("orders", 0)
     last = [text for text in caplog.messages if "group behind" in text][-1]
     assert f"has not read {third - begin} messages" in last
+
+
+async def test_the_files_go_when_a_worker_has_read_what_the_count_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    clock, reads = ManualClock(), HandWorker()
+    files = FaultyFiles(MemoryFiles(clock=clock))
+
+    def workers(name: str) -> Worker:
+        return reads if name == "store-reads" else InlineWorker(name)
+
+    broker = Broker(
+        BrokerConfig(broker_name="b", store_root=Path("/s")), STORE, files=files, clock=clock, workers=workers
+    )
+    store = broker.store
+    await store.start()
+    put_ok(store, *[b"x" * 900] * 20, topic="orders")
+    store.queues.flush()
+    broker.offsets.commit("behind", "orders", 0, 1)
+    files.plan.add(Fault("pread_now", "consumequeue", times=2, error=None))
+    drop(broker, 2)
+    assert reads.pending
+    while reads.pending:
+        assert store.min_physical_offset == 0
+        reads.run_one()
+    start = store.min_offset("orders", 0)
+    assert f"has not read {start - 1} messages of topic orders" in caplog.text
+    await store.stop()
 
 
 async def test_many_groups_are_counted(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.worker import InlineWorker
+from rocketlake.base.worker import HandWorker, InlineWorker, Worker
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.config import BrokerConfig, LiveConfig
@@ -58,12 +59,16 @@ class ProducerLink:
 
 
 class World:
-    def __init__(self, **store: Any) -> None:
+    def __init__(self, reads: Worker | None = None, **store: Any) -> None:
         clock = self.clock = ManualClock()
         self.plan = FaultPlan()
         files = FaultyFiles(MemoryFiles(), self.plan)
+
+        def workers(name: str) -> Worker:
+            return reads if reads is not None and name == "store-reads" else InlineWorker(name)
+
         config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, **store)
-        self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=InlineWorker)
+        self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=workers)
         self.live = LiveConfig(BrokerConfig(broker_name="b"))
         self.topics = TopicTable(Path("/s/t.json"), files, clock)
         self.topics.put(TopicConfig("T"))
@@ -107,6 +112,28 @@ async def world() -> AsyncIterator[World]:
     world = World()
     await world.store.start()
     yield world
+    await world.store.stop()
+
+
+async def test_a_half_message_that_lies_on_disk_only_is_asked_about_once_a_worker_has_read_it() -> None:
+    reads = HandWorker()
+    world = World(reads)
+    await world.store.start()
+    world.put(b"old")
+    world.put(b"older", UNIQ_KEY="v")
+    world.store.queues.flush()
+    for call in ("is_resident", "pread_now"):
+        world.plan.add(Fault(call, times=1, error=None))
+    walk = asyncio.create_task(world.walk())
+    await world.clock.settle()
+    asked = []
+    while reads.pending:
+        asked.append(len(world.link.asked))
+        reads.run_one()
+        await world.clock.settle()
+    assert asked == [0, 0], "entries, then records"
+    await walk
+    assert [command.header(CheckTransactionHeader).msg_id for command in world.link.asked] == ["u", "v"]
     await world.store.stop()
 
 
