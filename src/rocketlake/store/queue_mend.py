@@ -36,8 +36,6 @@ _WALK_BYTES_MAX = 64 * 1024 * 1024
 _IN_VAIN_MAX = 100_000
 _NEIGHBOURS_MAX = 64
 """Entries on either side of a lost one that are asked where their records lie."""
-_PIECES_MAX = 1000
-"""So often one walk has a piece brought into memory. Then memory loses the pieces faster than they are walked."""
 _WALKS_MAX = 1000
 
 
@@ -47,7 +45,8 @@ class _Walk:
 
     position: PhysicalOffset
     stop: PhysicalOffset
-    pieces: int = 0
+    last: QueueOffset
+    """The records of entries up to this queue offset lie before `stop`."""
     found: dict[QueueOffset, DispatchEntry] = field(default_factory=dict)
 
 
@@ -102,8 +101,8 @@ class QueueMend:
     ) -> dict[QueueOffset, DispatchEntry]:
         """The records of lost entries, as far as the log has them. Raises NotInMemory."""
         walk = self._walks.get((queue, min(lost)))
-        if walk is None:
-            walk = _Walk(*self._stretch(queue, min(lost), max(lost), log_end))
+        if walk is None or walk.last < max(lost):  # a reader that asked for less began it
+            walk = _Walk(*self._stretch(queue, min(lost), max(lost), log_end), max(lost))
             if walk.stop - walk.position > _WALK_BYTES_MAX:
                 return {}
             if len(self._walks) >= _WALKS_MAX:
@@ -165,17 +164,12 @@ class QueueMend:
         if walk.position >= walk.stop:
             return
         records = LogWalk(self._log, walk.position, walk.stop, False, self._delays_ms)
-        try:
-            for entries in records.chunks():
-                walk.found.update((entry.queue_offset, entry) for entry in entries if self._is_of(entry, queue, walk))
-                walk.position = PhysicalOffset(entries[-1].physical_offset + entries[-1].size)
-                if walk.position >= walk.stop:
-                    return
-                self._rest(walk)
-        except NotInMemory:
-            walk.pieces += 1
-            if walk.pieces < _PIECES_MAX:
-                raise
+        for entries in records.chunks():
+            walk.found.update((entry.queue_offset, entry) for entry in entries if self._is_of(entry, queue, walk))
+            walk.position = PhysicalOffset(entries[-1].physical_offset + entries[-1].size)
+            if walk.position >= walk.stop:
+                return
+            self._rest(walk)
         walk.position = walk.stop
 
     def _rest(self, walk: _Walk) -> None:

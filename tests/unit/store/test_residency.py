@@ -330,3 +330,39 @@ async def test_a_filter_is_obeyed_before_and_after_loading(old: Old, spoil: Call
         old.warm()
         cold = old.get(match=spoil)
     assert (cold.status, bodies(cold), cold.next_offset) == (expected.status, bodies(expected), expected.next_offset)
+
+
+def damaged(old: Old, *lost: int) -> None:
+    """A queue whose entries 1 to 3 lie far before entry 4 in the log; the entries `lost` are zeros."""
+    put_ok(old.store, b"0", b"1")
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(20)), topic="S")
+    put_ok(old.store, b"2", b"3")
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(20)), topic="S")
+    put_ok(old.store, b"4")
+    old.store.queues.flush()
+    queue = old.store.queues.find("T", 0)
+    assert queue is not None
+    for offset in lost:
+        queue.files[0].file.pwrite(bytes(20), 20 * offset)
+    old.cool("commitlog")
+
+
+async def test_a_search_that_a_reader_of_fewer_entries_began_gives_none_of_the_others_up(old: Old) -> None:
+    damaged(old, 1, 3)
+    cold = [GetResult(GetStatus.NOT_IN_MEMORY)]
+    while cold:
+        cold = [got for got in (old.get(1), old.get(1, count=1)) if got.status is GetStatus.NOT_IN_MEMORY]
+        for got in cold:
+            old.load(got)
+        old.reads.run_all()
+    assert bodies(old.get(1, wait=True)) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_readers_that_come_while_a_piece_of_a_search_is_read_do_not_end_it(old: Old) -> None:
+    damaged(old, 1)
+    while (cold := old.get(1)).status is GetStatus.NOT_IN_MEMORY:
+        for _ in range(300):
+            assert old.get(1).status is GetStatus.NOT_IN_MEMORY
+        old.load(cold)
+        old.reads.run_all()
+    assert bodies(cold)[:1] == [b"1"]
