@@ -131,6 +131,8 @@ class TransactionCheck(Service):
         """Pass, ask about, put back or give up one half message; False if the walk ends before it."""
         if half_offset >= end:
             return False
+        if self._ledger.at(half_offset) is not Standing.OPEN:
+            return True  # its end came while a worker read its record, or this call has put it back before
         half = self._read(half_offset)
         if half is None:  # a gap that a recovery left, or a message without a target
             self._ledger.mark(half_offset, Standing.GONE)

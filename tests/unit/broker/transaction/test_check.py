@@ -137,6 +137,27 @@ async def test_a_half_message_that_lies_on_disk_only_is_asked_about_once_a_worke
     await world.store.stop()
 
 
+async def test_an_end_that_comes_while_the_walk_waits_for_the_disk_stays_as_it_was_told() -> None:
+    reads = HandWorker()
+    world = World(reads)
+    await world.store.start()
+    world.put()
+    (half,) = world.lying()
+    world.store.queues.flush()
+    world.plan.add(Fault("is_resident", times=1, error=None))
+    walk = asyncio.create_task(world.walk())
+    await world.clock.settle()
+    assert reads.pending
+    world.ops.end(half, Standing.COMMITTED)
+    while reads.pending:
+        reads.run_one()
+        await world.clock.settle()
+    await walk
+    assert world.ledger.standing(half) is Standing.COMMITTED, "the end that is sent again is answered with success"
+    assert (world.link.asked, len(world.lying())) == ([], 1)
+    await world.store.stop()
+
+
 async def test_with_the_write_pool_nobody_is_asked_before_the_copy_can_be_read() -> None:
     """The answer would not find it, each time again."""
     world = World(write_pool_enabled=True, write_pool_buffers=3)
