@@ -99,9 +99,9 @@ class Fetch:
 
         `wait` False: where the disk would have to be waited for the answer ends, or is NOT_IN_MEMORY if it is empty.
         """
-        if wait or not self.wait.is_allowed:
-            return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=wait)
-        self.wait.is_allowed = False
+        if wait:
+            return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=True)
+        before, self.wait.is_allowed = self.wait.is_allowed, False
         try:
             return self._fetch(queue, offset, max_messages, max_bytes, match, match_record, wait=False)
         except NotInMemory as needed:
@@ -109,7 +109,7 @@ class Fetch:
                 GetStatus.NOT_IN_MEMORY, next_offset=offset, max_offset=queue.max_offset, cold=list(needed.parts)
             )
         finally:
-            self.wait.is_allowed = True
+            self.wait.is_allowed = before
 
     def _fetch(
         self,

@@ -366,3 +366,15 @@ async def test_readers_that_come_while_a_piece_of_a_search_is_read_do_not_end_it
         old.load(cold)
         old.reads.run_all()
     assert bodies(cold)[:1] == [b"1"]
+
+
+async def test_a_read_that_must_not_wait_is_told_what_to_load_inside_work_that_must_not_wait_either(old: Old) -> None:
+    """The test of a held pull with a filter runs inside the delivery of a delayed message that arrives at its queue."""
+    put_ok(old.store, *(bytes([number]) * LARGE for number in range(40)))
+    old.store.queues.flush()
+    old.store.log.list.drop_first(1)
+    old.cool("consumequeue")
+    with old.store.disk_wait.none():
+        assert old.get(39).status is GetStatus.NOT_IN_MEMORY
+        assert not old.store.disk_wait.is_allowed
+    assert old.store.disk_wait.is_allowed
