@@ -43,6 +43,8 @@ class ColdRequests(Service):
         super().__init__("cold-requests")
         self.serving_now: Callable[[int, Handler], Handler] = lambda _code, serve: serve
         """(code, handler when the request came) -> handler now: a change of role turns requests away that wait."""
+        self.check_late: Callable[[Request], Reply | Held | None] = lambda _request: None
+        """Holds a request that has waited here and may need the next file of the log, if that is late (late_log.py)."""
         self._config = config
         self._store = store
         self._turns = turns
@@ -111,8 +113,12 @@ class ColdRequests(Service):
         except NotInMemory as needed:
             if not loads and self._is_full:
                 return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
-            self._hold(request, needed.parts, lambda request: self._serve(request, came_to, loads + 1))
+            self._hold(request, needed.parts, partial(self._serve_again, came_to=came_to, loads=loads + 1))
             return HELD
+
+    def _serve_again(self, request: Request, came_to: Handler, loads: int) -> Reply | Held:
+        late = self.check_late(request)
+        return self._serve(request, came_to, loads) if late is None else late
 
     def _wait(self, request: Request, cold: Sequence[ColdPart], go_on: Callable[[], object]) -> None:
         def again(_request: Request) -> Held:

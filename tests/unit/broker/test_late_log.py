@@ -11,6 +11,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.faulty import Fault, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker, Worker
+from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.late_log import LateLog
 from rocketlake.net.link import Link
@@ -20,6 +21,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from tests.unit.store.store_world import put_ok
 
@@ -80,6 +82,29 @@ async def test_puts_wait_in_order_and_requests_that_store_nothing_pass(world: Wo
     assert world.served == [1, 2, 4, 5]
     assert {reply.remark for reply in world.answers.values()} == {"stored"}
     assert world.ask(6) is None
+
+
+async def test_a_request_that_waited_for_the_disk_stands_in_line_like_the_others(world: World) -> None:
+    first = world.store.log.list.files[0]
+    cold = [NotInMemory([(first.path, 0, first.wrote)])]
+
+    def serve(request: Request) -> Reply:
+        if cold:
+            raise cold.pop()
+        return world.serve(request)
+
+    requests = ColdRequests(world.live, world.store, Turns(world.clock, 0.0005))
+    requests.check_late = world.late.check
+    world.late.serve = requests.handler_in_order(serve)
+    command = Command(Code.END_TRANSACTION)
+    command.opaque = 1
+    assert world.late.serve(Request(command, world.link, world.clock.monotonic())) is HELD
+    await world.clock.settle()
+    assert (cold, world.served, len(world.late.line)) == ([], [], 1)
+    assert world.ask(2, Code.END_TRANSACTION) is HELD
+    world.makes.run_all()
+    await world.clock.settle()
+    assert (world.served, sorted(world.answers)) == ([1, 2], [1, 2])
 
 
 async def test_a_put_that_waits_too_long_is_refused_as_by_apache(world: World) -> None:

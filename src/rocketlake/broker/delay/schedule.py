@@ -124,6 +124,8 @@ class DelaySchedule(Service):
             wait_ms = due_ms - self._clock.now_ms()
             if 0 < wait_ms <= self._levels.delay_ms(level):
                 return _Pause(wait_ms)
+            if self._store.log.is_late:
+                return _Pause(_RETRY_MS)  # a put would have the loop wait for the next file of the log
             log_offset = self._deliver(physical_offset, offset)
             if log_offset is None:
                 return _Pause(_RETRY_MS)

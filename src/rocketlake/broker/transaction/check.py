@@ -129,7 +129,7 @@ class TransactionCheck(Service):
 
     def _deal_with(self, half_offset: QueueOffset, end: QueueOffset) -> bool:
         """Pass, ask about, put back or give up one half message; False if the walk ends before it."""
-        if half_offset >= end:
+        if half_offset >= end or self._store.log.is_late:  # a copy would have the loop wait for the log's next file
             return False
         if self._ledger.at(half_offset) is not Standing.OPEN:
             return True  # its end came while a worker read its record, or this call has put it back before

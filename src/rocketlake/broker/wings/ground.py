@@ -87,6 +87,7 @@ class Ground:
         self.intake = Intake(self.store, self.levels, self.stats)
         self.cold_requests = ColdRequests(self.config, self.store, self.turns)
         self.late_log = LateLog(self.config, self.store, self.turns, clock)
+        self.cold_requests.check_late = self.late_log.check
         self.intake.line = self.late_log.line
         self.readable_queue = ReadableQueue(self.topics, clock)
 

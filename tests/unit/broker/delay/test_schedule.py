@@ -26,13 +26,13 @@ LEVELS = DelayLevels()
 
 
 class World:
-    def __init__(self, reads: Worker | None = None) -> None:
+    def __init__(self, reads: Worker | None = None, makes: Worker | None = None) -> None:
         self.clock = ManualClock()
         self.plan = FaultPlan()
         files = FaultyFiles(MemoryFiles(), self.plan)
 
         def workers(name: str) -> Worker:
-            return reads if reads is not None and name == "store-reads" else InlineWorker(name)
+            return {"store-reads": reads, "store-files": makes}.get(name) or InlineWorker(name)
 
         config = StoreConfig(commit_log_file_bytes=16 * 1024, index_slots=10, index_entries=100)
         self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=workers)
@@ -95,6 +95,20 @@ async def test_a_message_that_lies_on_disk_only_is_delivered_once_a_worker_has_r
     assert waited == [[], []], "entries, then records"
     assert world.bodies() == [b"first", b"second"]
     await world.schedule.stop()
+    await world.store.stop()
+
+
+async def test_while_the_next_file_of_the_log_is_late_no_message_is_delivered() -> None:
+    """The loop would wait for the file."""
+    makes = HandWorker()
+    world = World(makes=makes)
+    await world.store.start()
+    world.park(b"x" * 13_000)
+    world.clock.advance(1000)
+    assert world.store.log.is_late
+    assert (world.schedule.deliver_due(1).ms, world.bodies()) == (100, [])
+    makes.run_all()
+    assert (world.schedule.deliver_due(1).ms, world.bodies()) == (0, [b"x" * 13_000])
     await world.store.stop()
 
 

@@ -59,13 +59,13 @@ class ProducerLink:
 
 
 class World:
-    def __init__(self, reads: Worker | None = None, **store: Any) -> None:
+    def __init__(self, reads: Worker | None = None, makes: Worker | None = None, **store: Any) -> None:
         clock = self.clock = ManualClock()
         self.plan = FaultPlan()
         files = FaultyFiles(MemoryFiles(), self.plan)
 
         def workers(name: str) -> Worker:
-            return reads if reads is not None and name == "store-reads" else InlineWorker(name)
+            return {"store-reads": reads, "store-files": makes}.get(name) or InlineWorker(name)
 
         config = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, **store)
         self.store = MessageStore(Path("/s"), config, files=files, clock=clock, workers=workers)
@@ -155,6 +155,19 @@ async def test_an_end_that_comes_while_the_walk_waits_for_the_disk_stays_as_it_w
     await walk
     assert world.ledger.standing(half) is Standing.COMMITTED, "the end that is sent again is answered with success"
     assert (world.link.asked, len(world.lying())) == ([], 1)
+    await world.store.stop()
+
+
+async def test_while_the_next_file_of_the_log_is_late_no_half_message_is_put_back() -> None:
+    """The loop would wait for the file."""
+    makes = HandWorker()
+    world = World(makes=makes)
+    await world.store.start()
+    world.put(b"x" * 50_000)
+    assert world.store.log.is_late
+    assert (await world.walk(), world.link.asked) == (0, [])
+    makes.run_all()
+    assert (await world.walk(), len(world.link.asked)) == (1, 1)
     await world.store.stop()
 
 
