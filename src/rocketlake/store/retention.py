@@ -12,6 +12,7 @@ Rules: docs/internals/store_layout.md, "Retention" (Apache's CleanCommitLogServi
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ __all__ = ["DiskView", "Removable", "Retention"]
 _log = get_logger(__name__)
 
 _MANUAL_ROUNDS = 20
+_HEARING_SECONDS = 30.0
+"""So long `before_drop` may put off a round: no message is taken while the disk is full."""
 
 
 class Removable(Protocol):
@@ -87,7 +90,7 @@ class Retention(Service):
         """(bytes this broker can have, bytes of them that are free) of the store's disk, at the last look."""
         self.before_drop: Callable[[PhysicalOffset, Callable[[], object]], object] = _nobody_minds
         """(start, go on): called before log files go; `start` is the physical offset at which the log will start. The
-        files go when `go on` is called, now or later."""
+        files go when `go on` is called, now or later; a look half a minute later does not wait for it any more."""
         self.after_drop: Callable[[], object] = _nothing_follows
         """Called when all that a round took out has been deleted."""
         self._log = log
@@ -99,6 +102,9 @@ class Retention(Service):
         self._derived = derived
         self._ages = FileAges(clock, ())
         self._under_way = False
+        self._go_on: Callable[[], object] = _nothing_follows
+        self._waits_until = math.inf
+        """Monotonic time from which on a look goes on with the round that `before_drop` puts off."""
         self._stopped = False
         self._left: list[Removable] = []
         """Files that could not be deleted; they come first in the next round."""
@@ -136,6 +142,9 @@ class Retention(Service):
     def look(self) -> None:
         """Have the worker look at the disk; the loop decides which files go."""
         if self._under_way:
+            if self._clock.monotonic() >= self._waits_until:
+                self._warnings.warn("hearing", "old files go before their unread messages are counted: that takes long")
+                self._go_on()
             return
         self._under_way = True
         self._ages.look(self._log.files)
@@ -182,10 +191,12 @@ class Retention(Service):
 
         def go_on() -> None:
             nonlocal is_dropped
-            if not is_dropped:
+            if not is_dropped and not self._stopped:
                 is_dropped = True
+                self._waits_until = math.inf
                 self._drop(count)
 
+        self._go_on, self._waits_until = go_on, self._clock.monotonic() + _HEARING_SECONDS
         if not count or not call(self.before_drop, self._log.files[count].start, go_on):
             go_on()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -359,3 +359,33 @@ def flushed(store: MessageStore) -> None:
         if job is not None:
             job.run()
             job.done()
+
+
+async def test_a_listener_that_does_not_come_back_puts_off_a_round_but_does_not_stop_it(world: World) -> None:
+    store = await aged_store(world, delete_when=ALL_HOURS)
+    percent_used(world, 50)
+    told: list[Callable[[], object]] = []
+    store.retention.before_drop = lambda _start, go_on: told.append(go_on)
+    world.clock.advance(72 * HOUR)
+    await looked(world)
+    await looked(world)
+    assert (len(told), store.min_physical_offset) == (1, 0)
+    await looked(world)
+    await looked(world)
+    start = store.min_physical_offset
+    assert start == store.log.list.files[-1].start
+    put_ok(store, *(b"y" * 900 for _ in range(8)))
+    told[0]()
+    assert store.min_physical_offset == start, "what comes late does nothing"
+
+
+async def test_no_file_is_taken_out_once_the_store_stops(world: World) -> None:
+    store = await aged_store(world, delete_when=ALL_HOURS)
+    percent_used(world, 50)
+    told: list[Callable[[], object]] = []
+    store.retention.before_drop = lambda _start, go_on: told.append(go_on)
+    world.clock.advance(72 * HOUR)
+    await looked(world)
+    await store.retention.stop()
+    told[0]()
+    assert store.min_physical_offset == 0
