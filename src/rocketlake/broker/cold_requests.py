@@ -68,7 +68,7 @@ class ColdRequests(Service):
             if request.asker in self._leaders:
                 if self._is_full:
                     return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
-                self._held.hold(request.asker, request, serve_in_order)
+                self._held.hold(request.asker, request, partial(self._unless_late, serve=serve_in_order))
                 return HELD
             reply = self._serve(request, serve, 0)
             if request in self._held:
@@ -113,12 +113,14 @@ class ColdRequests(Service):
         except NotInMemory as needed:
             if not loads and self._is_full:
                 return Reply(ResponseCode.SYSTEM_BUSY, remark=self._busy_text)
-            self._hold(request, needed.parts, partial(self._serve_again, came_to=came_to, loads=loads + 1))
+            again = partial(self._serve, came_to=came_to, loads=loads + 1)
+            self._hold(request, needed.parts, partial(self._unless_late, serve=again))
             return HELD
 
-    def _serve_again(self, request: Request, came_to: Handler, loads: int) -> Reply | Held:
+    def _unless_late(self, request: Request, serve: Handler) -> Reply | Held:
+        """Serve a request that waited here, or have it wait for the next file of the log."""
         late = self.check_late(request)
-        return self._serve(request, came_to, loads) if late is None else late
+        return serve(request) if late is None else late
 
     def _wait(self, request: Request, cold: Sequence[ColdPart], go_on: Callable[[], object]) -> None:
         def again(_request: Request) -> Held:

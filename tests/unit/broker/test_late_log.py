@@ -96,15 +96,16 @@ async def test_a_request_that_waited_for_the_disk_stands_in_line_like_the_others
     requests = ColdRequests(world.live, world.store, Turns(world.clock, 0.0005))
     requests.check_late = world.late.check
     world.late.serve = requests.handler_in_order(serve)
-    command = Command(Code.END_TRANSACTION)
-    command.opaque = 1
-    assert world.late.serve(Request(command, world.link, world.clock.monotonic())) is HELD
+    for number in (1, 2):
+        command = Command(Code.END_TRANSACTION)
+        command.opaque = number
+        assert world.late.serve(Request(command, world.link, world.clock.monotonic())) is HELD
     await world.clock.settle()
-    assert (cold, world.served, len(world.late.line)) == ([], [], 1)
-    assert world.ask(2, Code.END_TRANSACTION) is HELD
+    assert (cold, world.served, len(world.late.line)) == ([], [], 2)
+    assert world.ask(3, Code.END_TRANSACTION) is HELD
     world.makes.run_all()
     await world.clock.settle()
-    assert (world.served, sorted(world.answers)) == ([1, 2], [1, 2])
+    assert (world.served, sorted(world.answers)) == ([1, 2, 3], [1, 2, 3])
 
 
 async def test_a_put_that_waits_too_long_is_refused_as_by_apache(world: World) -> None:
