@@ -72,7 +72,7 @@ class LateLog(Service):
 
     def check(self, request: Request) -> Reply | Held | None:
         """Before-hook: hold a request that may need the late file; None for all others."""
-        if not (self.line or self._store.log.is_late) or request.code not in _PUTS or self._is_stopped:
+        if not (self.line.by_key or self._store.log.is_late) or request.code not in _PUTS or self._is_stopped:
             return None
         if len(self.line) >= self._config.now.waiting_sends_max:
             remark = (

@@ -88,7 +88,7 @@ class Ground:
         self.cold_requests = ColdRequests(self.config, self.store, self.turns)
         self.late_log = LateLog(self.config, self.store, self.turns, clock)
         self.cold_requests.check_late = self.late_log.check
-        self.intake.line = self.late_log.line
+        self.intake.line = self.late_log.line.by_key
         self.readable_queue = ReadableQueue(self.topics, clock)
 
     def table_path(self, name: str) -> Path:
