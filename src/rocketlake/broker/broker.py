@@ -252,6 +252,7 @@ class Broker(Service):
                         wing.follow()
                     raise
             self.ground.role.broker_id = MASTER_ID
+            self.cluster.master.forget()
             if not self._serves_role:
                 return
             self._serve_role()

@@ -44,7 +44,7 @@ class BrokerConfig:
     # Behaviour: the names of this broker
     broker_name: str = setting(_host_name, why="name of a master and its slaves in routes")
     cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="cluster to which the broker belongs")
-    broker_id: int = setting(0, low=0, high=0, why="0 is the master; slaves come with replication")
+    broker_id: int = setting(0, low=0, why="0 is the master of its brokerName; each slave has a number of its own")
     region_id: str = setting("DefaultRegion", why="put into every message and answer as MSG_REGION")
 
     # Behaviour: addresses

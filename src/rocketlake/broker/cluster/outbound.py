@@ -6,7 +6,8 @@ Must not know   when the commands are sent (registration.py), the broker's table
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.model.route import QueueInfo, Route
@@ -19,13 +20,14 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.namesrv import (
     GetRouteHeader,
     RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
     RegisterTopicHeader,
     UnregisterBrokerHeader,
 )
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Identity", "Outbound"]
+__all__ = ["Identity", "Outbound", "Registered"]
 
 _UNREGISTER_MS = 3000
 _ROUTE_MS = 3000
@@ -44,6 +46,18 @@ class Identity:
         self.ha_address = ha_address
 
 
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a name server tells a broker that registers."""
+
+    orders: Mapping[str, str]
+    """The order settings by topic name, which mark ordered topics."""
+    master_address: str = ""
+    """Told to slaves: the master of their broker name, "" if none is registered."""
+    ha_address: str = ""
+    """Where that master hands out its log."""
+
+
 class Outbound:
     """Calls to name servers. LinkError when no answer comes, RemoteError when the name server refuses."""
 
@@ -51,11 +65,8 @@ class Outbound:
         self._net = net
         self._identity = identity
 
-    async def register(self, namesrv: str, data: bytes, timeout_ms: int) -> dict[str, str]:
-        """REGISTER_BROKER; `data`: a RegisterBrokerBody.
-
-        Returns the order settings by topic name, which mark ordered topics.
-        """
+    async def register(self, namesrv: str, data: bytes, timeout_ms: int) -> Registered:
+        """REGISTER_BROKER; `data`: a RegisterBrokerBody."""
         identity = self._identity()
         header = RegisterBrokerHeader(
             broker_name=identity.broker_name,
@@ -68,7 +79,9 @@ class Outbound:
             body_crc32=register_crc(data),
         )
         answer = await self._net.invoke(namesrv, Command.request(RequestCode.REGISTER_BROKER, header, data), timeout_ms)
-        return _orders(answer, namesrv)
+        orders = _orders(answer, namesrv)
+        told = answer.header(RegisterBrokerReplyHeader)
+        return Registered(orders, told.master_addr or "", told.ha_server_addr or "")
 
     async def register_topic(self, namesrv: str, topic: TopicConfig, timeout_ms: int) -> dict[str, str]:
         """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic; all other topics stay registered. Our name server answers

@@ -12,7 +12,7 @@ next round tries again. Each name server gets one registration after the other, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.slices import in_slices
+from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cluster.outbound import Outbound
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
@@ -37,6 +38,8 @@ __all__ = ["Registration"]
 _log = get_logger(__name__)
 
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
+_WITHOUT_MASTER_SECONDS = 1.0
+"""A slave that knows no master asks again so soon: its master may have been registered a moment later."""
 _TOPICS_AT_ONCE = 100
 """Topics put into a registration in one turn of the loop: that takes some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
@@ -53,8 +56,12 @@ class _Everything:
 class Registration(Service):
     """Keeps all name servers informed."""
 
-    def __init__(self, config: LiveConfig, topics: TopicTable, outbound: Outbound, clock: Clock) -> None:
+    def __init__(
+        self, config: LiveConfig, topics: TopicTable, outbound: Outbound, master: KnownMaster, clock: Clock
+    ) -> None:
+        """`master`: hears which master the name servers tell a slave."""
         super().__init__("registration", clock)
+        self._master = master
         self._config = config
         self._topics = topics
         self._outbound = outbound
@@ -146,10 +153,13 @@ class Registration(Service):
         return self._topics.data_version, self._config.now.permission
 
     async def _register(self, namesrv: str, data: bytes) -> None:
-        orders = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)
-        self._mark_ordered(orders)
+        told = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)
+        self._master.told(told.master_address, told.ha_address)
+        self._mark_ordered(told.orders)
 
     def _interval_seconds(self) -> float:
+        if not self._master.role.is_master and not self._master.address:
+            return _WITHOUT_MASTER_SECONDS
         return min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX) / 1000
 
     async def _register_next(self) -> None:
@@ -190,8 +200,10 @@ class Registration(Service):
             return list(topics)
         return [replace(topic, perm=topic.perm & permission) for topic in topics]
 
-    def _mark_ordered(self, orders: dict[str, str]) -> None:
-        """Mark the topics that a name server calls ordered. The mark is never taken back."""
+    def _mark_ordered(self, orders: Mapping[str, str]) -> None:
+        """Mark the topics that a name server calls ordered. The mark is never taken back. A slave has its master's."""
+        if not self._master.role.is_master:
+            return
         for name in orders:
             topic = self._topics.get(name)
             if topic is not None and not topic.order:

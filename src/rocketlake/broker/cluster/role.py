@@ -32,6 +32,11 @@ class Role:
         return self.broker_id == MASTER_ID
 
     @property
+    def broker_name(self) -> str:
+        """The name that a master and its slaves share."""
+        return self._config.now.broker_name
+
+    @property
     def refusal(self) -> str:
         """The reason that a client gets whose request only a master serves."""
         return f"this broker is a slave (brokerId {self.broker_id}): ask the master of {self._config.now.broker_name}"

@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.cluster.cluster_queues import ClusterQueues
+from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cluster.outbound import Outbound
 from rocketlake.broker.cluster.registration import Registration
 from rocketlake.broker.wings.ground import Ground
@@ -23,6 +24,7 @@ class Cluster(Wing):
         super().__init__("cluster", ground.clock)
         self.net = NetClient(ground.seams.limits, ground.clock, network=ground.seams.network)
         outbound = Outbound(self.net, ground.role.identity)
-        self.registration = Registration(ground.config, ground.topics, outbound, ground.clock)
+        self.master = KnownMaster(ground.role)
+        self.registration = Registration(ground.config, ground.topics, outbound, self.master, ground.clock)
         self.queues = ClusterQueues(ground.config, ground.topics, outbound)
         self.adopt(self.registration)

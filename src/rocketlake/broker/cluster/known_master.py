@@ -1,0 +1,48 @@
+"""The master of this broker's name, as this broker knows it now.
+
+Owns        its addresses, who hears of a change.
+Must not know   who tells them (registration.py, a controller, the master itself), what is asked of the master.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.callbacks import call_each
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.cluster.role import Role
+
+__all__ = ["KnownMaster"]
+
+_log = get_logger(__name__)
+
+
+class KnownMaster:
+    """Where a slave finds its master."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.address = ""
+        """`host:port` of its listener; "" while none is known."""
+        self.ha_address = ""
+        """`host:port` where it hands out its log; "" while that is not known."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called when an address has changed."""
+
+    def told(self, address: str, ha_address: str) -> None:
+        """Somebody who knows says so; "" says nothing. A master hears nothing: the name may be a slave's of before."""
+        if self.role.is_master or address == "{}:{}".format(*self.role.address()):
+            return
+        before = self.address, self.ha_address
+        if address and address != self.address:
+            self.address, self.ha_address = address, ""  # the old place of the log is no place of the new master
+        self.ha_address = ha_address or self.ha_address
+        if before != (self.address, self.ha_address):
+            _log.info("the master of %s is %s, its log %s", self.role.broker_name, self.address, self.ha_address)
+            call_each(self.on_change)
+
+    def forget(self) -> None:
+        """This broker is the master now, or nobody is."""
+        if self.address or self.ha_address:
+            self.address = self.ha_address = ""
+            call_each(self.on_change)
