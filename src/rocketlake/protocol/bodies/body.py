@@ -90,6 +90,11 @@ def to_json(value: Any) -> Any:
     return _without_none(msgspec.to_builtins(value, str_keys=True))
 
 
+def to_bare_text(value: Any) -> bytes:
+    """Struct -> JSON text without None members, number keys without quotes, as Java writes it."""
+    return json_text.to_text_unquoted_keys(_without_none(msgspec.to_builtins(value)))
+
+
 def decode_as(kind: type[T], data: bytes | memoryview | None) -> T:
     """Body bytes -> any type msgspec knows. Raises BodyError."""
     if not data:

@@ -7,14 +7,13 @@ Must not know   the table of offsets.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
 from msgspec import field
 
 from rocketlake.base.java import json_text
 from rocketlake.model.message_queue import MessageQueue
-from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, convert, parse_answer
+from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, convert, parse_answer, to_bare_text
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.long_text import at_once, encoding, queue_json
 from rocketlake.protocol.bodies.queue_map import (
@@ -35,7 +34,7 @@ class OffsetTable(Body, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""
-        return json_text.to_text_unquoted_keys(_members(self))
+        return to_bare_text(self)
 
 
 class DelayOffsets(Body, kw_only=True):
@@ -46,7 +45,7 @@ class DelayOffsets(Body, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys, as Java writes it."""
-        return json_text.to_text_unquoted_keys(_members(self))
+        return to_bare_text(self)
 
 
 class CorrectionOffsets(Body, kw_only=True):
@@ -115,9 +114,3 @@ class ConsumerStatus:
             clients[name] = {queue: convert(int, offset) for queue, offset in read_queue_map(table, name).items()}
         queues = read_queue_map(members.get("messageQueueTable"), "messageQueueTable")
         return cls({queue: convert(int, offset) for queue, offset in queues.items()}, clients)
-
-
-def _members(body: Body) -> dict[str, Any]:
-    """Plain JSON value whose numeric keys stay numbers, so that they are written without quotes."""
-    members: dict[str, Any] = msgspec.to_builtins(body)
-    return {name: value for name, value in members.items() if value is not None}

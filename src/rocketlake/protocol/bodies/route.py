@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec import field
 
 from rocketlake.base.java import json_text
 from rocketlake.model.route import BrokerInfo, QueueInfo, Route
-from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, Entry, to_json
+from rocketlake.protocol.bodies.body import ANSWER_DIALECT_BYTES_MAX, Body, Entry, to_bare_text, to_json
 
 
 class BrokerEntry(Entry, kw_only=True):
@@ -92,7 +91,7 @@ class RouteBody(Body, kw_only=True):
 
     def encode(self, standard: bool = True) -> bytes:
         """JSON text; `standard` False leaves numeric keys unquoted, as old clients expect."""
-        return json_text.to_text(to_json(self)) if standard else json_text.to_text_unquoted_keys(_numeric_keys(self))
+        return json_text.to_text(to_json(self)) if standard else to_bare_text(self)
 
     def to_model(self) -> Route:
         """The model value."""
@@ -125,7 +124,7 @@ class ClusterInfo(Body, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys."""
-        return json_text.to_text_unquoted_keys(_numeric_keys(self))
+        return to_bare_text(self)
 
 
 class MemberGroupEntry(Entry, kw_only=True):
@@ -143,15 +142,4 @@ class BrokerMemberGroup(Body, kw_only=True):
 
     def encode(self) -> bytes:
         """JSON text with unquoted numeric keys."""
-        return json_text.to_text_unquoted_keys(_numeric_keys(self))
-
-
-def _numeric_keys(body: Body) -> Any:
-    """Plain JSON value whose numeric keys stay numbers."""
-    return _drop_none(msgspec.to_builtins(body))
-
-
-def _drop_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _drop_none(member) for key, member in value.items() if member is not None}
-    return [_drop_none(member) for member in value] if isinstance(value, list) else value
+        return to_bare_text(self)

@@ -65,7 +65,11 @@ class QueryDataVersionReplyHeader(Header, kw_only=True):
 
 
 class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
-    """BROKER_HEARTBEAT."""
+    """BROKER_HEARTBEAT; the fields from `broker_id` on are for a controller.
+
+    The last two are ours: how long the master's link has been silent for this slave, and how long this master's oldest
+    message has waited for its replicas, in ms. Java leaves them out and ignores them.
+    """
 
     cluster_name: str
     broker_addr: str
@@ -76,6 +80,8 @@ class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     confirm_offset: Int64 | None = None
     heartbeat_timeout_mills: Int64 | None = None
     election_priority: Int32 | None = None
+    ha_silent_millis: Int64 | None = None
+    ack_stalled_millis: Int64 | None = None
 
 
 class BrokerMemberGroupHeader(RequestHeader, kw_only=True):

@@ -1,0 +1,33 @@
+"""Headers of requests between the brokers of a group, and of the name server's word about its lowest id.
+
+Owns        field names.
+Must not know   roles, the stream between replicas.
+"""
+
+from __future__ import annotations
+
+from rocketlake.protocol.fields import Int64, RequestHeader
+
+
+class MinBrokerIdChangedHeader(RequestHeader, kw_only=True):
+    """NOTIFY_MIN_BROKER_ID_CHANGE, name server to broker, one-way."""
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None
+
+
+class ExchangeHaHeader(RequestHeader, kw_only=True):
+    """EXCHANGE_BROKER_HA_INFO and its answer. All absent = a question, which a master answers with its own."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_address: str | None = None
+
+
+class ResetMasterFlushOffsetHeader(RequestHeader, kw_only=True):
+    """RESET_MASTER_FLUSH_OFFSET, to a slave."""
+
+    master_flush_offset: Int64
