@@ -52,9 +52,9 @@ class ElectMasterReplyHeader(Header, kw_only=True):
 class RegisterReplicaHeader(RequestHeader, kw_only=True):
     """CONTROLLER_REGISTER_BROKER: a broker that has its id is here, at this address.
 
-    `boot_id`: the boot of its machine, from the kernel. `log_whole`: nothing it ever reported as stored can be missing
-    after a restart of its machine: the last stop was clean, or reports count what is on disk. `min_isr`: copies that an
-    acknowledged message has at least (minInSyncReplicas).
+    `ha_address`: where replicas copy its log. `boot_id`: the boot of its machine, from the kernel. `log_kept`: what
+    became of its log, a name of LogKept (controller/questions.py). `min_in_sync_replicas`: as a master it acknowledges
+    nothing while fewer are in step.
     """
 
     cluster_name: str
@@ -62,9 +62,10 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
     broker_id: Int64
     broker_address: str
     invoke_time: Int64 | None = None
+    ha_address: str | None = None
     boot_id: str | None = None
-    log_whole: bool | None = None
-    min_isr: Int32 | None = None
+    log_kept: str | None = None
+    min_in_sync_replicas: Int32 | None = None
 
 
 class RegisterReplicaReplyHeader(Header, kw_only=True):

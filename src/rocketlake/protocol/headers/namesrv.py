@@ -67,8 +67,8 @@ class QueryDataVersionReplyHeader(Header, kw_only=True):
 class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     """BROKER_HEARTBEAT; the fields from `broker_id` on are for a controller.
 
-    The last two are ours: how long the master's link has been silent for this slave, and how long this master's oldest
-    message has waited for its replicas, in ms. Java leaves them out and ignores them.
+    The last three are ours: the boot of the machine; how long the master's link has been silent for this slave; how
+    long this master's oldest message has waited for its replicas. Times in ms. Java leaves them out and ignores them.
     """
 
     cluster_name: str
@@ -80,6 +80,7 @@ class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     confirm_offset: Int64 | None = None
     heartbeat_timeout_mills: Int64 | None = None
     election_priority: Int32 | None = None
+    boot_id: str | None = None
     ha_silent_millis: Int64 | None = None
     ack_stalled_millis: Int64 | None = None
 
