@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -73,6 +74,10 @@ class TcpListener:
 class TcpNetwork:
     """TCP with no delay and a backlog as Java's."""
 
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """With `tls` the connections made here are encrypted, and the peers' names checked; listeners stay plain."""
+        self._tls = tls
+
     async def listen(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> Listener:
         """See Network.listen."""
         loop = asyncio.get_running_loop()
@@ -86,7 +91,7 @@ class TcpNetwork:
         """See Network.connect."""
         loop = asyncio.get_running_loop()
         try:
-            transport, link = await loop.create_connection(make_link, host, port)
+            transport, link = await loop.create_connection(make_link, host, port, ssl=self._tls)
         except OSError as problem:
             raise LinkError(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from None
         connection = transport.get_extra_info("socket")

@@ -1,0 +1,66 @@
+"""Member: one address of etcd, its connections, and whether its version is used.
+
+Owns        the idle connections, the look at the version of each new one.
+Must not know   the other members, what requests mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketlake.base.errors import LinkError
+from rocketlake.controller.etcd.http_link import HttpLink
+from rocketlake.controller.etcd.versions import refused_version
+from rocketlake.controller.etcd.wire import Status, read_answer
+from rocketlake.net.network import Network
+
+__all__ = ["Member"]
+
+_IDLE_MAX = 4
+
+
+class Member:
+    """One address. A new connection is used only after the member has said its version."""
+
+    def __init__(self, host: str, port: int, network: Network, *, unsafe_versions: bool) -> None:
+        self.host = host
+        self.port = port
+        self.name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._network = network
+        self._unsafe_versions = unsafe_versions
+        self._idle: list[HttpLink] = []
+
+    async def take(self, headers: Mapping[str, str]) -> HttpLink:
+        """An idle connection, or a new one. Raises LinkError, ProtocolError."""
+        while self._idle:
+            link = self._idle.pop()
+            if link.is_usable:
+                return link
+        made = await self._network.connect(lambda: HttpLink(self.name), self.host, self.port)
+        assert isinstance(made, HttpLink)
+        try:
+            await self._look_at(made, headers)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def give_back(self, link: HttpLink) -> None:
+        """Keep a connection for the next request, if it is good for one."""
+        if link.is_usable and len(self._idle) < _IDLE_MAX:
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _look_at(self, link: HttpLink, headers: Mapping[str, str]) -> None:
+        answer = await link.ask("/v3/maintenance/status", b"{}", headers)
+        if answer.status != 200:
+            raise LinkError(f"it does not say its version: status {answer.status}, {answer.body[:200]!r}")
+        refused = refused_version(read_answer(answer.body, Status).version, unsafe_versions=self._unsafe_versions)
+        if refused:
+            raise LinkError(refused)
