@@ -37,7 +37,7 @@ class Reading(Wing):
         cold_rest = ColdRest(ground.turns, lambda: ground.stats.put_times, clock)
         store.residency.rest = cold_rest
         ground.turns.is_brief = lambda: store.residency.waiting > 0 or cold_rest.is_recent
-        store.retention.before_drop = UnreadDeletions(offsets, store, clock).look
+        store.retention.before_drop = UnreadDeletions(offsets, store, ground.turns, clock).look
         pull = Pull(
             ReadRights(config, topics, groups, consumers),
             QueueReads(store, offsets, clock),
