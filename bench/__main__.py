@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -24,31 +23,19 @@ from bench import limits, table
 from bench.brokers import SIDES
 from bench.loads import LOADS
 from bench.plan import Earlier, Load, Plan
+from bench.rounds import run_once
 from interop.apache import PeerMissing
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def run_load(load: Load, root: Path, plan: Plan, earlier: Earlier) -> list[dict[str, Any]]:
-    """All rounds of one load, A B A B. A run that fails is kept with its reason and does not end the others."""
+    """All rounds of one load, A B A B."""
     runs: list[dict[str, Any]] = []
     for number in range(plan.rounds):
         for kind in SIDES:
             print(f"  round {number + 1} of {plan.rounds}: {kind.name}", flush=True)
-            folder = root / f"{load.name}-{kind.name}"
-            began = time.monotonic()
-            run: dict[str, Any] = {"side": kind.name, "values": {}}
-            try:
-                run["values"] = load.run(kind, folder, plan, earlier)
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                run["error"] = f"{type(error).__name__}: {error}"
-                print(f"    {kind.name}: FAILED: {run['error']}", flush=True)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            run["took_seconds"] = round(time.monotonic() - began, 1)
-            runs.append(run)
-            shown = ", ".join(f"{name} {value:g}" for name, value in run["values"].items())
-            print(f"    {kind.name}: {shown} ({run['took_seconds']:.0f} s)", flush=True)
+            runs.append(run_once(load, kind, root, plan, earlier))
     return runs
 
 

@@ -14,7 +14,6 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 import tempfile
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +23,7 @@ from typing import Any
 from bench.__main__ import RESULTS, chosen, commit_of, machine
 from bench.brokers import RocketLake
 from bench.plan import Earlier, Load, Plan
+from bench.rounds import run_once
 
 LOADS = "producer-64,producer-1,sync-flush-64,backlog,live,restart"
 """Those that a change of the ordinary and the hot path would show in."""
@@ -35,22 +35,12 @@ def side_of(root: Path) -> type[RocketLake]:
 
 
 def run_load(load: Load, sides: list[type[RocketLake]], folder: Path, plan: Plan) -> list[dict[str, Any]]:
-    """All rounds of one load by turns. A run that fails is kept with its reason and does not end the others."""
+    """All rounds of one load by turns."""
     runs: list[dict[str, Any]] = []
     for number in range(plan.rounds):
         # Every second round begins with the last checkout: a machine that slows down hits each of them alike.
         for side in sides if number % 2 == 0 else reversed(sides):
-            run: dict[str, Any] = {"side": side.name, "values": {}}
-            store = folder / f"{load.name}-{side.name}"
-            try:
-                run["values"] = load.run(side, store, plan, Earlier())
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                run["error"] = f"{type(error).__name__}: {error}"
-            finally:
-                shutil.rmtree(store, ignore_errors=True)
-            runs.append(run)
-            shown = ", ".join(f"{name} {value:g}" for name, value in run["values"].items())
-            print(f"    {side.name}: {run.get('error', shown)}", flush=True)
+            runs.append(run_once(load, side, folder, plan, Earlier()))
     return runs
 
 

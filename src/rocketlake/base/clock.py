@@ -1,7 +1,7 @@
 """The clock seam: the only place that asks the machine for the time or sleeps.
 
-Owns        Millis, the type of its times; wall clock, monotonic clock, sleeping; a clock moved by hand for tests and
-            simulations.
+Owns        Millis, the type of its times, and its base (Point); wall clock, monotonic clock, sleeping; a clock moved by
+            hand for tests and simulations.
 Must not know   the tasks that wait.
 """
 
@@ -13,24 +13,31 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["Clock", "ManualClock", "Millis", "SystemClock"]
+__all__ = ["Clock", "ManualClock", "Millis", "Point", "SystemClock"]
 
 if TYPE_CHECKING:
     from typing import Self, overload
 
-    class Millis(int):
-        """A moment in milliseconds since 1970; moments are told apart from lengths of time, which are plain numbers."""
+    class Point(int):
+        """A number that names a place of a line: time, bytes or messages. The base of each such kind.
+
+        A point and a plain number give a point, by `+` and by `-`. A point less a point of the same kind is a plain
+        number, their distance.
+        """
 
         def __add__(self, other: int, /) -> Self: ...
         def __radd__(self, other: int, /) -> Self: ...
         @overload
-        def __sub__(self, other: Self, /) -> int: ...  # type: ignore[overload-overlap]  # a moment is an int, too
+        def __sub__(self, other: Self, /) -> int: ...  # type: ignore[overload-overlap]  # a point is an int, too
         @overload
         def __sub__(self, other: int, /) -> Self: ...
         def __sub__(self, other: int, /) -> int: ...
 
+    class Millis(Point):
+        """A moment in milliseconds since 1970; moments are told apart from lengths of time, which are plain numbers."""
+
 else:
-    Millis = int
+    Point = Millis = int
 
 
 class Clock(Protocol):

@@ -229,9 +229,7 @@ class Broker(Service):
             if not self._serves_role:
                 return
             self._serve_role()
-            await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
-            for wing in self._master_wings:
-                wing.follow()
+            await self._stop_master_wings()
         await self._tell_name_servers()
 
     async def become_master(self) -> None:
@@ -242,21 +240,29 @@ class Broker(Service):
         async with self._role_change:
             if self.ground.role.is_master:
                 return
-            if self._serves_role:
-                try:
-                    for wing in self._master_wings:
-                        await wing.start()
-                except BaseException:
-                    await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
-                    for wing in self._master_wings:
-                        wing.follow()
-                    raise
+            if not self._serves_role:
+                self.ground.role.broker_id = MASTER_ID
+                self.cluster.master.forget()
+                return
+            await self._start_master_wings()
             self.ground.role.broker_id = MASTER_ID
             self.cluster.master.forget()
-            if not self._serves_role:
-                return
             self._serve_role()
         await self._tell_name_servers()
+
+    async def _start_master_wings(self) -> None:
+        """All of them, or none."""
+        try:
+            for wing in self._master_wings:
+                await wing.start()
+        except BaseException:
+            await self._stop_master_wings()
+            raise
+
+    async def _stop_master_wings(self) -> None:
+        await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
+        for wing in self._master_wings:
+            wing.follow()
 
     async def _tell_name_servers(self) -> None:
         """Register under the new role, unless the broker stops: it unregisters then."""

@@ -1,7 +1,6 @@
 """Changes of the route table are made one behind the other, each in steps.
 
-Owns        the line of changes, how many bytes of requests may wait in it; which request is answered at once, which one
-            is held.
+Owns        the line of changes; which request is answered at once, which one is held.
 Must not know   what a change does.
 
 A registration of many topics takes many turns of the loop. A farewell or a lost link that comes meanwhile waits behind
@@ -17,19 +16,16 @@ from typing import TypeAlias
 
 from rocketlake.base.callbacks import raised
 from rocketlake.base.clock import Clock
-from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.net.dispatcher import run_handler
-from rocketlake.net.reply_steps import ReplySteps
+from rocketlake.net.reply_steps import ReplySteps, advance
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
-from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.net.waiting_bytes import WaitingBytes
 
 __all__ = ["Change", "ChangeLine"]
 
-_log = get_logger(__name__)
-
-_WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""Of the bodies in the line: four of the largest frames, or some forty registrations of 10,000 topics."""
+_AT_ONCE = float("-inf")
+"""The end of a turn of one step: the line looks at the time itself."""
 
 Change: TypeAlias = Generator[None, None, None]
 
@@ -41,9 +37,8 @@ class ChangeLine:
         self._turns = turns
         self._clock = clock
         self._line: deque[Change] = deque()
-        self._bytes = 0
-        """Of the bodies in the line."""
-        self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
+        self._room = WaitingBytes("a change", "changes", "send this one again later", clock)
+        """For some forty registrations of 10,000 topics."""
 
     def add(self, change: Change) -> None:
         """Make this change: at once if the line is empty and its steps fit into this turn, else behind the others."""
@@ -57,14 +52,13 @@ class ChangeLine:
         def handle(request: Request) -> Reply | Held:
             replies: list[Reply] = []
             held = False
-            size = len(request.body)
-            if self._bytes + size > _WAITING_BYTES_MAX:
-                return self._refuse(request, size)
-            self._bytes += size
+            refusal = self._room.take(request, len(self._line))
+            if refusal is not None:
+                return refusal
 
             def change() -> Change:
-                reply = yield from _serving(serve, request)
-                self._bytes -= size
+                reply = yield from self._serving(serve, request)
+                self._room.give_back(request)
                 if held:
                     request.answer(reply)
                 else:
@@ -76,17 +70,19 @@ class ChangeLine:
 
         return handle
 
-    def _refuse(self, request: Request, size: int) -> Reply:
-        self._warnings.warn(
-            "full",
-            "[OVERLOAD] a change of %d bytes of %s is refused: %d changes with %d bytes wait",
-            size,
-            request.address,
-            len(self._line),
-            self._bytes,
-        )
-        remark = f"[OVERLOAD]system busy: changes of {self._bytes} bytes wait to be made, send this one again later"
-        return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
+    def _serving(self, serve: Callable[[Request], ReplySteps], request: Request) -> Generator[None, None, Reply]:
+        """The steps of a request, which never wait; an error in them becomes the reply."""
+        steps = serve(request)
+
+        def step(_request: Request) -> Reply | Held:
+            outcome = advance(steps, self._clock, _AT_ONCE)
+            return outcome if isinstance(outcome, Reply) else HELD
+
+        while True:
+            reply = run_handler(step, request)
+            if isinstance(reply, Reply):
+                return reply
+            yield
 
     def _go_on(self, turn_end: float) -> None:
         while self._line:
@@ -101,22 +97,3 @@ class ChangeLine:
             if self._line and self._clock.monotonic() > turn_end:
                 self._turns.wait(self._go_on)
                 return
-
-
-def _serving(serve: Callable[[Request], ReplySteps], request: Request) -> Generator[None, None, Reply]:
-    """The steps of a request; an error in them becomes the reply."""
-    steps = serve(request)
-
-    def step(_request: Request) -> Reply | Held:
-        try:
-            next(steps)
-        except StopIteration as end:
-            reply: Reply = end.value
-            return reply
-        return HELD
-
-    while True:
-        reply = run_handler(step, request)
-        if isinstance(reply, Reply):
-            return reply
-        yield

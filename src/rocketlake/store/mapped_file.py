@@ -16,9 +16,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from rocketlake.base.clock import Point
 from rocketlake.base.disk.seam import File, Files
 from rocketlake.base.errors import StoreError
-from rocketlake.model.positions import PhysicalOffset, Position
+from rocketlake.model.positions import PhysicalOffset
 
 __all__ = ["PAGE", "LogFile", "MappedFile", "P"]
 
@@ -26,7 +27,7 @@ PAGE = 4096
 _REWRITE_CHUNK = 1024 * 1024
 
 Bytes = bytes | bytearray | memoryview
-P = TypeVar("P", bound=Position)
+P = TypeVar("P", bound=Point)
 """The kind of place that a file starts at: a physical offset, or a position in the entries of a queue."""
 
 

@@ -240,9 +240,8 @@ class Recovery:
             self._index.safe_physical = max(self._index.safe_physical, known.index[2])  # it was, and it is there
             return False
         _log.error("the key index is built again from the whole log: %s", reason)
-        self._checkpoint.index_ms = Millis(
-            0
-        )  # else a new file that a power cut leaves short would count as one once safe
+        # Else a new file that a power cut leaves short would count as one that was safe.
+        self._checkpoint.index_ms = Millis(0)
         self._distrust()
         self._index.destroy_all()
         return True

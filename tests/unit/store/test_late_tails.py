@@ -23,6 +23,21 @@ BATCHES_HELD = 40
 """More than one tail holds."""
 
 
+async def store_with(world: World, made: HandWorker, *, by: str, log_file_bytes: int = 1 << 16) -> MessageStore:
+    """Started; its worker of the name `by` is run by hand."""
+
+    def workers(name: str) -> Worker:
+        return made if name == by else InlineWorker(name)
+
+    config = StoreConfig(
+        commit_log_file_bytes=log_file_bytes, consume_queue_file_bytes=200, index_slots=11, index_entries=100
+    )
+    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
+    world.opened.append(store)
+    await store.start()
+    return store
+
+
 async def test_no_message_is_taken_that_waits_for_a_sync_which_never_comes(world: World) -> None:
     store = await world.started(commit_log_file_bytes=1 << 24, queue_flush_thorough_interval_ms=1000)
     put_ok(store, b"a")
@@ -55,14 +70,7 @@ class HeldFiles(HandWorker):
 
 async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(world: World) -> None:
     makes = HeldFiles()
-
-    def workers(name: str) -> Worker:
-        return makes if name == "store-queue-files" else InlineWorker(name)
-
-    config = StoreConfig(commit_log_file_bytes=4096, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
-    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
-    world.opened.append(store)
-    await store.start()
+    store = await store_with(world, makes, by="store-queue-files", log_file_bytes=4096)
     put_ok(store, b"a", topic="A")
     store.upkeep.queue_flush.flush(thorough=True)
     await world.clock.settle()
@@ -90,14 +98,7 @@ async def test_a_cut_does_not_make_entries_safe_that_came_after_a_round_was_due(
 @pytest.mark.parametrize("is_made", [False, True])
 async def test_a_file_that_a_cut_has_made_needless_does_not_lie_behind_a_gap(world: World, is_made: bool) -> None:
     makes = HandWorker()
-
-    def workers(name: str) -> Worker:
-        return makes if name == "store-queue-files" else InlineWorker(name)
-
-    config = StoreConfig(commit_log_file_bytes=1 << 16, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
-    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
-    world.opened.append(store)
-    await store.start()
+    store = await store_with(world, makes, by="store-queue-files")
     results = []
     for _ in range(3):  # files of ten entries
         results += put_ok(store, *[b"x"] * 10)
@@ -124,14 +125,7 @@ async def test_a_file_that_a_cut_has_made_needless_does_not_lie_behind_a_gap(wor
 
 async def test_what_is_confirmed_while_a_cut_waits_for_the_workers_is_not_cut(world: World) -> None:
     makes = HandWorker()
-
-    def workers(name: str) -> Worker:
-        return makes if name == "store-files" else InlineWorker(name)
-
-    config = StoreConfig(commit_log_file_bytes=1 << 16, consume_queue_file_bytes=200, index_slots=11, index_entries=100)
-    store = MessageStore(ROOT, config, files=world.files, clock=world.clock, workers=workers)
-    world.opened.append(store)
-    await store.start()
+    store = await store_with(world, makes, by="store-files")
     end = put_ok(store, b"a", b"b")[1].physical_offset
     cut = asyncio.ensure_future(store.cut(end))
     await world.clock.settle()

@@ -361,12 +361,18 @@ def flushed(store: MessageStore) -> None:
             job.done()
 
 
-async def test_a_listener_that_does_not_come_back_puts_off_a_round_but_does_not_stop_it(world: World) -> None:
+async def store_whose_listener_waits(world: World) -> tuple[MessageStore, list[Callable[[], object]]]:
+    """A store with expired files, and the calls by which its deletions would go on."""
     store = await aged_store(world, delete_when=ALL_HOURS)
     percent_used(world, 50)
     told: list[Callable[[], object]] = []
     store.retention.before_drop = lambda _start, go_on: told.append(go_on)
     world.clock.advance(72 * HOUR)
+    return store, told
+
+
+async def test_a_listener_that_does_not_come_back_puts_off_a_round_but_does_not_stop_it(world: World) -> None:
+    store, told = await store_whose_listener_waits(world)
     await looked(world)
     await looked(world)
     assert (len(told), store.min_physical_offset) == (1, 0)
@@ -380,11 +386,7 @@ async def test_a_listener_that_does_not_come_back_puts_off_a_round_but_does_not_
 
 
 async def test_no_file_is_taken_out_once_the_store_stops(world: World) -> None:
-    store = await aged_store(world, delete_when=ALL_HOURS)
-    percent_used(world, 50)
-    told: list[Callable[[], object]] = []
-    store.retention.before_drop = lambda _start, go_on: told.append(go_on)
-    world.clock.advance(72 * HOUR)
+    store, told = await store_whose_listener_waits(world)
     await looked(world)
     await store.retention.stop()
     told[0]()

@@ -1,6 +1,6 @@
 """Batches of thousands of messages: stored one after the other, each made ready in turns.
 
-Owns        which batch is worked on, how many bytes of batches may wait, and how long.
+Owns        which batch is worked on, how long one may wait.
 Must not know   how a batch is made ready and stored (sends/batch.py, store/large_batch.py).
 
 A batch may be as large as maxMessageSize, here as in Apache's broker: that can be a hundred thousand small messages and
@@ -26,6 +26,7 @@ from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.reply_steps import ReplySteps, advance
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request
 from rocketlake.net.turns import Turns
+from rocketlake.net.waiting_bytes import WaitingBytes
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["LARGE", "LargeBatches"]
@@ -34,7 +35,6 @@ _log = get_logger(__name__)
 
 LARGE = 1000
 """A batch of more messages than this is made ready in turns, because it takes more than some six milliseconds."""
-_WAITING_BYTES_MAX = 64 * 1024 * 1024
 _WAITING_SECONDS_MAX = 1.0
 """How long a batch may stand in line, unless waitTimeMillsInSendQueue is longer: one batch before it takes so long."""
 
@@ -47,25 +47,14 @@ class LargeBatches:
         self._turns = turns
         self._clock = clock
         self._line: deque[tuple[Request, ReplySteps]] = deque()
-        self._bytes = 0
-        """The bytes of all bodies in the line."""
+        self._room = WaitingBytes("a batch", "large batches", "send smaller ones or later", clock)
         self._warnings = RareWarnings(_log, interval_seconds=10, clock=clock)
 
     def serve(self, request: Request, store: Callable[[Request], ReplySteps]) -> Reply | Held:
         """Store the batch of this request after all batches before it in the line."""
-        size = len(request.body)
-        if self._bytes + size > _WAITING_BYTES_MAX:
-            self._warnings.warn(
-                "full",
-                "[OVERLOAD] a batch of %d bytes of %s is refused: %d large batches with %d bytes wait to be stored",
-                size,
-                request.address,
-                len(self._line),
-                self._bytes,
-            )
-            remark = f"[OVERLOAD]system busy: large batches of {self._bytes} bytes wait, send smaller ones or later"
-            return Reply(ResponseCode.SYSTEM_BUSY, remark=remark)
-        self._bytes += size
+        refusal = self._room.take(request, len(self._line))
+        if refusal is not None:
+            return refusal
         self._line.append((request, self._in_time(request, store)))
         if len(self._line) == 1:
             self._turns.wait(self._go_on)
@@ -78,7 +67,7 @@ class LargeBatches:
         while self._line:
             request, steps = self._line.popleft()
             steps.close()
-            self._bytes -= len(request.body)
+            self._room.give_back(request)
             reply = run_handler(refuse, request)
             if isinstance(reply, Reply):
                 call(request.answer, reply)
@@ -112,7 +101,7 @@ class LargeBatches:
         reply = run_handler(serve, request)
         if is_done:
             self._line.popleft()
-            self._bytes -= len(request.body)
+            self._room.give_back(request)
             if isinstance(reply, Reply):
                 call(request.answer, reply)
         if self._line:

@@ -4,8 +4,8 @@ Owns        writing a struct, a map or a list of tens of thousands as JSON in st
 Must not know   single bodies.
 
 The handler lets other requests in between the steps of `encoding`. An iterator may give a `Wait` where its next member
-is not there yet: that is a step, too. The pieces go to the peer as they are: a text of ten
-megabytes would be copied and freed in one go.
+is not there yet: that is a step, too. The pieces go to the peer as they are: a text of ten megabytes would be copied
+and freed in one go.
 """
 
 from __future__ import annotations
