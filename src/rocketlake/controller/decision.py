@@ -1,0 +1,222 @@
+"""What a controller answers, and how the state of the group changes: pure, no time, no network, no disk.
+
+Owns        the checks and their order, the codes, the next state.
+Must not know   who else decides at the same time (decider.py), how a broker is found to live.
+
+Rule 1: the set of replicas and the master change together, in one state; epochs only grow.
+Rule 2: `electable` replicas hold every acknowledged record. A change that would break this is no choice here.
+The reasons: docs/internals/controller.md. Codes and their order: Java ReplicasInfoManager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from rocketlake.controller.election import elect
+from rocketlake.controller.group import Group, Member
+from rocketlake.controller.questions import Alive, AlterSet, ApplyId, Clean, Elect, LogKept, NextId, Question, Register
+from rocketlake.controller.sets import with_set, without
+from rocketlake.protocol.response_code import ResponseCode as Code
+
+__all__ = ["MEMBERS_MAX", "Decision", "decide"]
+
+MEMBERS_MAX = 64
+"""Members of a group; an answer lists them all."""
+
+_Refusal: TypeAlias = tuple[Code, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to one question."""
+
+    group: Group
+    """The state after it. The answer's fields are taken from here, also those of a refusal."""
+    code: Code = Code.SUCCESS
+    remark: str = ""
+    why: str = ""
+    """The reason for the history; empty: nothing changes."""
+
+
+def decide(group: Group, question: Question, alive: Alive) -> Decision:
+    """The decision about `question` in this state; `alive` are the brokers that this controller hears."""
+    if isinstance(question, AlterSet):
+        return _alter_set(group, question, alive)
+    if isinstance(question, Elect):
+        return _elect(group, question, alive)
+    if isinstance(question, Register):
+        return _register(group, question)
+    if isinstance(question, Clean):
+        return _clean(group, question, alive)
+    if isinstance(question, ApplyId):
+        return _apply_id(group, question)
+    assert isinstance(question, NextId)
+    return Decision(group)
+
+
+# -- the set -----------------------------------------------------------------------------------------------------------
+
+
+def _alter_set(group: Group, asked: AlterSet, alive: Alive) -> Decision:
+    new, old = asked.in_sync, group.in_sync
+    refusal = _asker_refusal(group, asked) or _set_refusal(group, asked, alive)
+    if refusal is not None:
+        return Decision(group, *refusal)
+    changes = [f"{each} joins" for each in sorted(new - old)] + [f"{each} leaves" for each in sorted(old - new)]
+    return Decision(with_set(group, new), why=f"the master {asked.master} has it: {', '.join(changes)}")
+
+
+def _asker_refusal(group: Group, asked: AlterSet) -> _Refusal | None:
+    """May this broker propose a set now?"""
+    if not group.members:
+        return Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "no broker of this group is registered"
+    if asked.in_sync == group.in_sync:
+        return Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "the new set is the recorded one"
+    if asked.master != group.master:
+        return Code.CONTROLLER_INVALID_MASTER, f"the master is {group.master}, not {asked.master}"
+    if asked.master_epoch != group.master_epoch:
+        remark = f"the epoch of the master is {group.master_epoch}, not {asked.master_epoch}"
+        return Code.CONTROLLER_FENCED_MASTER_EPOCH, remark
+    if asked.in_sync_epoch != group.in_sync_epoch:
+        remark = f"the epoch of the set is {group.in_sync_epoch}, not {asked.in_sync_epoch}"
+        return Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH, remark
+    return None
+
+
+def _set_refusal(group: Group, asked: AlterSet, alive: Alive) -> _Refusal | None:
+    """Is this a set for the group?
+
+    Java asks that all of its members live. Here only those that join: a member of the old set that this controller does
+    not hear would else stop the removal of another one, and all acknowledgements with it.
+    """
+    for joiner in sorted(asked.in_sync - group.in_sync):
+        if joiner not in group.members:
+            return Code.CONTROLLER_INVALID_REPLICAS, f"broker {joiner} is not registered in this group"
+        if joiner not in alive:
+            return Code.CONTROLLER_BROKER_NOT_ALIVE, f"broker {joiner} joins, but it is not alive"
+    if asked.master not in asked.in_sync:
+        return Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, f"the master {asked.master} is not in the new set"
+    return None
+
+
+# -- the master --------------------------------------------------------------------------------------------------------
+
+
+def _elect(group: Group, asked: Elect, alive: Alive) -> Decision:
+    if not group.members or (asked.asker is not None and asked.asker not in group.members):
+        return Decision(group, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "the broker is not registered")
+    choice = elect(group, asked, alive)
+    if choice.master is None:
+        if asked.asker is not None:
+            return Decision(group, Code.CONTROLLER_ELECT_MASTER_FAILED, choice.why)
+        if group.master is None:
+            return Decision(group, Code.CONTROLLER_MASTER_NOT_AVAILABLE, choice.why)
+        gone = replace(group, master=None, master_epoch=group.master_epoch + 1)
+        return Decision(gone, Code.CONTROLLER_MASTER_NOT_AVAILABLE, choice.why, f"no master: {choice.why}")
+    if choice.master == group.master:
+        return Decision(group, Code.CONTROLLER_MASTER_STILL_EXIST, choice.why)
+    chosen = replace(
+        group,
+        master=choice.master,
+        master_epoch=group.master_epoch + 1,
+        min_in_sync=group.members[choice.master].min_in_sync,
+    )
+    if not choice.holds_all:  # what it lacks is given up: it alone says what the log is
+        chosen = replace(chosen, in_sync=frozenset(), eligible=frozenset(), doubtful=frozenset())
+    return Decision(with_set(chosen, frozenset({choice.master})), why=choice.why)
+
+
+# -- the members -------------------------------------------------------------------------------------------------------
+
+
+def _apply_id(group: Group, asked: ApplyId) -> Decision:
+    known = group.members.get(asked.broker_id)
+    if known is not None and known.check_code == asked.check_code:
+        return Decision(group)
+    if known is not None:
+        return Decision(
+            group, Code.CONTROLLER_BROKER_ID_INVALID, f"the id {asked.broker_id} is taken: ask for the next"
+        )
+    # Java takes any free id. An id that was given before may come back with an old log, so it is never free here.
+    if asked.broker_id != group.next_id or len(group.members) >= MEMBERS_MAX:
+        remark = f"the next id of this group is {group.next_id}; it has {len(group.members)} of {MEMBERS_MAX} members"
+        return Decision(group, Code.CONTROLLER_BROKER_ID_INVALID, remark)
+    member = Member(address=asked.check_code.partition(";")[0], check_code=asked.check_code)
+    new = replace(
+        group,
+        cluster=group.cluster or asked.cluster,
+        next_id=asked.broker_id + 1,
+        members={**group.members, asked.broker_id: member},
+        member_changes=group.member_changes + 1,
+    )
+    return Decision(new, why=f"{member.address} is member {asked.broker_id}")
+
+
+def _register(group: Group, asked: Register) -> Decision:
+    old = group.members.get(asked.broker_id)
+    if old is None:
+        return Decision(
+            group,
+            Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+            f"the id {asked.broker_id} is not registered in this group",
+        )
+    member = replace(
+        old,
+        address=asked.address,
+        ha_address=asked.ha_address,
+        boot_id=asked.boot_id,
+        min_in_sync=max(1, asked.min_in_sync),
+    )
+    new, reasons = group, []
+    if member != old:
+        members = {**group.members, asked.broker_id: member}
+        new = replace(new, members=members, member_changes=group.member_changes + 1)
+        reasons.append(f"broker {asked.broker_id} registers from {asked.address}")
+    if asked.broker_id == new.master and member.min_in_sync != new.min_in_sync:
+        # The eligible replicas were kept under the other promise.
+        new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
+        reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
+    if asked.broker_id in new.electable and _may_lack_records(old, asked):
+        new = without(new, frozenset({asked.broker_id}))
+        new = replace(new, doubtful=new.doubtful | {asked.broker_id})
+        reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {asked.log_kept.name}")
+    return Decision(new, why=", ".join(reasons))
+
+
+def _may_lack_records(old: Member, asked: Register) -> bool:
+    is_new_boot = bool(old.boot_id and asked.boot_id) and old.boot_id != asked.boot_id
+    return asked.log_kept is LogKept.DAMAGED or (is_new_boot and asked.log_kept is LogKept.IN_MEMORY)
+
+
+def _clean(group: Group, asked: Clean, alive: Alive) -> Decision:
+    refusal = _clean_refusal(group, asked, alive)
+    if refusal:
+        return Decision(group, Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, refusal)
+    gone = (asked.broker_ids or frozenset(group.members)) & group.members.keys()
+    if not gone:
+        return Decision(group)
+    stay = {broker_id: member for broker_id, member in group.members.items() if broker_id not in gone}
+    new = without(group, gone)
+    new = replace(new, members=stay, doubtful=new.doubtful - gone, member_changes=group.member_changes + 1)
+    return Decision(new, why=f"removed by an operator: {', '.join(map(str, sorted(gone)))}")
+
+
+def _clean_refusal(group: Group, asked: Clean, alive: Alive) -> str:
+    if not asked.living:
+        if not asked.broker_ids and group.master is not None:
+            return f"the group has a master, {group.master}: name the brokers that are to be forgotten"
+        if living := sorted(asked.broker_ids & alive.keys()):
+            return f"broker {living[0]} is alive"
+    if not group.members:
+        return "the group is not known"
+    holders = group.electable | group.doubtful
+    gone = asked.broker_ids or frozenset(group.members)
+    if holders and holders <= gone and not group.members.keys() <= gone:
+        # The next broker that asks would be the master, with whatever log it has.
+        return (
+            f"no other broker holds all acknowledged messages: make one of the others the master first, not {holders}"
+        )
+    return ""

@@ -1,0 +1,81 @@
+"""Who may be the master, and who of them is chosen.
+
+Owns        the candidates, their order.
+Must not know   the epochs and sets that follow (decision.py), how a broker is found to live.
+
+Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones.
+If there is none because their machines lost what was in memory, the longest log of them is taken, when all of them are
+back to be compared. A replica that may lack records is taken otherwise only if the operator allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rocketlake.controller.group import Group
+from rocketlake.controller.questions import Alive, Elect
+
+__all__ = ["Choice", "elect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The master, or None, and the reason."""
+
+    master: int | None
+    why: str
+    holds_all: bool = True
+    """False: it may lack acknowledged records."""
+
+
+def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
+    """The master to be; the present one if it is alive and no other is designated."""
+    here = {each for each in group.members if _lives(group, each, alive)}
+    if not group.electable and not group.doubtful:  # never was there a master: nothing can be lost
+        if asked.asker is None:
+            return Choice(None, "no broker has asked to be the first master")
+        return Choice(asked.asker, f"broker {asked.asker} is the first that asked")
+    if group.master in here and not (asked.designate and asked.asker != group.master):
+        return Choice(group.master, f"the master {group.master} is alive")
+    wanted = asked.asker if asked.designate else None
+    if wanted is not None and wanted in here & group.electable:
+        return Choice(wanted, f"broker {wanted} is designated")
+    candidates = here & group.in_sync or here & group.eligible
+    if wanted is None and candidates:
+        return _best(candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
+    unsure = group.doubtful if not group.electable else frozenset()
+    if unsure and unsure <= here and wanted in (None, *unsure):
+        return _best({wanted} if wanted else unsure, alive, "all replicas lost what was in memory", holds_all=False)
+    if asked.unclean and here and wanted in (None, *here):
+        return _best({wanted} if wanted else here, alive, "the operator allows that messages are lost", holds_all=False)
+    if wanted is not None:
+        return Choice(None, f"broker {wanted} is not alive, or may lack acknowledged messages")
+    return Choice(
+        None, f"wait for one of {sorted(group.electable)}" if group.electable else f"wait for all of {sorted(unsure)}"
+    )
+
+
+def _lives(group: Group, broker_id: int, alive: Alive) -> bool:
+    """True if the broker is heard, and not from a machine that started anew since it registered."""
+    heard = alive.get(broker_id)
+    if heard is None:
+        return False
+    boot_id = group.members[broker_id].boot_id
+    return not boot_id or heard.boot_id in ("", boot_id)
+
+
+def _best(candidates: Iterable[int], alive: Alive, why: str, *, holds_all: bool = True) -> Choice:
+    """The newest epoch, then the longest log, then the lowest priority, then the lowest id."""
+
+    def rank(broker_id: int) -> tuple[int, int, int, int]:
+        heard = alive[broker_id]
+        return -heard.epoch, -heard.end_offset, heard.priority, broker_id
+
+    best = min(candidates, key=rank)
+    heard = alive[best]
+    return Choice(best, f"broker {best} (epoch {heard.epoch}, end {heard.end_offset}): {why}", holds_all)
+
+
+def _said(master: int | None) -> str:
+    return "there was no master" if master is None else f"{master} is gone"

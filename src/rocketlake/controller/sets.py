@@ -1,0 +1,41 @@
+"""Who is electable after the set of replicas changes.
+
+Owns        the changes of the three sets: in step, eligible, doubtful.
+Must not know   why they change.
+
+Invariant: members of `in_sync` and `eligible` hold every acknowledged record. While `in_sync` is smaller than
+`min_in_sync` nothing is acknowledged, so a replica that leaves then goes on holding everything: it stays eligible.
+Once the set is large enough the master may acknowledge what only the set holds, so all others are forgotten.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from rocketlake.controller.group import Group
+
+__all__ = ["with_set", "without"]
+
+_NONE: frozenset[int] = frozenset()
+
+
+def with_set(group: Group, in_sync: frozenset[int]) -> Group:
+    """The group with another set, proposed by its master or that of a new master."""
+    is_short = len(in_sync) < group.min_in_sync
+    return replace(
+        group,
+        in_sync=in_sync,
+        in_sync_epoch=group.in_sync_epoch + 1,
+        eligible=group.electable - in_sync if is_short else _NONE,
+        doubtful=group.doubtful - in_sync if is_short else _NONE,
+    )
+
+
+def without(group: Group, broker_ids: frozenset[int]) -> Group:
+    """The group in which these are neither electable nor the master; it may have no master then."""
+    new = replace(group, in_sync=group.in_sync - broker_ids, eligible=group.eligible - broker_ids)
+    if new.in_sync != group.in_sync:
+        new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
+    if group.master in broker_ids:
+        new = replace(new, master=None, master_epoch=group.master_epoch + 1)
+    return new

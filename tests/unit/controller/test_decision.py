@@ -1,0 +1,286 @@
+"""Each question to the controller: Java's codes in Java's order, and our rules of who may be the master."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from rocketlake.controller.decision import MEMBERS_MAX, Decision, decide
+from rocketlake.controller.group import EMPTY, Group, Member, from_json, to_json
+from rocketlake.controller.questions import AlterSet, ApplyId, Clean, Elect, Heard, LogKept, NextId, Question, Register
+from rocketlake.protocol.response_code import ResponseCode as Code
+
+ALL = {each: Heard(epoch=5, end_offset=100) for each in (1, 2, 3)}
+SUCCESS = Code.SUCCESS
+
+
+def ids(*broker_ids: int) -> frozenset[int]:
+    return frozenset(broker_ids)
+
+
+def group(
+    *, sss: frozenset[int] = ids(1, 2, 3), elr: frozenset[int] = ids(), doubt: frozenset[int] = ids(), **fields: Any
+) -> Group:
+    """Three brokers; 1 is the master since epoch 5."""
+    members = {each: Member(address=f"b{each}", boot_id="boot", min_in_sync=2) for each in (1, 2, 3)}
+    state = Group(next_id=4, members=members, master=1, master_epoch=5, in_sync=sss, in_sync_epoch=9, min_in_sync=2)
+    return replace(state, **{"eligible": elr, "doubtful": doubt, **fields})
+
+
+def ask(state: Group, question: Question, *alive: int) -> Decision:
+    """Decide, and see that only a reason comes with a change, and that the new state can be written and read."""
+    answer = decide(state, question, {each: ALL[each] for each in alive})
+    assert (answer.group != state) == bool(answer.why)
+    assert from_json(to_json(answer.group)) == answer.group
+    return answer
+
+
+def elected(answer: Decision) -> tuple[int | None, set[int], set[int]]:
+    return answer.group.master, set(answer.group.in_sync), set(answer.group.eligible)
+
+
+# -- 1012, 1013: ids ---------------------------------------------------------------------------------------------------
+
+
+def test_ids_are_given_once() -> None:
+    state = EMPTY
+    for number, address in enumerate(("a:1", "b:1"), 1):
+        assert ask(state, NextId()).group.next_id == number
+        state = ask(state, ApplyId("c", number, f"{address};17")).group
+    assert (state.cluster, state.next_id) == ("c", 3)
+    assert {each: member.address for each, member in state.members.items()} == {1: "a:1", 2: "b:1"}
+    again = ask(state, ApplyId("c", 1, "a:1;17"))
+    assert (again.code, again.why) == (SUCCESS, "")
+    for taken in (ApplyId("c", 1, "b:1;17"), ApplyId("c", 0, "x"), ApplyId("c", 4, "x"), ApplyId("c", -1, "x")):
+        assert ask(state, taken).code == Code.CONTROLLER_BROKER_ID_INVALID
+    assert ask(EMPTY, ApplyId("c", 2, "a:1;17")).code == Code.CONTROLLER_BROKER_ID_INVALID
+
+
+def test_a_removed_id_is_not_given_again() -> None:
+    state = ask(ask(EMPTY, ApplyId("c", 1, "a")).group, Clean()).group
+    assert (dict(state.members), ask(state, NextId()).group.next_id) == ({}, 2)
+    assert ask(state, ApplyId("c", 1, "a")).code == Code.CONTROLLER_BROKER_ID_INVALID
+    assert ask(state, ApplyId("c", 2, "a")).code == SUCCESS
+
+
+def test_a_group_has_a_largest_size() -> None:
+    state = replace(EMPTY, members={each: Member(address="a") for each in range(1, 1 + MEMBERS_MAX)}, next_id=99)
+    assert ask(state, ApplyId("c", 99, "x")).code == Code.CONTROLLER_BROKER_ID_INVALID
+
+
+# -- 1003: registration ------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_broker_is_told_to_take_an_id() -> None:
+    assert ask(EMPTY, Register(1, "a")).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    assert ask(group(), Register(4, "a")).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+def test_a_new_address_is_recorded_and_the_rest_stays() -> None:
+    same = Register(2, "b2", boot_id="boot", min_in_sync=2)
+    assert ask(group(), same).why == ""
+    moved = ask(group(), Register(2, "new", ha_address="ha", boot_id="boot", min_in_sync=2)).group
+    assert (moved.members[2].address, moved.members[2].ha_address) == ("new", "ha")
+    assert (moved.in_sync, moved.in_sync_epoch, moved.master_epoch) == (ids(1, 2, 3), 9, 5)
+
+
+@pytest.mark.parametrize(
+    ("boot_id", "log_kept", "may_lack"),
+    [
+        ("boot", LogKept.IN_MEMORY, False),
+        ("other", LogKept.IN_MEMORY, True),
+        ("", LogKept.IN_MEMORY, False),
+        ("other", LogKept.ON_DISK, False),
+        ("boot", LogKept.DAMAGED, True),
+    ],
+)
+def test_a_log_that_may_be_short_is_not_electable(boot_id: str, log_kept: LogKept, may_lack: bool) -> None:
+    answer = ask(group(), Register(2, "b2", boot_id=boot_id, log_kept=log_kept, min_in_sync=2))
+    assert (answer.group.in_sync, answer.group.doubtful) == ((ids(1, 3), ids(2)) if may_lack else (ids(1, 2, 3), ids()))
+    assert answer.group.in_sync_epoch == (10 if may_lack else 9)
+    assert answer.group.members[2].boot_id == boot_id
+    assert answer.group.master == 1
+
+
+def test_a_master_whose_log_may_be_short_is_master_no_longer() -> None:
+    answer = ask(group(sss=ids(1), elr=ids(2, 3)), Register(1, "b1", boot_id="other", min_in_sync=2))
+    assert elected(answer) == (None, set(), {2, 3})
+    assert (answer.group.master_epoch, answer.group.in_sync_epoch, answer.group.doubtful) == (6, 10, ids(1))
+    assert elected(ask(answer.group, Elect(), 1, 2, 3)) == (2, {2}, {3})
+
+
+def test_a_master_with_another_promise_loses_the_eligible_replicas() -> None:
+    answer = ask(group(sss=ids(1), elr=ids(2, 3)), Register(1, "b1", boot_id="boot", min_in_sync=1))
+    assert (answer.group.min_in_sync, answer.group.eligible) == (1, ids())
+    slave = ask(group(sss=ids(1), elr=ids(2, 3)), Register(2, "b2", boot_id="boot", min_in_sync=1))
+    assert (slave.group.min_in_sync, slave.group.eligible) == (2, ids(2, 3))
+
+
+# -- 1001: the set -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "code"),
+    [
+        (EMPTY, AlterSet(1, 5, ids(1), 9), Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+        (group(), AlterSet(2, 4, ids(1, 2, 3), 8), Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+        (group(), AlterSet(2, 4, ids(4), 8), Code.CONTROLLER_INVALID_MASTER),
+        (group(), AlterSet(1, 4, ids(4), 8), Code.CONTROLLER_FENCED_MASTER_EPOCH),
+        (group(), AlterSet(1, 5, ids(4), 8), Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH),
+        (group(), AlterSet(1, 5, ids(4), 9), Code.CONTROLLER_INVALID_REPLICAS),
+        (group(sss=ids(1, 2)), AlterSet(1, 5, ids(2, 3), 9), Code.CONTROLLER_BROKER_NOT_ALIVE),
+        (group(), AlterSet(1, 5, ids(2, 3), 9), Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+        (group(), AlterSet(1, 5, ids(), 9), Code.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED),
+    ],
+)
+def test_a_set_is_refused_in_the_order_of_java(state: Group, asked: AlterSet, code: Code) -> None:
+    assert ask(state, asked, 1, 2).code == code
+
+
+def test_a_dead_member_does_not_stop_the_removal_of_another() -> None:
+    answer = ask(group(), AlterSet(1, 5, ids(1, 2), 9))
+    assert (answer.code, elected(answer)) == (SUCCESS, (1, {1, 2}, set()))
+
+
+@pytest.mark.parametrize(
+    ("sss", "elr", "new", "eligible"),
+    [
+        (ids(1, 2, 3), ids(), ids(1, 2), ids()),
+        (ids(1, 2, 3), ids(), ids(1), ids(2, 3)),
+        (ids(1, 2), ids(), ids(1), ids(2)),
+        (ids(1), ids(2, 3), ids(1, 2), ids()),
+        (ids(1), ids(3), ids(1, 2), ids()),
+    ],
+)
+def test_replicas_stay_eligible_while_the_set_is_too_small(
+    sss: frozenset[int], elr: frozenset[int], new: frozenset[int], eligible: frozenset[int]
+) -> None:
+    answer = ask(group(sss=sss, elr=elr), AlterSet(1, 5, new, 9), 1, 2, 3)
+    assert (answer.group.in_sync, answer.group.eligible) == (new, eligible)
+    assert (answer.group.in_sync_epoch, answer.group.master_epoch) == (10, 5)
+
+
+def test_nobody_is_eligible_when_one_copy_is_enough() -> None:
+    answer = ask(group(min_in_sync=1), AlterSet(1, 5, ids(1), 9), 1)
+    assert elected(answer) == (1, {1}, set())
+
+
+# -- 1002: the master --------------------------------------------------------------------------------------------------
+
+
+def test_the_first_that_asks_is_the_first_master() -> None:
+    state = group(sss=ids(), master=None, master_epoch=0, in_sync_epoch=0, min_in_sync=1)
+    answer = ask(state, Elect(2), 1, 2)
+    assert (elected(answer), answer.group.master_epoch, answer.group.min_in_sync) == ((2, {2}, set()), 1, 2)
+    assert ask(state, Elect(), 1, 2).code == Code.CONTROLLER_MASTER_NOT_AVAILABLE
+    assert ask(state, Elect(7), 1, 2).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    assert ask(EMPTY, Elect()).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+@pytest.mark.parametrize("asked", [Elect(), Elect(2), Elect(1, designate=True)])
+def test_a_living_master_stays(asked: Elect) -> None:
+    answer = ask(group(), asked, 1, 2, 3)
+    assert (answer.code, answer.group.master) == (Code.CONTROLLER_MASTER_STILL_EXIST, 1)
+
+
+def test_a_new_master_begins_an_epoch_alone_and_the_others_stay_eligible() -> None:
+    answer = ask(group(sss=ids(1, 2)), Elect(), 2, 3)
+    assert elected(answer) == (2, {2}, {1})
+    assert (answer.group.master_epoch, answer.group.in_sync_epoch) == (6, 10)
+    with_one_copy = group(members={each: Member(address=f"b{each}") for each in (1, 2, 3)})
+    assert elected(ask(with_one_copy, Elect(), 2, 3)) == (2, {2}, set())
+
+
+def test_the_longest_log_of_the_newest_epoch_wins_then_priority_then_the_id() -> None:
+    def winner(two: Heard, three: Heard) -> int | None:
+        return decide(group(), Elect(), {2: two, 3: three}).group.master
+
+    assert winner(Heard(4, 900), Heard(5, 100)) == 3
+    assert winner(Heard(5, 1 << 40), Heard(5, 100)) == 2
+    assert winner(Heard(5, 100), Heard(5, 101)) == 3
+    assert winner(Heard(5, 100, priority=9), Heard(5, 100, priority=-1)) == 3
+    assert winner(Heard(5, 100), Heard(5, 100)) == 2
+
+
+def test_eligible_replicas_are_taken_when_the_set_is_gone() -> None:
+    assert elected(ask(group(sss=ids(1), elr=ids(3)), Elect(), 2, 3)) == (3, {3}, {1})
+    assert elected(ask(group(sss=ids(1, 2), elr=ids(3), min_in_sync=3), Elect(), 2, 3)) == (2, {2}, {1, 3})
+
+
+def test_without_a_candidate_there_is_no_master() -> None:
+    state = group(sss=ids(1, 2))
+    gone = ask(state, Elect(), 3)
+    assert (gone.code, elected(gone)) == (Code.CONTROLLER_MASTER_NOT_AVAILABLE, (None, {1, 2}, set()))
+    assert (gone.group.master_epoch, gone.group.in_sync_epoch) == (6, 9)
+    again = ask(gone.group, Elect(), 3)
+    assert (again.code, again.why) == (Code.CONTROLLER_MASTER_NOT_AVAILABLE, "")
+    asked = ask(state, Elect(3), 3)
+    assert (asked.code, asked.why) == (Code.CONTROLLER_ELECT_MASTER_FAILED, "")
+    assert elected(ask(gone.group, Elect(2), 2, 3)) == (2, {2}, {1})
+
+
+def test_the_designated_broker_or_none() -> None:
+    assert elected(ask(group(), Elect(3, designate=True), 1, 2, 3)) == (3, {3}, {1, 2})
+    assert elected(ask(group(sss=ids(1), elr=ids(3)), Elect(3, designate=True), 1, 2, 3)) == (3, {3}, {1})
+    for state, alive in ((group(), (1, 2)), (group(sss=ids(1, 2)), (1, 2, 3))):
+        answer = ask(state, Elect(3, designate=True), *alive)
+        assert (answer.code, answer.group.master) == (Code.CONTROLLER_ELECT_MASTER_FAILED, 1)
+
+
+def test_records_are_given_up_only_if_the_operator_allows_it() -> None:
+    state = group(sss=ids(1), elr=ids())
+    assert ask(state, Elect(3), 2, 3).code == Code.CONTROLLER_ELECT_MASTER_FAILED
+    answer = ask(state, Elect(unclean=True), 2, 3)
+    assert elected(answer) == (2, {2}, set())
+    assert "lost" in answer.why
+    assert elected(ask(state, Elect(3, designate=True, unclean=True), 2, 3)) == (3, {3}, set())
+    assert elected(ask(group(sss=ids(1, 3)), Elect(unclean=True), 2, 3)) == (3, {3}, {1})
+
+
+def test_a_machine_that_started_anew_is_no_candidate_before_it_registers() -> None:
+    answer = decide(group(), Elect(), {1: Heard(5, 9, boot_id="new"), 2: Heard(5, 9, boot_id="new"), 3: Heard(5, 1)})
+    assert answer.group.master == 3
+
+
+def test_when_all_machines_started_anew_the_longest_log_of_all_is_taken() -> None:
+    state = group(sss=ids(1, 2), elr=ids())
+    for each in (1, 2):
+        state = ask(state, Register(each, f"b{each}", boot_id="other", min_in_sync=2)).group
+    assert (state.master, state.electable, state.doubtful) == (None, ids(), ids(1, 2))
+    assert ask(state, Elect(1), 1, 3).code == Code.CONTROLLER_ELECT_MASTER_FAILED
+    answer = decide(state, Elect(1), {1: Heard(5, 10), 2: Heard(5, 20), 3: Heard(5, 30)})
+    assert (elected(answer), answer.group.doubtful) == ((2, {2}, set()), ids())
+    assert elected(ask(state, Elect(1, designate=True), 1, 2)) == (1, {1}, set())
+
+
+def test_a_doubtful_replica_is_forgotten_when_the_set_goes_on_without_it() -> None:
+    state = group(sss=ids(1), doubt=ids(3), elr=ids(2))
+    assert ask(state, AlterSet(1, 5, ids(1, 2), 9), 1, 2).group.doubtful == ids()
+    assert elected(ask(state, Elect(), 2, 3)) == (2, {2}, {1})
+    assert ask(state, Elect(), 2, 3).group.doubtful == ids(3)
+
+
+# -- 1011: members that do not come back -------------------------------------------------------------------------------
+
+
+def test_cleaning_is_refused_for_the_living() -> None:
+    for asked in (Clean(), Clean(ids(1)), Clean(ids(2, 3))):
+        assert ask(group(), asked, 1, 2).code == Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    assert ask(EMPTY, Clean()).code == Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+
+
+def test_a_cleaned_member_is_nowhere() -> None:
+    state = ask(group(sss=ids(1, 2), elr=ids(3), min_in_sync=3), Clean(ids(3, 7)), 1, 2).group
+    assert (set(state.members), state.in_sync, state.eligible, state.in_sync_epoch) == ({1, 2}, ids(1, 2), ids(), 9)
+    state = ask(state, Clean(ids(1), living=True), 1, 2).group
+    assert (set(state.members), state.master, state.master_epoch, state.in_sync) == ({2}, None, 6, ids(2))
+    assert ask(state, Clean(ids(9)), 2).why == ""
+
+
+def test_the_last_replicas_with_all_messages_are_not_cleaned_alone() -> None:
+    for state in (group(sss=ids(1)), group(sss=ids(), master=None, doubt=ids(1))):
+        assert ask(state, Clean(ids(1))).code == Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    everything = ask(group(sss=ids(1)), Clean(living=True), 1).group
+    assert (dict(everything.members), everything.electable, everything.master_epoch) == ({}, ids(), 6)
