@@ -6,7 +6,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rocketlake.model.topic import TopicConfig
+from rocketlake.protocol.bodies.group import GroupEntry
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.results import PutMessage
 from tests.replica_pair import MASTER, ReplicaPair
+
+
+def follow(pair: ReplicaPair) -> None:
+    """Append to the slave's log what it lacks of the master's."""
+    master, slave = pair.master.store, pair.slave.store
+    for offset, view in master.log_views(slave.max_physical_offset):
+        slave.append_raw(bytes(view[: master.max_physical_offset - offset]), offset)
 
 
 @pytest.fixture
@@ -34,3 +48,48 @@ async def test_a_slave_that_starts_before_its_master_asks_again_until_there_is_o
     await pair.clock.run_for(1500)
     assert pair.slave.cluster.master.address == f"{MASTER}:10911"
     await pair.stop()
+
+
+async def test_a_change_is_on_the_slave_before_it_is_answered(pair: ReplicaPair) -> None:
+    """Also when the slave's answer takes some hops: the master waits for its receipt."""
+    await pair.clock.run_for(100)
+    for name in ("New", "Newer"):
+        header = CreateTopicHeader(
+            topic=name,
+            default_topic="TBW102",
+            read_queue_nums=3,
+            write_queue_nums=3,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+            order=False,
+        )
+        start = pair.clock.monotonic()
+        answer = await pair.ask(MASTER, Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+        assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, None)
+        assert pair.slave.topics.get(name) == pair.master.topics.get(name) != None  # noqa: E711
+        assert pair.clock.monotonic() - start < 0.1
+    group = GroupEntry(group_name="g", retry_max_times=7)
+    answer = await pair.ask(
+        MASTER, Command.request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
+    )
+    assert answer.code == ResponseCode.SUCCESS
+    found = pair.slave.groups.find("g")
+    assert found is not None and found.retry_max_times == 7
+    assert pair.slave.topics.data_version == pair.master.topics.data_version
+    assert pair.slave.groups.data_version == pair.master.groups.data_version
+
+
+async def test_progress_is_copied_once_the_log_of_the_slave_holds_what_it_speaks_of(pair: ReplicaPair) -> None:
+    pair.master.topics.put(TopicConfig("T"))
+    put = pair.master.store.put(PutMessage("T", 0, b"x" * 500))
+    assert put.next_offset > 0
+    pair.master.offsets.commit("g", "T", 0, 1)
+    pair.master.delay.progress.move(3, 7)
+    await pair.clock.run_for(5000)
+    assert (pair.slave.offsets.query("g", "T", 0), pair.slave.delay.progress.next_offset(3)) == (-1, 0)
+    follow(pair)
+    await pair.clock.run_for(1000)
+    assert (pair.slave.offsets.query("g", "T", 0), pair.slave.delay.progress.next_offset(3)) == (1, 7)
+    pair.master.offsets.commit("g", "T", 0, 0)
+    await pair.clock.run_for(1000)
+    assert pair.slave.offsets.query("g", "T", 0) == 0

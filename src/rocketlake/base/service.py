@@ -37,12 +37,14 @@ _T = TypeVar("_T")
 class Duty:
     """Work that a service does in rounds, until it stops."""
 
-    __slots__ = ("failures", "name", "rounds", "run")
+    __slots__ = ("failures", "name", "pause_seconds_max", "rounds", "run")
 
-    def __init__(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, name: str, run: Callable[[], Awaitable[object]], pause_seconds_max: float) -> None:
         self.name = name
         self.run = run
         """One round."""
+        self.pause_seconds_max = pause_seconds_max
+        """The longest pause behind a round that failed."""
         self.rounds = 0
         """Rounds that ended well."""
         self.failures = 0
@@ -125,9 +127,11 @@ class Service:
 
         return self.keep(name, run)
 
-    def keep(self, name: str, run: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
+    def keep(
+        self, name: str, run: Callable[[], Awaitable[object]], *, pause_seconds_max: float = _PAUSE_SECONDS_MAX
+    ) -> asyncio.Task[None]:
         """Await `run()` again and again until the service stops or the task is cancelled."""
-        duty = self.duties[name] = Duty(name, run)
+        duty = self.duties[name] = Duty(name, run, pause_seconds_max)
         return self.spawn(name, self._keep(duty))
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
@@ -166,7 +170,7 @@ class Service:
     def _round_failed(self, duty: Duty, error: BaseException) -> float:
         """Log the failure; returns the pause before the next round."""
         duty.failures += 1
-        pause = min(_PAUSE_SECONDS_FIRST * (1 << min(duty.failures - 1, 16)), _PAUSE_SECONDS_MAX)
+        pause = min(_PAUSE_SECONDS_FIRST * (1 << min(duty.failures - 1, 16)), duty.pause_seconds_max)
         name = f"{self.name}/{duty.name}"
         self._failing.error(name, error, "%s failed, it is tried again in %.1f s: %r", name, pause, error)
         if duty.failures >= _RED_AFTER:

@@ -26,12 +26,13 @@ from rocketlake.broker.wings import plain_runs
 from rocketlake.broker.wings.administration import Administration
 from rocketlake.broker.wings.clients import Clients
 from rocketlake.broker.wings.cluster import Cluster
+from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.transactions import Transactions
-from rocketlake.broker.wings.wing import MasterWing, Wing
+from rocketlake.broker.wings.wing import MasterWing, SlaveWing, Wing
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.local_address import local_address
@@ -91,6 +92,8 @@ class Broker(Service):
             ground.cold_requests,
             ground.late_log,
             self.reading,
+            self.editions,
+            self.copies,
             self.cluster,
         )
         """They start in this order, after the store and the tables, and stop in reverse."""
@@ -113,13 +116,16 @@ class Broker(Service):
             sending=self.sending,
             delay=self.delay,
         )
+        self.editions = Editions(ground, self.delay.progress)
+        self.copies = Copies(ground, self.cluster, self.delay.progress)
         self._inner_wings = (self.clients, self.delay, self.transactions, self.sending, self.administration)
         """They start before the listeners and stop after them."""
         self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
+        self._slave_wings: tuple[SlaveWing, ...] = (self.copies,)
         self._role_change = asyncio.Lock()
         self._serves_role = False
         """True while the wings of the role run: from the end of the start until the stop."""
-        self.wings: tuple[Wing, ...] = (*self._inner_wings, self.reading, self.cluster)
+        self.wings: tuple[Wing, ...] = (*self._inner_wings, self.reading, self.editions, self.copies, self.cluster)
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
         for wing in self.wings:
             ground.saver.add(*wing.tables)
@@ -195,7 +201,7 @@ class Broker(Service):
         for part in self._parts:
             if isinstance(part, MasterWing) and not self.ground.role.is_master:
                 part.follow()
-            else:
+            elif not (isinstance(part, SlaveWing) and self.ground.role.is_master):
                 await part.start()
 
     async def stop(self) -> None:
@@ -229,7 +235,7 @@ class Broker(Service):
             if not self._serves_role:
                 return
             self._serve_role()
-            await self._stop_master_wings()
+            await self._follow()
         await self._tell_name_servers()
 
     async def become_master(self) -> None:
@@ -244,25 +250,31 @@ class Broker(Service):
                 self.ground.role.broker_id = MASTER_ID
                 self.cluster.master.forget()
                 return
-            await self._start_master_wings()
+            await self._lead()
             self.ground.role.broker_id = MASTER_ID
             self.cluster.master.forget()
             self._serve_role()
         await self._tell_name_servers()
 
-    async def _start_master_wings(self) -> None:
-        """All of them, or none."""
+    async def _lead(self) -> None:
+        """Stop the wings of a slave, start those of a master: all of them, or none."""
+        await stop_each(*[wing.stop for wing in reversed(self._slave_wings)])
+        lower_to_ends(self.offsets, self.store.max_offset)
         try:
             for wing in self._master_wings:
                 await wing.start()
         except BaseException:
-            await self._stop_master_wings()
+            await self._follow()
             raise
 
-    async def _stop_master_wings(self) -> None:
+    async def _follow(self) -> None:
+        """Stop the wings of a master, start those of a slave."""
         await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
         for wing in self._master_wings:
             wing.follow()
+        for slave_wing in self._slave_wings:
+            if not slave_wing.is_running:
+                await slave_wing.start()
 
     async def _tell_name_servers(self) -> None:
         """Register under the new role, unless the broker stops: it unregisters then."""

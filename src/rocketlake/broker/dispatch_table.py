@@ -35,6 +35,7 @@ from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
+from rocketlake.broker.replicas.editions import Editions
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_gate import guard
 from rocketlake.net.reply_steps import ReplySteps, in_steps
@@ -46,6 +47,7 @@ __all__ = [
     "Row",
     "Use",
     "client_rows",
+    "copy_rows",
     "dispatcher_rows",
     "group_rows",
     "offset_rows",
@@ -140,6 +142,13 @@ def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[
     yield Row(Code.UNLOCK_BATCH_MQ,                     lock.unlock,                Lane.QUICK,     Use.SUBSCRIBE)
     yield Row(Code.QUERY_ASSIGNMENT,                    assignment.query,    Lane.QUICK, Use.SUBSCRIBE, _SMALL)
     yield Row(Code.SET_MESSAGE_REQUEST_MODE,            assignment.set_mode, Lane.ADMIN, Use.SUBSCRIBE, _SMALL)
+    # fmt: on
+
+
+def copy_rows(editions: Editions) -> Iterator[Row]:
+    """What slaves of ours ask for; the tables themselves are answers to administrators, too."""
+    # fmt: off
+    yield Row(Code.GET_NEWER_TABLES,                    editions.newer,             Lane.QUICK,     Use.READ)
     # fmt: on
 
 

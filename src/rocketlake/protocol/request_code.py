@@ -185,6 +185,9 @@ class RequestCode(IntEnum):
     POP_ROLLBACK = 200056  # broker
     BATCH_ACK_MESSAGE = 200151  # broker
 
+    # RocketLake's own; Apache's servers answer that they do not support them
+    GET_NEWER_TABLES = 290001  # broker
+
     # ACL 1.0, gone since 5.3.3
     UPDATE_AND_CREATE_ACL_CONFIG = 50  # broker up to 5.3.2
     DELETE_ACL_CONFIG = 51  # broker up to 5.3.2

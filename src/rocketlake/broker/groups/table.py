@@ -11,12 +11,13 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
@@ -72,6 +73,8 @@ class GroupTable(SavedTable):
     ) -> None:
         """`auto_create`: autoCreateSubscriptionGroup."""
         super().__init__(path, files, clock)
+        self.on_change: list[Callable[[], None]] = []
+        """Called when a group was made, changed or deleted."""
         self._auto_create = auto_create
         self._groups_max = groups_max
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -176,8 +179,13 @@ class GroupTable(SavedTable):
         for gone in self._groups.keys() - groups.keys() - set(BUILTIN_GROUPS):
             self._remove(gone)
         for name, group in groups.items():
-            self._set(name, group)
+            if self._groups.get(name) != group:
+                self._set(name, group)
         self._forbidden = forbidden
+
+    def _note_change(self) -> None:
+        super()._note_change()
+        call_each(self.on_change)
 
     def _remove(self, name: str) -> None:
         del self._groups[name]

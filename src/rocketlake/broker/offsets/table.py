@@ -202,15 +202,27 @@ class OffsetTable(SavedTable):
             key: {int(queue_id): int(offset) for queue_id, offset in queues.items()}
             for key, queues in (wire.get("offsetTable") or {}).items()
         }
-        for known in (self._committed, self._groups, self._pulled, self._restart, self._reset_at):
+        for known in (self._pulled, self._restart, self._reset_at):
             known.clear()
-        self._group_text, self._text = SavedLines(), SavedLines()
         for key, queues in offsets.items():
             # A group may hold "@" (RocketMQ's own "<group>@broadcast"), a topic may not.
             topic, _, group = key.partition("@")
             line = self._line(group, topic)
-            line.queues.update(queues)
-            line.touch()
+            if line.queues != queues:
+                line.queues = queues
+                line.touch()
+        for gone in [line for topics in self._committed.values() for line in topics.values()]:
+            if gone.name not in offsets:
+                self._forget(gone)
+
+    def _forget(self, gone: _Line) -> None:
+        topic, _, group = gone.name.partition("@")
+        topics = self._committed[group]
+        self._text.remove(topics.pop(topic))
+        self._groups[group].touch()
+        if not topics:
+            del self._committed[group]
+            self._group_text.remove(self._groups.pop(group))
 
     def _line(self, group: str, topic: str) -> _Line:
         topics = self._committed.get(group)
@@ -226,6 +238,7 @@ class OffsetTable(SavedTable):
         return line
 
     def _remove_lines(self, lines: list[_Line]) -> Iterator[None]:
+        self._changes += 1
         for line in lines:
             self._text.remove(line)
             self.changed = True

@@ -19,8 +19,8 @@ from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.replicas.kept import Kept
 from rocketlake.broker.stats import BrokerStats
-from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_id import parse_offset_message_id
 from rocketlake.model.names import check_group
@@ -83,7 +83,7 @@ class AdminGroup:
         consumers: ConsumerTable,
         producers: ProducerTable,
         stats: BrokerStats,
-        saver: TableSaver,
+        kept: Kept,
         push: Push,
         record: Callable[[PhysicalOffset], memoryview | None],
         broker_name: Callable[[], str],
@@ -95,7 +95,7 @@ class AdminGroup:
         self._consumers = consumers
         self._producers = producers
         self._stats = stats
-        self._saver = saver
+        self._kept = kept
         self._push = push
         self._record = record
         self._broker_name = broker_name
@@ -276,8 +276,10 @@ class AdminGroup:
             check_admin_access(self._access, request.asker.remote[0], what)
 
     def _answer_when_saved(self, request: Request, reply: Reply) -> Held:
-        failed = Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)
-        self._saver.when_saved(lambda saved: request.answer(reply if saved else failed))
+        def kept(problem: str) -> None:
+            request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=problem) if problem else reply)
+
+        self._kept.when_kept(kept)
         return HELD
 
 

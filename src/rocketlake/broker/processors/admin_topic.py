@@ -3,7 +3,8 @@
 Owns        the checks of a topic's settings, the answers.
 Must not know   how topics are saved and registered.
 
-A change is answered when it is on disk and was offered to the name servers: a client then finds the topic at once.
+A change is answered when it is on disk, here and on slaves that copy it, and was offered to the name servers: a client
+then finds the topic at once.
 Source: docs/internals/admin.md.
 """
 
@@ -22,8 +23,8 @@ from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.long_polling.pull_hold import PullHold
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.broker.replicas.kept import Kept
 from rocketlake.broker.stats import TOPIC_PUT_NUMS, BrokerStats
-from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 from rocketlake.broker.topics.attributes import apply_changes
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.message_queue import MessageQueue
@@ -70,7 +71,7 @@ class AdminTopic:
         cold_requests: ColdRequests,
         hold: PullHold,
         stats: BrokerStats,
-        saver: TableSaver,
+        kept: Kept,
         registration: Registration,
         identity: Callable[[], Identity],
         access: AdminAccess,
@@ -84,7 +85,7 @@ class AdminTopic:
         self._cold_requests = cold_requests
         self._hold = hold
         self._stats = stats
-        self._saver = saver
+        self._kept = kept
         self._registration = registration
         self._identity = identity
         self._access = access
@@ -277,11 +278,11 @@ class AdminTopic:
             raise _invalid(f"The topic[{name}] is conflict with system topic.")
 
     def _answer_when_known(self, request: Request) -> Held:
-        def saved(good: bool) -> None:
-            reply = Reply() if good else Reply(ResponseCode.SYSTEM_ERROR, remark=NOT_SAVED)
+        def kept(problem: str) -> None:
+            reply = Reply(ResponseCode.SYSTEM_ERROR, remark=problem) if problem else Reply()
             self._registration.when_registered(lambda: request.answer(reply))
 
-        self._saver.when_saved(saved)
+        self._kept.when_kept(kept)
         return HELD
 
 

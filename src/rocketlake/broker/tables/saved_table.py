@@ -41,6 +41,11 @@ class SavedTable(ABC):
         self._version_step = version_step
         self._changes = 0
 
+    @property
+    def edition(self) -> int:
+        """Grows with every change since the broker started; another life of the broker counts anew."""
+        return self._changes
+
     @abstractmethod
     def to_text(self) -> str:
         """The whole text of the file."""
@@ -67,22 +72,29 @@ class SavedTable(ABC):
         self._read(text, hint=f"restore it from {self.path}.bak, or move it away {self.without_file}")
         self.changed = False
 
-    def replace(self, text: str) -> None:
+    def replace(self, text: str | bytes, *, filled: str = "") -> bool:
         """Take the contents of this text in place of the present ones: a slave gets the text of its master's table.
 
-        The data version is the one of the text. StoreError if the text makes no sense; the table is as it was then.
+        The data version is the one of the text. `filled`: a member of the text that must have entries; False, nothing
+        replaced, if it has none. StoreError if the text makes no sense; the table is as it was then.
         """
-        self._read(text, hint="ask the master for its table again")
+        if not self._read(text, hint="ask the master for its table again", filled=filled):
+            return False
         self.changed = True
+        self._changes += 1
+        return True
 
-    def _read(self, text: str, *, hint: str) -> None:
+    def _read(self, text: str | bytes, *, hint: str, filled: str = "") -> bool:
         try:
             wire = parse(text)
+            if filled and not wire.get(filled):
+                return False
             version = self._version_in(wire.get("dataVersion") or {})
             self._take(wire)
         except (UsageError, ValueError, TypeError, AttributeError, KeyError) as error:
             raise StoreError(f"{self.holds} cannot be read: {error}", path=str(self.path), hint=hint) from error
         self.data_version = version
+        return True
 
     def save(self) -> None:
         """Write the file now, if the table has changed. OSError if the disk refuses; the table stays changed then."""

@@ -120,13 +120,14 @@ class TopicTable(SavedTable):
         self._tell_change(name)
         return True
 
-    def replace(self, text: str) -> None:
+    def replace(self, text: str | bytes, *, filled: str = "") -> bool:
         """As every table; listeners hear of each topic that is another one then. Built-in topics stay."""
         before = dict(self._topics)
-        super().replace(text)
+        done = super().replace(text, filled=filled)
         for name in before.keys() | self._topics.keys():
             if before.get(name) != self._topics.get(name):
                 call_each(self.on_change, name)
+        return done
 
     def all(self) -> Iterator[TopicConfig]:
         """Every topic, in order of creation."""
@@ -166,7 +167,8 @@ class TopicTable(SavedTable):
         for gone in self._topics.keys() - {topic.name for topic in wanted} - self._builtin:
             self._remove(gone)
         for topic in wanted:
-            self._set(topic)
+            if self._topics.get(topic.name) != topic:
+                self._set(topic)
 
     def _remove(self, name: str) -> None:
         self._queues -= _queues(self._topics.pop(name))

@@ -20,6 +20,8 @@ from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.late_log import LateLog
 from rocketlake.broker.offsets.table import OffsetTable
+from rocketlake.broker.replicas.editions import Editions
+from rocketlake.broker.replicas.kept import Kept
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.tables.table_saver import TableSaver
 from rocketlake.broker.topics.auto_create import AutoCreate
@@ -83,7 +85,9 @@ class Ground:
         self.tables = (self.topics, self.groups, self.offsets)
         self.saver = TableSaver(files, clock, seams.workers("table-saver"), config.offset_save_interval_ms)
         self.saver.add(*self.tables)
-        self.auto_create = AutoCreate(self.topics, self.saver, self.config)
+        self.editions = Editions(clock, self.turns)
+        self.kept = Kept(self.saver, self.editions)
+        self.auto_create = AutoCreate(self.topics, self.kept, self.config)
         self.intake = Intake(self.store, self.levels, self.stats)
         self.cold_requests = ColdRequests(self.config, self.store, self.turns)
         self.late_log = LateLog(self.config, self.store, self.turns, clock)

@@ -3,8 +3,8 @@
 Owns        the order in which the services of a wing start and stop; what a stopped wing of a master answers.
 Must not know   the list of wings (broker.py), the features.
 
-A broker has one role at a time. `MasterWing`s run on a master only. A change of role stops or starts them while the
-rest of the broker goes on: the store, the listeners, the links of clients, pulls.
+A broker has one role at a time. `MasterWing`s run on a master only, `SlaveWing`s on a slave only. A change of role
+stops or starts them while the rest of the broker goes on: the store, the listeners, the links of clients, pulls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rocketlake.net.dispatcher import Run
 from rocketlake.net.request import Asker, Reply, Request
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Gate", "MasterWing", "Wing"]
+__all__ = ["Gate", "MasterWing", "SlaveWing", "Wing"]
 
 Gate: TypeAlias = Callable[[Request], Reply | None]
 """Sees each request before its handler: the answer in the handler's place, or None to let the request pass."""
@@ -57,6 +57,10 @@ class Wing(Service):
 
     def store_stopped(self) -> None:
         """The store has stopped, all of it is on disk. The tables of the wing are saved after this call."""
+
+
+class SlaveWing(Wing):
+    """A wing that only a slave runs. It may be started again after a stop."""
 
 
 class MasterWing(Wing):

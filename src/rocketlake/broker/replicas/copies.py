@@ -1,0 +1,147 @@
+"""A slave keeps its tables like its master's.
+
+Owns        when which table is copied, what a copy waits for.
+Must not know   requests (master_calls.py), what a table means (copied.py), who the master is (cluster/known_master.py).
+
+Two duties. **Settings** (topics, groups): our master holds a question until something is newer, so they come within
+milliseconds; Apache's master does not know the question and is asked every few seconds. A copy is on the disk of this
+slave before the next question goes out, because the master takes the question for a receipt.
+**Progress** (offsets of groups, which hold those of transactions, too, and of delayed messages): it says which messages
+are dealt with, by messages that follow in the log. So a copy waits until the log of this slave reaches the end that the
+master's log had behind the copy. Else a slave that became the master would think a delayed message
+delivered whose delivered copy it never got, and would send a group behind the end of a queue.
+
+A copy is taken over as a whole in one turn of the loop. One that fails leaves the tables as they are, is logged and
+tried again after a second at most; health is red while it goes on failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError, StoreError
+from rocketlake.base.service import Service
+from rocketlake.broker.cluster.known_master import KnownMaster
+from rocketlake.broker.replicas.copied import CopiedTable
+from rocketlake.broker.replicas.master_calls import MasterCalls
+from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
+
+__all__ = ["TableCopies"]
+
+_POLL_SECONDS = 3.0
+"""Between two looks at an Apache master's topics and groups."""
+_PROGRESS_SECONDS = 0.5
+"""Between two looks at an Apache master's progress; between two copies of ours."""
+_LOOK_SECONDS = 0.02
+_PAUSE_SECONDS_MAX = 1.0
+
+
+class TableCopies(Service):
+    """Runs on a slave."""
+
+    def __init__(
+        self,
+        settings: Sequence[CopiedTable],
+        progress: Sequence[CopiedTable],
+        *,
+        calls: MasterCalls,
+        master: KnownMaster,
+        saver: TableSaver,
+        log_end: Callable[[], int],
+        ask_for_master: Callable[[], Awaitable[None]],
+        clock: Clock,
+    ) -> None:
+        """`log_end`: of this slave; bytes of the log come in without a word, so it is looked at.
+
+        `ask_for_master`: asks the name servers who is the master now.
+        """
+        super().__init__("table-copies", clock)
+        self._settings = settings
+        self._progress = progress
+        self._calls = calls
+        self._master = master
+        self._saver = saver
+        self._log_end = log_end
+        self._ask_for_master = ask_for_master
+        self._known = ""
+        self._known_of = ""
+        """The master whose editions `_known` tells."""
+        self._is_told = False
+        """The master says when progress is newer."""
+        self._progress_is_newer = asyncio.Event()
+        self._master_changed = asyncio.Event()
+        master.on_change.append(self._note_master)
+
+    async def start(self) -> None:
+        """Begin to copy."""
+        await super().start()
+        self._known_of = ""
+        self.keep("settings", self._copy_settings, pause_seconds_max=_PAUSE_SECONDS_MAX)
+        self.keep("progress", self._copy_progress, pause_seconds_max=_PAUSE_SECONDS_MAX)
+
+    async def _copy_settings(self) -> None:
+        master = await self._present_master()
+        if master != self._known_of:
+            self._known, self._known_of = "", master
+        try:
+            newer = await self._calls.newer(master, self._known)
+            self._is_told = newer is not None
+            if newer is None:
+                self._progress_is_newer.set()
+                await self._fetch(master, self._settings)
+                await self._clock.sleep(_POLL_SECONDS)
+                return
+            if any(copied.name in newer.tables for copied in self._progress):
+                self._progress_is_newer.set()
+            if wanted := [copied for copied in self._settings if copied.name in newer.tables]:
+                await self._fetch(master, wanted)
+        except LinkError:
+            await self._ask_for_master()
+            raise
+        self._known = newer.known
+
+    async def _fetch(self, master: str, wanted: Sequence[CopiedTable]) -> None:
+        """Copy these tables; they are saved when this returns."""
+        for copied in wanted:
+            body = await self._calls.table(master, copied.code, copied.bytes_max)
+            if master == self._master.address:
+                copied.take(body)
+        saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._saver.when_saved(partial(_end, saved))
+        if not await saved:
+            raise StoreError(NOT_SAVED, hint="see the broker's log")
+
+    async def _copy_progress(self) -> None:
+        master = await self._present_master()
+        if self._is_told:
+            await self._progress_is_newer.wait()
+        self._progress_is_newer.clear()
+        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in self._progress]
+        end = await self._calls.log_end(master)
+        while self._log_end() < end and master == self._master.address:
+            await self._clock.sleep(_LOOK_SECONDS)
+        if master == self._master.address:
+            for copied, body in zip(self._progress, bodies, strict=True):
+                copied.take(body)
+        await self._clock.sleep(_PROGRESS_SECONDS)
+
+    def _note_master(self) -> None:
+        """Wait no more for what the last master has to say."""
+        self._master_changed.set()
+        if self._known_of and self._known_of != self._master.address:
+            self._calls.hang_up(self._known_of)
+
+    async def _present_master(self) -> str:
+        while not self._master.address:
+            self._master_changed.clear()
+            await self._master_changed.wait()
+        return self._master.address
+
+
+def _end(wait: asyncio.Future[bool], good: bool) -> None:
+    """End the wait, if nothing has ended it."""
+    if not wait.done():
+        wait.set_result(good)

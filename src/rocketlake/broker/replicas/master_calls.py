@@ -1,0 +1,91 @@
+"""What a slave asks its master for its tables.
+
+Owns        the requests, the checks of the answers.
+Must not know   when a table is copied, how it is taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.net.client import NetClient
+from rocketlake.protocol.bodies.stats import KVTable
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.tables import NewerTablesHeader, NewerTablesReplyHeader
+from rocketlake.protocol.request_code import RequestCode, request_name
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["MasterCalls", "Newer"]
+
+_TIMEOUT_MS = 5000
+_HOLD_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """What the master has that is newer."""
+
+    known: str
+    """For the next question."""
+    tables: frozenset[str]
+
+
+class MasterCalls:
+    """Requests to one master. LinkError when no answer comes, RemoteError when the master refuses."""
+
+    def __init__(self, net: NetClient, broker_id: Callable[[], int]) -> None:
+        self._net = net
+        self._broker_id = broker_id
+
+    async def newer(self, master: str, known: str) -> Newer | None:
+        """The tables that are newer than `known`, after a wait of some seconds if none is.
+
+        None: the master is Apache's, it does not know this request.
+        """
+        header = NewerTablesHeader(broker_id=self._broker_id(), known=known, hold_millis=_HOLD_MS)
+        answer = await self._ask(master, RequestCode.GET_NEWER_TABLES, header, _HOLD_MS + _TIMEOUT_MS)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return None
+        _check(answer, master, RequestCode.GET_NEWER_TABLES)
+        told = answer.header(NewerTablesReplyHeader)
+        return Newer(told.known, frozenset(filter(None, told.changed.split(","))))
+
+    async def table(self, master: str, code: RequestCode, bytes_max: int) -> bytes:
+        """The text of a whole table. RemoteError if it is larger than `bytes_max`."""
+        answer = await self._ask(master, code, None, _TIMEOUT_MS)
+        _check(answer, master, code)
+        body = bytes(answer.body_bytes)
+        if len(body) > bytes_max:
+            raise RemoteError(
+                f"the table is {len(body)} bytes large, a slave takes {bytes_max}",
+                code=ResponseCode.SYSTEM_ERROR,
+                address=master,
+                hint="delete topics, groups or offsets that nobody uses",
+            )
+        return body
+
+    async def log_end(self, master: str) -> int:
+        """Where the log of the master ends now."""
+        answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO, None, _TIMEOUT_MS)
+        _check(answer, master, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return int(KVTable.decode(answer.body_bytes).table["commitLogMaxOffset"])
+
+    def hang_up(self, master: str) -> None:
+        """Requests to it that wait end with a LinkError."""
+        self._net.drop(master)
+
+    async def _ask(self, master: str, code: RequestCode, header: Header | None, timeout_ms: int) -> Command:
+        return await self._net.invoke(master, Command.request(code, header), timeout_ms)
+
+
+def _check(answer: Command, master: str, code: RequestCode) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteError(
+            f"{request_name(code)}: {answer.remark or f'code {answer.code}'}",
+            code=answer.code,
+            remark=answer.remark or "",
+            address=master,
+        )

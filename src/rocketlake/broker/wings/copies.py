@@ -1,0 +1,66 @@
+"""The wing of table copies: on a master what slaves ask for, on a slave the copies.
+
+Owns        how the parts of this wing are put together; which tables are copied.
+Must not know   the work of the parts.
+"""
+
+from __future__ import annotations
+
+from rocketlake.broker.delay.progress import DelayProgress
+from rocketlake.broker.dispatch_table import copy_rows
+from rocketlake.broker.replicas.copied import CopiedTable
+from rocketlake.broker.replicas.copies import TableCopies
+from rocketlake.broker.replicas.master_calls import MasterCalls
+from rocketlake.broker.wings.cluster import Cluster
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.wing import SlaveWing, Wing
+from rocketlake.protocol.request_code import RequestCode
+
+__all__ = ["Copies", "Editions"]
+
+
+class Editions(Wing):
+    """Tells slaves which tables are newer. Stops before the listeners, so that each held question is answered."""
+
+    def __init__(self, ground: Ground, delays: DelayProgress) -> None:
+        super().__init__("editions", ground.clock)
+        editions = ground.editions
+        editions.add_settings(topics=ground.topics, groups=ground.groups)
+        editions.add_progress(offsets=ground.offsets, delays=delays)
+        ground.topics.on_change.append(lambda _name: editions.changed())
+        ground.groups.on_change.append(editions.changed)
+        self.rows = tuple(copy_rows(editions))
+        self.adopt(editions)
+
+
+class Copies(SlaveWing):
+    """Copies the tables of the master."""
+
+    def __init__(self, ground: Ground, cluster: Cluster, delays: DelayProgress) -> None:
+        super().__init__("copies", ground.clock)
+        code = RequestCode
+        settings = (
+            CopiedTable("topics", code.GET_ALL_TOPIC_CONFIG, ground.topics, "topicConfigTable", may_be_empty=False),
+            CopiedTable(
+                "groups",
+                code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+                ground.groups,
+                "subscriptionGroupTable",
+                may_be_empty=False,
+            ),
+        )
+        progress = (
+            CopiedTable("offsets", code.GET_ALL_CONSUMER_OFFSET, ground.offsets, "offsetTable", may_be_empty=True),
+            CopiedTable("delays", code.GET_ALL_DELAY_OFFSET, delays, "offsetTable", may_be_empty=True),
+        )
+        copies = TableCopies(
+            settings,
+            progress,
+            calls=MasterCalls(cluster.net, lambda: ground.role.broker_id),
+            master=cluster.master,
+            saver=ground.saver,
+            log_end=lambda: ground.store.max_physical_offset,
+            ask_for_master=cluster.registration.register,
+            clock=ground.clock,
+        )
+        self.adopt(copies)
