@@ -150,7 +150,6 @@ def _apply_id(group: Group, asked: ApplyId) -> Decision:
         cluster=group.cluster or asked.cluster,
         next_id=asked.broker_id + 1,
         members={**group.members, asked.broker_id: member},
-        member_changes=group.member_changes + 1,
     )
     return Decision(new, why=f"{member.address} is member {asked.broker_id}")
 
@@ -173,7 +172,7 @@ def _register(group: Group, asked: Register) -> Decision:
     new, reasons = group, []
     if member != old:
         members = {**group.members, asked.broker_id: member}
-        new = replace(new, members=members, member_changes=group.member_changes + 1)
+        new = replace(new, members=members)
         reasons.append(f"broker {asked.broker_id} registers from {asked.address}")
     if asked.broker_id == new.master and member.min_in_sync != new.min_in_sync:
         # The eligible replicas were kept under the other promise.
@@ -200,7 +199,7 @@ def _clean(group: Group, asked: Clean, alive: Alive) -> Decision:
         return Decision(group)
     stay = {broker_id: member for broker_id, member in group.members.items() if broker_id not in gone}
     new = without(group, gone)
-    new = replace(new, members=stay, doubtful=new.doubtful - gone, member_changes=group.member_changes + 1)
+    new = replace(new, members=stay, doubtful=new.doubtful - gone)
     return Decision(new, why=f"removed by an operator: {', '.join(map(str, sorted(gone)))}")
 
 

@@ -58,8 +58,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Replicas that held every acknowledged record before their machines lost what was not yet on disk."""
     min_in_sync: int = msgspec.field(name="minIsr", default=1)
     """What the master has promised: it acknowledges nothing while `in_sync` is smaller."""
-    member_changes: int = msgspec.field(name="changes", default=0)
-    """Grows when a member comes, goes or moves."""
     by: str = ""
     """The change that wrote this state: `controller/nonce`."""
 

@@ -27,7 +27,7 @@ TEXT = (
     b'{"v":1,"cluster":"c","nextId":4,'
     b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","min":2},'
     b'"2":{"addr":"b:2","ha":"","check":"","boot":"","min":1},"3":{"addr":"c:3","ha":"","check":"","boot":"","min":1}},'
-    b'"master":1,"masterEpoch":5,"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"changes":0,"by":"n0/17"}'
+    b'"master":1,"masterEpoch":5,"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
 )
 
 
