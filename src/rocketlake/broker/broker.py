@@ -195,7 +195,7 @@ class Broker(Service):
         await self.store.start()  # first: it holds the lock on the folder
         for table in self.ground.saver.tables:
             table.load()
-        self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.max_offset))
+        self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.next_offset))
         await self.ground.saver.start()
         self._serve_role()
         for part in self._parts:

@@ -1,10 +1,11 @@
 """The checkpoint: one page that says up to which time and place log, queues and index are safe on disk.
 
-Owns        the five numbers of the file `checkpoint` and their bytes; a position of our own in the spare bytes behind.
+Owns        the five numbers of the file `checkpoint` and their bytes; two positions of our own in the bytes behind.
 Must not know   which part sets the numbers, when the page is written.
 
-Apache's broker writes its numbers and leaves the rest of the page. Our position carries a checksum over the whole: it
-counts only while the numbers are those that this broker wrote.
+Apache's broker writes its numbers and leaves the rest of the page. Our first position carries a checksum over the
+whole: it counts only while the numbers are those that this broker wrote. The second one is there for a replica only,
+and has a checksum of its own.
 
 Bytes: docs/internals/store_layout.md, "Checkpoint" (Apache's StoreCheckpoint, byte for byte).
 """
@@ -31,6 +32,8 @@ _LAYOUT = struct.Struct(">5q")
 _OURS = struct.Struct(">8sqI")
 _OURS_MAGIC = b"RLDERIVE"
 _USED_BYTES = _LAYOUT.size + _OURS.size
+_REPLICA = struct.Struct(">8sqI")
+_REPLICA_MAGIC = b"RLCONFRM"
 _MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of the disk
 
 
@@ -45,6 +48,7 @@ class Checkpoint:
         "_path",
         "_written",
         "confirm_offset",
+        "confirmed",
         "derived_offset",
         "index_ms",
         "is_distrusted",
@@ -65,6 +69,8 @@ class Checkpoint:
         """The log is safe up to this physical offset."""
         self.derived_offset = PhysicalOffset(-1)
         """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
+        self.confirmed = PhysicalOffset(-1)
+        """No change of the master takes back the log up to this physical offset; -1: this store was no replica."""
         self.is_distrusted = False
         """The page is not as this broker wrote it: none of its numbers counts."""
         self._disk = files
@@ -77,9 +83,11 @@ class Checkpoint:
     def load(self) -> None:
         """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
         self._file = self._disk.open(self._path, size=CHECKPOINT_SIZE, create=True)
-        self._written = self._file.pread(_USED_BYTES, 0)
-        page = _without_flipped_bit(self._written)
-        if page != self._written:
+        written, replica = self._file.pread(_USED_BYTES, 0), self._file.pread(_REPLICA.size, _USED_BYTES)
+        self._written = written + replica if any(replica) else written
+        self.confirmed = self._confirmed_in(replica)
+        page = _without_flipped_bit(written)
+        if page != written:
             _log.warning("one bit of %s is wrong on disk, its checksum says which: it is mended", self._path)
         *times, flushed, confirmed = [max(0, number) for number in _LAYOUT.unpack_from(page)]
         self.physic_ms, self.logics_ms, self.index_ms = map(Millis, times)
@@ -88,6 +96,15 @@ class Checkpoint:
         self.derived_offset = PhysicalOffset(max(-1, _OURS.unpack_from(page, _LAYOUT.size)[1]) if is_ours else -1)
         if not is_ours and any(page[_LAYOUT.size :]):
             self._distrust()
+
+    def _confirmed_in(self, replica: bytes) -> PhysicalOffset:
+        magic, confirmed, checksum = _REPLICA.unpack(replica)
+        if not any(replica):
+            return PhysicalOffset(-1)
+        if magic == _REPLICA_MAGIC and checksum == crc32(replica[:-4]) and confirmed >= 0:
+            return PhysicalOffset(confirmed)
+        _log.error("%s does not say what is confirmed: messages wait for the master to say it", self._path)
+        return PhysicalOffset(0)
 
     def _distrust(self) -> None:
         """The page is damaged, or Apache's broker has written its numbers since: nothing is known to be safe.
@@ -121,9 +138,12 @@ class Checkpoint:
             self.physic_ms, self.logics_ms, self.index_ms, self.master_flushed_offset, self.confirm_offset
         )
         if self.derived_offset < 0:
-            return numbers + bytes(_OURS.size)
-        ours = numbers + _OURS.pack(_OURS_MAGIC, self.derived_offset, 0)[:-4]
-        return ours + crc32(ours).to_bytes(4, "big")
+            ours = numbers + bytes(_OURS.size)
+        else:
+            ours = _summed(numbers + _OURS.pack(_OURS_MAGIC, self.derived_offset, 0))
+        if self.confirmed < 0:
+            return ours
+        return ours + _summed(_REPLICA.pack(_REPLICA_MAGIC, self.confirmed, 0))
 
     @property
     def changed(self) -> bool:
@@ -152,6 +172,7 @@ class Checkpoint:
         with self._lock:
             self._cuts += 1
             self.confirm_offset = min(self.confirm_offset, log_end)
+            self.confirmed = min(self.confirmed, log_end)
             self.derived_offset = min(self.derived_offset, log_end)
             self.physic_ms = min(self.physic_ms, safe_ms)
             self.logics_ms = min(self.logics_ms, safe_ms)
@@ -168,6 +189,11 @@ class Checkpoint:
         """Close the file; numbers not written are lost."""
         if self._file is not None:
             self._file.close()
+
+
+def _summed(page: bytes) -> bytes:
+    """With the checksum of all bytes before in place of the last four."""
+    return page[:-4] + crc32(page[:-4]).to_bytes(4, "big")
 
 
 def _is_ours(page: bytes) -> bool:

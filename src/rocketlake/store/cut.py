@@ -29,13 +29,12 @@ from rocketlake.store.commit_log import RECORD_HEAD_BYTES, CommitLog, record_byt
 from rocketlake.store.consume_queue.table import ConsumeQueueTable
 from rocketlake.store.dispatch_scan import scan
 from rocketlake.store.key_index.files import KeyIndex
-from rocketlake.store.log_walk import LogWalk
 from rocketlake.store.mapped_file_list import FlushJob
 from rocketlake.store.parts import StoreParts
+from rocketlake.store.unconfirmed import Unconfirmed
 
 __all__ = ["Cut", "CutRefused", "cut_files"]
 
-_START = PhysicalOffset(0)
 _MAGIC_BLANK = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
@@ -65,13 +64,13 @@ class Cut:
         self.table = parts.queues
         self.index = parts.index
         self.dispatch = parts.dispatch
-        self.deletions = parts.deletions
         self.deletion = parts.deletion
         self.checkpoint = parts.checkpoint
         self.ends = parts.ends
         self.residency = parts.residency
         self.durability = parts.durability
         self.sync = parts.sync
+        self._unconfirmed = Unconfirmed(parts)
         self._worker = parts.workers["queues"]
         self._makers = parts.workers["queue-files"], parts.workers["files"]
         self._late_files = parts.late_files
@@ -135,21 +134,10 @@ class Cut:
         self.dispatch.last_store_ms = min(self.dispatch.last_store_ms, store_ms)
         self.sync.safe_store_ms = min(self.sync.safe_store_ms, max(Millis(0), store_ms - 1))
         self.index.safe_ms = min(self.index.safe_ms, max(Millis(0), store_ms - 1))
-        self._number_waiting()
+        self._unconfirmed.number()
         self.residency.forget()
         self.durability.set_back(end)
         return jobs
-
-    def _number_waiting(self) -> None:
-        """Queues go on behind the records that are left and not dispatched yet: their queue offsets are given out."""
-        if self.dispatch.position >= self.log.max_offset:
-            return
-        for entries in LogWalk(self.log, self.dispatch.position, _START, False, ()).chunks():
-            for entry in entries:
-                is_dead = self.deletions.is_dead(entry.topic, entry.physical_offset, entry.queue_id)
-                if entry.is_queued() and not is_dead:
-                    queue = self.table.find_or_make(entry.topic, entry.queue_id)
-                    queue.next_offset = max(queue.next_offset, entry.queue_offset + 1)
 
 
 def _run_all(jobs: Sequence[FlushJob[EntryPosition]]) -> None:

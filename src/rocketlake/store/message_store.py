@@ -23,7 +23,7 @@ from rocketlake.base.disk.seam import Files, is_no_room
 from rocketlake.base.errors import StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
-from rocketlake.base.worker import ThreadWorker, Worker
+from rocketlake.base.worker import ThreadWorker, Worker, run_on
 from rocketlake.codec.record_layout import RecordError
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
@@ -42,6 +42,7 @@ from rocketlake.store.raw_append import RawAppend
 from rocketlake.store.reads import StoreReads
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 from rocketlake.store.topic_deletion import Noted, unasked
+from rocketlake.store.unconfirmed import Unconfirmed
 from rocketlake.store.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class MessageStore(StoreReads, Service):
         ]
         """Called with the new end of the log, in the turn in which it is cut."""
         self._cut = Cut(parts, self.after_cut)
+        self._unconfirmed = Unconfirmed(parts)
         self.adopt(*self.upkeep.services, self.residency)
 
     # -- start and stop ------------------------------------------------------------------------------------------------
@@ -359,6 +361,19 @@ class MessageStore(StoreReads, Service):
             return self._raw.append(data, offset, readable=self.durability.dispatches_at_once, check_crc=check_crc)
         finally:
             self._appended()
+
+    async def sound_end(self) -> PhysicalOffset:
+        """Where the last sound record ends, of those that are not dispatched yet. Checks the body of each of them."""
+        self.log.commit()
+        return PhysicalOffset(await run_on(self._workers["reads"], self._unconfirmed.tail_check()))
+
+    def number_unread(self) -> None:
+        """This store appends messages of its own from now on: queue offsets of records that nobody can read are taken.
+
+        Records that were appended raw are numbered as they are dispatched; call this when dispatch has come as far as
+        it may. Raises NotInMemory.
+        """
+        self._unconfirmed.number()
 
     async def cut(self, end: PhysicalOffset) -> None:
         """Take back all records from `end` on, for good; one of them starts there.

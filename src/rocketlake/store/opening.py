@@ -20,6 +20,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.parts import StoreParts
 from rocketlake.store.recovery import Recovery
+from rocketlake.store.unconfirmed import Unconfirmed
 from rocketlake.store.upkeep import Upkeep
 
 __all__ = ["Opening"]
@@ -51,6 +52,7 @@ class Opening:
         self._lock: Closeable | None = None
         self._is_open = False
         self._recovery = Recovery(parts, self._distrust)
+        self._unconfirmed = Unconfirmed(parts)
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
@@ -76,6 +78,7 @@ class Opening:
         self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)], gone=gone)
         self.queues.min_physical = self.log.min_offset
         self.durability.flushed.advance(self.log.list.flushed_offset)
+        self._unconfirmed.hide()
         self._late.then("deleted topics and the ends of the queues cannot be noted", self._write_known)
         self._is_open = True
         self._make_first_files()

@@ -139,6 +139,11 @@ class StoreReads:
         queue = self.queues.find(topic, queue_id)
         return _FIRST if queue is None else queue.max_offset
 
+    def next_offset(self, topic: str, queue_id: int) -> QueueOffset:
+        """Queue offset behind the last message, also one that cannot be read yet; 0 for an unknown queue."""
+        queue = self.queues.find(topic, queue_id)
+        return _FIRST if queue is None else queue.next_offset
+
     def offset_at(self, topic: str, queue_id: int, physical_offset: PhysicalOffset) -> QueueOffset:
         """First queue offset whose message lies at or behind a physical offset; 0 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)

@@ -205,6 +205,9 @@ class Upkeep:
         checkpoint = self.checkpoint
         checkpoint.confirm_offset = self.log.list.flushed_offset
         checkpoint.index_ms = self.index.safe_ms
+        if checkpoint.confirmed >= 0:
+            # What is confirmed may end in a record, what is dispatched never does.
+            checkpoint.confirmed = PhysicalOffset(min(self.durability.confirmed.value, self.dispatch.position))
         if self._sync.safe_store_ms:
             checkpoint.physic_ms = self._sync.safe_store_ms
 

@@ -1,0 +1,69 @@
+"""Become the master in an epoch, or stay the master in a newer one.
+
+Owns        the order of the steps before the first message is taken.
+Must not know   who chose this broker, how the follower is stopped, what acks wait for.
+
+The follower must have stopped: nothing may be appended from outside any more.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import UsageError
+from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.epochs.kept import KeptEpochs
+from rocketlake.replication.epochs.truncation import Truncation
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Promotion"]
+
+_log = get_logger(__name__)
+_LOOK_SECONDS = 0.002
+
+
+class Promotion:
+    """Changes of one broker to a master."""
+
+    def __init__(self, store: MessageStore, epochs: KeptEpochs, clock: Clock) -> None:
+        self._store = store
+        self._epochs = epochs
+        self._clock = clock
+
+    async def become_master(self, epoch: int) -> PhysicalOffset:
+        """Make the log ready for messages of this epoch; returns where the epoch starts.
+
+        The epoch is on disk then, all that may be read is in its queues, and new messages are numbered behind those
+        that may not be read yet. Raises UsageError for an epoch older than the newest known; OSError, StoreError.
+        """
+        self._check(epoch)
+        store = self._store
+        sound_end = await store.sound_end()
+        if sound_end < store.max_physical_offset:
+            _log.error("the record at %d is damaged and not confirmed: the log is cut there", sound_end)
+            await Truncation(store, self._epochs).to(sound_end)
+        start = await self._begin(epoch)
+        while store.dispatched_offset < store.durability.readable_end and store.writable:
+            await self._clock.sleep(_LOOK_SECONDS)
+        store.number_unread()
+        return start
+
+    async def stay_master(self, epoch: int) -> PhysicalOffset:
+        """A master goes on in a newer epoch: nothing but the entry is written; returns where the epoch starts."""
+        self._check(epoch)
+        return await self._begin(epoch)
+
+    async def _begin(self, epoch: int) -> PhysicalOffset:
+        """The first epoch of all begins with the log: what is in it was never another master's."""
+        store = self._store
+        start = store.max_physical_offset if self._epochs.history.epochs else store.min_physical_offset
+        await self._epochs.lead(epoch, start)
+        return store.max_physical_offset
+
+    def _check(self, epoch: int) -> None:
+        last = self._epochs.history.last
+        if last is not None and epoch < last.number:
+            raise UsageError(
+                f"this broker knows of epoch {last.number} and cannot lead in {epoch}",
+                hint="see that all brokers of the group and their controller belong to one cluster",
+            )

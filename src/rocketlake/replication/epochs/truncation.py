@@ -1,0 +1,51 @@
+"""Take a replica's log back to where it agrees with its master's, safe in a crash at each step.
+
+Owns        the order of the cut of the log and of its epochs; when a cut is refused.
+Must not know   how logs are compared (history.py), links, consumer offsets (`MessageStore.after_cut` tells of a cut).
+
+The log goes first, its epochs after it: bytes of an epoch that the file does not name would count as those of an older
+one. A crash in between leaves epochs that begin behind the log; `fit` takes them out at the next start.
+"""
+
+from __future__ import annotations
+
+from rocketlake.base.logs import get_logger
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.epochs.kept import KeptEpochs
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Truncation"]
+
+_log = get_logger(__name__)
+
+
+class Truncation:
+    """Cuts of one store and its epochs."""
+
+    def __init__(self, store: MessageStore, epochs: KeptEpochs) -> None:
+        self._store = store
+        self._epochs = epochs
+
+    async def fit(self) -> None:
+        """After a start: a torn tail is gone, and a crash may have come between the two cuts. Raises OSError.
+
+        An epoch that begins where the log ends stays: this broker may lead in it.
+        """
+        await self._epochs.cut(self._store.max_physical_offset + 1)
+
+    async def to(self, end: PhysicalOffset, *, gives_up_confirmed: bool = False) -> None:
+        """Forget the log from `end` on, and epochs that have no byte then. Nothing may be appended meanwhile.
+
+        Raises StoreError if no record starts there, or if what lies before `end` is not all that is confirmed: no
+        master that has all confirmed messages asks for that. `gives_up_confirmed` allows it: the operator lets a
+        replica become the master that need not have them. Raises OSError, StoreError if the disk refuses.
+        """
+        store = self._store
+        end = max(end, store.min_physical_offset)
+        if end < store.max_physical_offset:
+            if gives_up_confirmed and end < (confirmed := store.durability.confirmed.value):
+                _log.error("messages from %d to %d were confirmed, the master does not have them: cut", end, confirmed)
+                store.durability.confirmed.set_back(end)
+            _log.warning("the log is cut from %d to %d: the master has other records", store.max_physical_offset, end)
+            await store.cut(end)
+        await self._epochs.cut(end)
