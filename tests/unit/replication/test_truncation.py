@@ -149,14 +149,15 @@ async def test_a_new_master_begins_its_epoch_at_its_end_and_numbers_go_on(world:
     assert epochs.history.number_at(end) == 6
 
 
-async def test_a_record_that_is_damaged_and_not_confirmed_is_cut_before_the_epoch_begins(world: World) -> None:
+async def test_a_replica_with_a_damaged_record_does_not_become_the_master(world: World) -> None:
     store, epochs, offsets = await replica(world)
     mapped = store.log.list.find(offsets[25])  # type: ignore[arg-type]
     assert mapped is not None
     mapped.file.pwrite(b"x", bytes(mapped.view).index(b"a25"))
-    assert await Promotion(store, epochs, world.clock).become_master(6) == offsets[25]
-    assert (store.max_physical_offset, epochs.history.last) == (offsets[25], (6, offsets[25]))
-    assert put_ok(store, b"new")[0].queue_offset == 13
+    before = epochs.history
+    with pytest.raises(StoreError, match=f"the record at {offsets[25]} of the log is damaged"):
+        await Promotion(store, epochs, world.clock).become_master(6)
+    assert (epochs.history, store.max_physical_offset > offsets[25]) == (before, True)
 
 
 async def test_the_first_epoch_of_all_begins_where_the_log_does(world: World) -> None:

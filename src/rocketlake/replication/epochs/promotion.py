@@ -9,16 +9,13 @@ The follower must have stopped: nothing may be appended from outside any more.
 from __future__ import annotations
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import UsageError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.epochs.kept import KeptEpochs
-from rocketlake.replication.epochs.truncation import Truncation
 from rocketlake.store.message_store import MessageStore
 
 __all__ = ["Promotion"]
 
-_log = get_logger(__name__)
 _LOOK_SECONDS = 0.002
 
 
@@ -34,14 +31,20 @@ class Promotion:
         """Make the log ready for messages of this epoch; returns where the epoch starts.
 
         The epoch is on disk then, all that may be read is in its queues, and new messages are numbered behind those
-        that may not be read yet. Raises UsageError for an epoch older than the newest known; OSError, StoreError.
+        that may not be read yet. Raises UsageError for an epoch older than the newest known; StoreError for a damaged
+        record that may be acknowledged; OSError, StoreError if the disk refuses.
         """
         self._check(epoch)
         store = self._store
         sound_end = await store.sound_end()
         if sound_end < store.max_physical_offset:
-            _log.error("the record at %d is damaged and not confirmed: the log is cut there", sound_end)
-            await Truncation(store, self._epochs).to(sound_end)
+            # Another replica may have it, acknowledged, and be chosen in place of this one. Only whole records are
+            # appended, and a start cuts a torn end: this one was damaged later.
+            raise StoreError(
+                f"the record at {sound_end} of the log is damaged, so this broker cannot become the master",
+                offset=sound_end,
+                hint="empty the store of this replica and have it filled anew by its master",
+            )
         start = await self._begin(epoch)
         while store.dispatched_offset < store.durability.readable_end and store.writable:
             await self._clock.sleep(_LOOK_SECONDS)
