@@ -43,9 +43,10 @@ class Truncation:
         store = self._store
         end = max(end, store.min_physical_offset)
         if end < store.max_physical_offset:
-            if gives_up_confirmed and end < (confirmed := store.durability.confirmed.value):
-                _log.error("messages from %d to %d were confirmed, the master does not have them: cut", end, confirmed)
+            own_end, confirmed = store.max_physical_offset, store.durability.confirmed.value
+            if gives_up_confirmed and end < confirmed:
+                _log.error("messages from %d to %d were confirmed, and the master does not have them", end, confirmed)
                 store.durability.confirmed.set_back(end)
-            _log.warning("the log is cut from %d to %d: the master has other records", store.max_physical_offset, end)
             await store.cut(end)
+            _log.warning("the log was cut from %d to %d: the master has other records", own_end, end)
         await self._epochs.cut(end)
