@@ -11,10 +11,8 @@ from __future__ import annotations
 __all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
 
 NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
-    "brokerRole": ("ASYNC_MASTER",),
     "useTLS": ("false",),
     "totalReplicas": ("1",),
-    "inSyncReplicas": ("1",),
     "minInSyncReplicas": ("1",),
     "allAckInSyncStateSet": ("false",),
     "enabledAppendPropCRC": ("false",),
@@ -50,7 +48,7 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
 """Keys that promise a role, safety or a filter that this broker lacks, each with the values that ask for nothing."""
 
 _NAMES = """
-rocketmqHome brokerConfigPath configBlackList brokerIP2 haListenPort haMasterAddress sendMessageThreadPoolNums
+rocketmqHome brokerConfigPath configBlackList sendMessageThreadPoolNums
 putMessageFutureThreadPoolNums pullMessageThreadPoolNums litePullMessageThreadPoolNums ackMessageThreadPoolNums
 processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
 clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums
@@ -104,12 +102,11 @@ brokerElectionPriority controllerHeartBeatTimeoutMills rocksdbCompressionType co
 compactionCqMappedFileSize compactionScheduleInternal maxOffsetMapSize compactionThreadNum
 mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt travelCqFileNumWhenGetMessage
 correctLogicMinOffsetSleepInterval correctLogicMinOffsetForceInterval storePathDLedgerCommitLog
-storePathEpochFile storePathBrokerIdentity haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize
-haMaxGapNotInSync slaveTimeout offsetCheckInSlave defaultQueryMaxNum fastFailIfNoBufferInStorePool
+storePathEpochFile storePathBrokerIdentity offsetCheckInSlave defaultQueryMaxNum fastFailIfNoBufferInStorePool
 mapperFileSizeBatchConsumeQueue dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
-enableScheduleMessageStats searchBcqByCacheEnable enableAutoInSyncReplicas haFlowControlEnable
-maxHaTransferByteInSecond haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange
-replicasPerDiskPartition logicalDiskSpaceCleanForciblyThreshold disappearTimeAfterStart syncFromLastFile
+enableScheduleMessageStats searchBcqByCacheEnable enableAutoInSyncReplicas
+haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange
+replicasPerDiskPartition logicalDiskSpaceCleanForciblyThreshold disappearTimeAfterStart
 maxLmqConsumeQueueNum enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
 scheduleAsyncDeliverMaxResendNum2Blocked asyncLearner timerEnableRetryUntilSuccess maxConsumeQueueScan
 sampleCountThreshold coldDataScanEnable timerColdDataCheckIntervalMs sampleSteps accessMessageInMemoryHotRatio

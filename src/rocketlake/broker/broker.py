@@ -30,6 +30,7 @@ from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
 from rocketlake.broker.wings.reading import Reading
+from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.broker.wings.wing import MasterWing, SlaveWing, Wing
@@ -88,6 +89,7 @@ class Broker(Service):
             self.stats,
             *self._inner_wings,
             self.cluster.net,
+            self.replicas,
             *self._servers,
             ground.cold_requests,
             ground.late_log,
@@ -108,6 +110,7 @@ class Broker(Service):
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
         self.sending = Sending(ground, self.clients.queue_locks)
+        self.replicas = Replicas(ground, self.cluster.master, self.sending)
         self.administration = Administration(
             ground,
             cluster=self.cluster,
@@ -125,7 +128,14 @@ class Broker(Service):
         self._role_change = asyncio.Lock()
         self._serves_role = False
         """True while the wings of the role run: from the end of the start until the stop."""
-        self.wings: tuple[Wing, ...] = (*self._inner_wings, self.reading, self.editions, self.copies, self.cluster)
+        self.wings: tuple[Wing, ...] = (
+            *self._inner_wings,
+            self.replicas,
+            self.reading,
+            self.editions,
+            self.copies,
+            self.cluster,
+        )
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
         for wing in self.wings:
             ground.saver.add(*wing.tables)
@@ -253,11 +263,16 @@ class Broker(Service):
             await self._lead()
             self.ground.role.broker_id = MASTER_ID
             self.cluster.master.forget()
+            self.replicas.lead()
             self._serve_role()
         await self._tell_name_servers()
 
     async def _lead(self) -> None:
-        """Stop the wings of a slave, start those of a master: all of them, or none."""
+        """Stop the wings of a slave, start those of a master: all of them, or none.
+
+        First nothing of a master is appended any more.
+        """
+        await self.replicas.stop_following()
         await stop_each(*[wing.stop for wing in reversed(self._slave_wings)])
         lower_to_ends(self.offsets, self.store.max_offset)
         try:
@@ -272,6 +287,7 @@ class Broker(Service):
         await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
         for wing in self._master_wings:
             wing.follow()
+        await self.replicas.follow()
         for slave_wing in self._slave_wings:
             if not slave_wing.is_running:
                 await slave_wing.start()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,25 @@ from rocketlake.net.local_address import host_name
 from rocketlake.store.config import WITHOUT_EFFECT as STORE_KEYS_WITHOUT_EFFECT
 from rocketlake.store.config import StoreConfig
 
-__all__ = ["UPDATABLE", "BrokerConfig", "LiveConfig", "load_broker_conf"]
+__all__ = ["UPDATABLE", "BrokerConfig", "BrokerRole", "LiveConfig", "load_broker_conf"]
 
 _NAME = re.compile(r"(?=.{1,100}$)[%|\w-]+(\.[%|\w-]+)*", re.ASCII)
+FRAME_BYTES_MAX = 4 << 20
+"""A slave of Apache reads a frame of its master into a buffer of this size."""
 FAST_PORT_STEP = 2
 """The fast (VIP) port is the listening port minus this."""
 
 
 def _host_name() -> str:
     return host_name() or "DEFAULT_BROKER"
+
+
+class BrokerRole(Enum):
+    """The part of a broker in its group, as its settings say; with a controller that may change."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,10 @@ class BrokerConfig:
     broker_name: str = setting(_host_name, why="name of a master and its slaves in routes")
     cluster_name: str = setting("DefaultCluster", java="brokerClusterName", why="cluster to which the broker belongs")
     broker_id: int = setting(0, low=0, why="0 is the master of its brokerName; each slave has a number of its own")
+    broker_role: BrokerRole = setting(
+        BrokerRole.ASYNC_MASTER,
+        why="SYNC_MASTER answers a send when slaves have it, too, ASYNC_MASTER before; SLAVE copies its master",
+    )
     region_id: str = setting("DefaultRegion", why="put into every message and answer as MSG_REGION")
 
     # Behaviour: addresses
@@ -73,6 +88,51 @@ class BrokerConfig:
     )
     register_timeout_ms: int = setting(
         24_000, java="registerBrokerTimeoutMills", low=1, why="longest wait for one name server"
+    )
+
+    # Behaviour: replicas
+    ha_listen_port: int = setting(
+        0, low=-1, high=65535, why="where slaves of this broker connect; 0: listenPort + 1, -1: nowhere, it has none"
+    )
+    ha_advertised_host: str = setting(
+        "", java="brokerIP2", why="address that slaves of this broker are told; empty: that of clients"
+    )
+    ha_master_address: str = setting(
+        "", why="host:haListenPort of the master that a slave follows; empty: name servers tell it"
+    )
+    in_sync_replicas: int = setting(
+        2, low=1, high=64, why="with SYNC_MASTER a send is answered when so many brokers, this one included, have it"
+    )
+    slave_timeout_ms: int = setting(
+        3000, java="slaveTimeout", low=1, why="a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT"
+    )
+    ha_gap_bytes_max: int = setting(
+        256 << 20,
+        java="haMaxGapNotInSync",
+        low=0,
+        why="a slave that lacks more of the log does not count; without enough slaves sends do not wait for them",
+    )
+    ha_batch_bytes: int = setting(
+        32 * 1024, java="haTransferBatchSize", low=256, high=FRAME_BYTES_MAX - 64, why="bytes of the log in one frame"
+    )
+    ha_heartbeat_ms: int = setting(
+        5000, java="haSendHeartbeatInterval", low=1, why="master and slave say something to each other this often"
+    )
+    ha_silence_ms: int = setting(
+        20_000, java="haHousekeepingInterval", low=1, why="a slave or a master that is silent for longer is given up"
+    )
+    ha_flow_control: bool = setting(
+        False, java="haFlowControlEnable", why="send each slave no more than maxHaTransferByteInSecond"
+    )
+    ha_bytes_per_second: int = setting(
+        100 << 20, java="maxHaTransferByteInSecond", low=1024, why="bytes a second for each slave, with flow control"
+    )
+    sync_from_last_file: bool = setting(
+        False, why="an empty slave gets the newest log file only, and lacks all older messages"
+    )
+    ha_connections_max: int = setting(64, low=1, why="most connections of slaves")
+    ha_reports_flushed: bool = setting(
+        False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
     )
 
     # Behaviour: files
@@ -216,6 +276,18 @@ class BrokerConfig:
                     hint="use letters, digits, _, - and single dots, at most 100 characters",
                 )
 
+        if (self.broker_role is BrokerRole.SLAVE) != (self.broker_id > 0):
+            raise UsageError(
+                f"setting brokerRole = {self.broker_role.value} does not go with brokerId = {self.broker_id}",
+                hint="give a slave a brokerId above 0 and brokerRole=SLAVE, and a master brokerId=0",
+            )
+        if self.ha_silence_ms <= self.ha_heartbeat_ms:
+            raise UsageError(
+                f"setting haHousekeepingInterval = {self.ha_silence_ms} is not above"
+                f" haSendHeartbeatInterval = {self.ha_heartbeat_ms}",
+                hint="set it to several times haSendHeartbeatInterval",
+            )
+
     @property
     def store_folder(self) -> Path:
         """`store_root` with the home folder filled in."""
@@ -227,6 +299,13 @@ class BrokerConfig:
         if self.fast_listen_port == -1:
             return self.listen_port - FAST_PORT_STEP if self.listen_port > FAST_PORT_STEP else None
         return self.fast_listen_port or None
+
+    @property
+    def ha_port(self) -> int | None:
+        """The port for slaves, 0 for any free one; None: there is none."""
+        if self.ha_listen_port == 0:
+            return self.listen_port + 1 if self.listen_port else 0
+        return None if self.ha_listen_port < 0 else self.ha_listen_port
 
 
 UPDATABLE = frozenset(

@@ -50,6 +50,8 @@ class Acks:
         if result.next_offset > self.log.list.wrote_offset:
             result.reason = f"the log was cut at {self.log.list.wrote_offset}, before this message"
             return PutStatus.SERVICE_NOT_AVAILABLE
+        if Stage.REPLICATED in late and self.durability.has_failed(Stage.REPLICATED):
+            return PutStatus.SLAVE_NOT_AVAILABLE  # who failed it has said so in the log
         self._say_timeout(result, late)
         return PutStatus.FLUSH_DISK_TIMEOUT if late == [Stage.FLUSHED] else PutStatus.FLUSH_SLAVE_TIMEOUT
 

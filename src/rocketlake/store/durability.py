@@ -167,9 +167,17 @@ class Durability(Service):
         threshold.release()
 
     def fail(self, stage: Stage) -> None:
-        """A stage will not move any more: acks that ask for it are told so now, and later ones at once."""
+        """A stage does not move any more: acks that ask for it hear it now, later ones at once, until `mend`."""
         self._failed.add(stage)
         self._thresholds[stage].fail_all()
+
+    def mend(self, stage: Stage) -> None:
+        """A stage that had failed moves again: acks wait for it from now on."""
+        self._failed.discard(stage)
+
+    def has_failed(self, stage: Stage) -> bool:
+        """True while no ack waits for this stage, though one may ask for it."""
+        return stage in self._failed
 
     def set_back(self, end: PhysicalOffset) -> None:
         """The log was cut at `end`: no stage is beyond it, and the acks of messages that were cut come no more."""

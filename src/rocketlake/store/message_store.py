@@ -348,17 +348,29 @@ class MessageStore(StoreReads, Service):
 
     # -- replicas ------------------------------------------------------------------------------------------------------
 
-    def append_raw(self, data: bytes | memoryview, offset: PhysicalOffset, *, check_crc: bool = True) -> PhysicalOffset:
-        """Append whole records as another store has written them from `offset`, the end of this log, on.
+    def on_append(self, call: Callable[[], object] | None) -> None:
+        """Call `call` when bytes of the log have become readable; None: no longer. Until then it costs nothing."""
+        self._wake = self.upkeep.wake_with(call)
 
-        Returns the new end. Raises AppendFailed: nothing was appended, or (when the disk refuses) only the records
-        before the new end of the log.
+    def append_raw(
+        self, data: bytes | memoryview, offset: PhysicalOffset, *, check_crc: bool = True, is_whole: bool = True
+    ) -> PhysicalOffset:
+        """Append records as another store has written them from `offset`, the end of this log, on.
+
+        Returns the new end; `is_whole` False: a part of a record at the end of `data` is left out. Raises AppendFailed:
+        nothing was appended, or (when the disk refuses) only the records before the new end of the log.
         """
         reason = self.not_writable_reason
         if reason:
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, reason)
         try:
-            return self._raw.append(data, offset, readable=self.durability.dispatches_at_once, check_crc=check_crc)
+            return self._raw.append(
+                data,
+                offset,
+                readable=self.durability.dispatches_at_once,
+                check_crc=check_crc,
+                is_whole=is_whole,
+            )
         finally:
             self._appended()
 

@@ -3,7 +3,7 @@
 Owns        the checks of such bytes before one of them is appended, where files end in them.
 Must not know   links to a master, frames, epochs; how queues and index are built.
 
-Records come whole and in order, without a gap. A blank that closes a file comes as its eight bytes at the end of the
+Records come in order, without a gap. A blank that closes a file comes as its eight bytes at the end of the
 chunk, or with all bytes up to the end of the file; the bytes behind it belong into the next file.
 """
 
@@ -16,7 +16,7 @@ from rocketlake.codec.record_layout import BLANK_BYTES
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import AppendFailed, CommitLog
 from rocketlake.store.dispatch import Dispatch
-from rocketlake.store.dispatch_scan import BLANK, DispatchEntry, scan
+from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
 from rocketlake.store.results import PutStatus
 
 __all__ = ["RawAppend"]
@@ -40,15 +40,22 @@ class RawAppend:
         self._delays_ms = delays_ms
 
     def append(
-        self, data: bytes | bytearray | memoryview, offset: PhysicalOffset, *, readable: bool, check_crc: bool
+        self,
+        data: bytes | bytearray | memoryview,
+        offset: PhysicalOffset,
+        *,
+        readable: bool,
+        check_crc: bool,
+        is_whole: bool = True,
     ) -> PhysicalOffset:
         """Append the records in `data`, which start at `offset`, the end of this log; returns the new end.
 
-        `readable`: they may be dispatched at once. `check_crc`: the checksum of each body is worked out.
+        `readable`: they may be dispatched at once. `check_crc`: the checksum of each body is worked out. `is_whole`
+        False: `data` is a part of a stream and may end in a record or a blank; that part is left to the caller.
         Raises AppendFailed: nothing was appended, or (when the disk refuses) only the records before the new end.
         """
         end = offset
-        for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc):
+        for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc, is_whole):
             if piece.entries:
                 self._log.append_raw(piece.data, end, piece.entries[-1].store_ms)
                 for entry in piece.entries:
@@ -59,7 +66,7 @@ class RawAppend:
                 end = self._log.next_file_start(end)
         return end
 
-    def _pieces(self, data: memoryview, offset: PhysicalOffset, check_crc: bool) -> list[_Piece]:
+    def _pieces(self, data: memoryview, offset: PhysicalOffset, check_crc: bool, is_whole: bool) -> list[_Piece]:
         pieces: list[_Piece] = []
         position, end = 0, offset
         while position < len(data):
@@ -67,6 +74,12 @@ class RawAppend:
             entries, taken, status = scan(data[position : position + room], end, check_crc, self._delays_ms)
             records = data[position : position + taken]
             position, end = position + taken, end + taken
+            goes_on = not is_whole and len(data) - position < room - taken
+            if goes_on and status in (END, BLANK):
+                if status == BLANK:
+                    self._check_blank(data[position:], room - taken, end)
+                pieces.append(_Piece(records, entries, False))
+                break
             is_closed = status == BLANK
             if is_closed:
                 position += self._blank_bytes(data[position:], room - taken, end)
@@ -76,10 +89,13 @@ class RawAppend:
             pieces.append(_Piece(records, entries, is_closed))
         return pieces
 
-    def _blank_bytes(self, data: memoryview, room: int, offset: PhysicalOffset) -> int:
-        """How many bytes of the chunk belong to the blank; `room` is left of its file."""
+    def _check_blank(self, data: memoryview, room: int, offset: PhysicalOffset) -> None:
         if int.from_bytes(data[:4], "big") != room:
             raise _refused(f"the blank at {offset} does not end with its file", offset)
+
+    def _blank_bytes(self, data: memoryview, room: int, offset: PhysicalOffset) -> int:
+        """How many bytes of the chunk belong to the blank; `room` is left of its file."""
+        self._check_blank(data, room, offset)
         if len(data) == BLANK_BYTES:
             return BLANK_BYTES
         if len(data) < room:

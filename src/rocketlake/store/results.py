@@ -40,11 +40,12 @@ _NO_NUMBER = QueueOffset(-1)
 
 
 class PutStatus(Enum):
-    """The outcome of one put. Only OK, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT mean that the message is stored."""
+    """The outcome of one put. Those of `_STORED` mean that the message is stored."""
 
     OK = "ok"
     FLUSH_DISK_TIMEOUT = "flush disk timeout"
     FLUSH_SLAVE_TIMEOUT = "flush slave timeout"
+    SLAVE_NOT_AVAILABLE = "slave not available"
     SERVICE_NOT_AVAILABLE = "service not available"
     DISK_FULL = "disk full"
     POOL_BUSY = "write pool busy"
@@ -59,7 +60,9 @@ class PutStatus(Enum):
         return self is PutStatus.OK or self in _STORED  # the usual one first: an Enum hashes slowly
 
 
-_STORED = frozenset((PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT))
+_STORED = frozenset(
+    (PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE)
+)
 
 
 class GetStatus(Enum):

@@ -59,6 +59,8 @@ class Upkeep:
         self._build_services(parts)
         self.wake = self._after_append()
         """Called after each append."""
+        self._committed: Callable[[], object] = bool
+        """Called when the write pool was carried into the files."""
 
     def _build_services(self, parts: StoreParts) -> None:
         config, clock, workers, paths, log = parts.config, parts.clock, parts.workers, parts.paths, parts.log
@@ -109,6 +111,14 @@ class Upkeep:
             return self._pool_commit.wake
         return self._timed.wake if config.flush_wakes_on_put or not config.flush_timed else bool
 
+    def wake_with(self, call: Callable[[], object] | None) -> Callable[[], object]:
+        """What to call after each append, so that `call` hears of readable bytes."""
+        wake = self.wake
+        if self.log.pool is not None:
+            self._committed = call or bool
+            return wake
+        return wake if call is None else lambda: (wake(), call())
+
     def dispatch_readable(self) -> None:
         """Dispatch the records that may be read, a bounded piece now and the rest in the next turns."""
         if self.dispatch.run(self.durability.readable_end) and not self.dispatch.error:
@@ -147,6 +157,7 @@ class Upkeep:
         self.commit_failure = ""
         self._timed.wake()
         self.dispatch_readable()
+        self._committed()
 
     def say_pool(self) -> None:
         config = self.config

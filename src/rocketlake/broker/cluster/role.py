@@ -23,6 +23,8 @@ class Role:
         """`host`, `port`: where clients find this broker; the port is known when the broker listens."""
         self.broker_id = config.now.broker_id
         self.host = host
+        self.ha_port: Callable[[], int] = lambda: port() + 1
+        """Where slaves connect; of a broker without such a port, where RocketMQ's would look for it."""
         self._config = config
         self._port = port
 
@@ -49,5 +51,5 @@ class Role:
         """The names and addresses that name servers get."""
         config = self._config.now
         host, port = self.address()
-        # A slave looks for its master one port higher, as in RocketMQ; nothing listens there before replication comes.
-        return Identity(config.cluster_name, config.broker_name, self.broker_id, f"{host}:{port}", f"{host}:{port + 1}")
+        ha_address = f"{config.ha_advertised_host or host}:{self.ha_port()}"
+        return Identity(config.cluster_name, config.broker_name, self.broker_id, f"{host}:{port}", ha_address)

@@ -1,0 +1,167 @@
+"""The follower: copies the log of a master.
+
+Owns        when a connection to the master is made and given up, when the own end is reported.
+Must not know   bytes of frames (dialect.py), how records are put together (incoming.py), why this broker follows.
+
+One connection at a time. It ends with the first thing that is wrong, and the next one begins at the end of the own log:
+nothing is kept from one to the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.net.network import Network
+from rocketlake.replication.dialect import FollowerDialect
+from rocketlake.replication.master_link import MasterLink
+from rocketlake.replication.settings import StreamSettings
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Follower", "FollowerStatus"]
+
+_log = get_logger(__name__)
+
+_PAUSE_SECONDS_FIRST, _PAUSE_SECONDS_MAX = 0.05, 1.0
+_RED_SECONDS = 10.0
+"""A slave that follows nobody for longer is in trouble."""
+_CONNECT_SECONDS = 5.0
+_LOOK_SECONDS = 0.25
+_DUTY = "replication/follower"
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerStatus:
+    """How a slave follows, for haStatus."""
+
+    master: str
+    """`host:port` of the HA stream, "" while none is known."""
+    is_connected: bool
+    end: PhysicalOffset
+    """Where the own log ends."""
+    master_end: PhysicalOffset
+    """Where the newest byte of the master that came lies."""
+    heard_seconds_ago: float
+    bytes_per_second: int
+
+
+class Follower(Service):
+    """Follows one master at a time. May be started again after a stop."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        settings: StreamSettings,
+        clock: Clock,
+        network: Network,
+        *,
+        master: Callable[[], str],
+        dialect: Callable[[], FollowerDialect],
+        waits_for: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`master`: the `host:port` to follow now, "" while none is known. `dialect` makes that of a connection.
+
+        `waits_for`: why it may not follow yet, "" if it may.
+        """
+        super().__init__("follower", clock)
+        self._store = store
+        self._settings = settings
+        self._network = network
+        self._master = master
+        self._make_dialect = dialect
+        self._waits_for = waits_for
+        self._link: MasterLink | None = None
+        self._address = ""
+        self._good_at = 0.0
+        """When there last was a connection that brought something."""
+        self._pause = _PAUSE_SECONDS_FIRST
+        self._woken: asyncio.Future[None] | None = None
+        self._warnings = RareWarnings(_log, clock=clock)
+
+    async def start(self) -> None:
+        """Begin to follow."""
+        if self.is_running:
+            return
+        await super().start()
+        self._good_at, self._pause = self._clock.monotonic(), _PAUSE_SECONDS_FIRST
+        self.keep("follow", self._round)
+        self.every("look", _LOOK_SECONDS, self._look)
+
+    async def stop(self) -> None:
+        """Append nothing any more when this returns."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+        await super().stop()
+        self.health.set(_DUTY, "")
+
+    def master_changed(self) -> None:
+        """Another master may be known: look now."""
+        self._pause = _PAUSE_SECONDS_FIRST
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+        if self._link is not None and self._master() not in ("", self._address):
+            self._link.end("another master is known")
+
+    async def _round(self) -> None:
+        """One connection, or one try, and the pause behind it."""
+        self._woken = asyncio.get_running_loop().create_future()
+        master = self._master()
+        reason = self._waits_for() or ("" if master else "no master is known: set haMasterAddress or namesrvAddr")
+        if not reason:
+            try:
+                reason = await self._follow(master)
+            except RocketLakeError as error:
+                reason = f"cannot follow {master}: {error}"
+        self._note(reason)
+        await self._clock.wait(self._woken, self._pause)
+        self._pause = min(self._pause * 2, _PAUSE_SECONDS_MAX)
+
+    async def _follow(self, master: str) -> str:
+        """Follow over one connection; returns why it ended. Raises RocketLakeError."""
+        host, _, port = master.rpartition(":")
+        if not host or not port.isdigit():
+            raise LinkError(f"{master!r} is no address", hint="write haMasterAddress as host:port")
+        link = MasterLink(self._store, self._settings, self._make_dialect(), self._clock, self.spawn)
+        connecting = self.spawn("connect", self._network.connect(lambda: link, host, int(port)))
+        if not await self._clock.wait(connecting, _CONNECT_SECONDS):
+            connecting.cancel()
+            raise LinkError(f"no connection within {_CONNECT_SECONDS:g} s")
+        connecting.result()
+        self._link, self._address = link, master
+        try:
+            await asyncio.wait((link.ended,))
+        finally:
+            self._link = None
+            link.close()
+        if link.heard_bytes:
+            self._good_at, self._pause = self._clock.monotonic(), _PAUSE_SECONDS_FIRST
+        return f"the stream from {master} ended: {link.ended.result()}"
+
+    def _note(self, reason: str) -> None:
+        """Say why there is no stream; after a while it is a trouble of this broker."""
+        if self._clock.monotonic() - self._good_at >= _RED_SECONDS:
+            self.health.set(_DUTY, reason)
+        else:
+            self._warnings.info(reason[:80], "%s", reason)
+
+    def _look(self) -> None:
+        link = self._link
+        if link is not None:
+            link.look(self._clock.monotonic())
+            if link.heard_bytes:
+                self.health.set(_DUTY, "")
+
+    def status(self) -> FollowerStatus:
+        """How this broker follows now."""
+        link, end = self._link, self._store.max_physical_offset
+        if link is None:
+            return FollowerStatus(self._master(), False, end, end, self._clock.monotonic() - self._good_at, 0)
+        heard = self._clock.monotonic() - link.heard_at
+        return FollowerStatus(self._address, True, end, max(end, link.position), heard, link.bytes_per_second)

@@ -1,0 +1,192 @@
+"""The leader: serves the slaves of this broker on haListenPort.
+
+Owns        the listener, the set of connections and their number, who is woken after an append.
+Must not know   bytes of frames, when a message is acknowledged (ack_set.py), why this broker leads.
+
+The port is bound from the start of the broker to its stop, so that a slave which becomes the master has it. While the
+broker does not lead, connections are closed at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.net.network import CannotListen, Listener, Network
+from rocketlake.replication.ack_set import AckRule
+from rocketlake.replication.dialect import LeaderDialect
+from rocketlake.replication.settings import StreamSettings
+from rocketlake.replication.slave_link import LinkParts, SlaveLink
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Leader", "SlaveStatus"]
+
+_log = get_logger(__name__)
+
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SlaveStatus:
+    """One slave, for haStatus."""
+
+    name: str
+    address: str
+    ack: PhysicalOffset
+    sent: PhysicalOffset
+    """Up to where the log was sent."""
+    behind: int
+    """Bytes of the log that it has not reported."""
+    bytes_per_second: int
+
+
+class Leader(Service):
+    """Serves slaves while it `leads`."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        settings: StreamSettings,
+        clock: Clock,
+        network: Network,
+        *,
+        host: str,
+        port: int | None,
+        dialect: Callable[[str], LeaderDialect],
+        rule: AckRule,
+    ) -> None:
+        """`dialect` makes that of a connection from a host; `port` 0: any free one, None: none."""
+        super().__init__("leader", clock)
+        self.rule = rule
+        """Who counts the acks; may be replaced while no slave is connected."""
+        self.leads = False
+        self._store = store
+        self._settings = settings
+        self._network = network
+        self._host, self._port = host, port
+        self._listener: Listener | None = None
+        self._links: dict[SlaveLink, None] = {}
+        self._is_planned = False
+        self._warnings = RareWarnings(_log, clock=clock)
+        self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings)
+
+    @property
+    def port(self) -> int:
+        """The port of the listener; before the start that of the settings."""
+        return self._listener.port if self._listener is not None else self._port or 0
+
+    async def start(self) -> None:
+        """Bind the port. Raises CannotListen."""
+        await super().start()
+        if self._port is None:
+            return
+        try:
+            self._listener = await self._network.listen(lambda: SlaveLink(self._parts), self._host, self._port)
+        except CannotListen as error:
+            error.name_settings(port="haListenPort", host="bindAddress")
+            raise
+        self.every("look", _LOOK_SECONDS, self._look)
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        self.follow()
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        await super().stop()
+
+    def lead(self) -> None:
+        """Serve slaves from now on."""
+        self.leads = True
+
+    def follow(self) -> None:
+        """Serve no slaves any more: those that are connected are turned away."""
+        self.leads = False
+        for link in tuple(self._links):
+            link.close()
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def opened(self, link: SlaveLink) -> bool:
+        """See SlaveOwner."""
+        if not self.leads:
+            return False
+        if len(self._links) >= self._settings.connections:
+            silent = next((other for other in self._links if other.ack < 0), None)
+            if silent is None:
+                self._warnings.warn("full", "%s is not served: %d slaves are", link.address, len(self._links))
+                return False
+            silent.drop("room", "it has said nothing, another one wants its place")
+        self._links[link] = None
+        self._store.on_append(self.wake)
+        return True
+
+    def reported(self, link: SlaveLink) -> None:
+        """See SlaveOwner."""
+        if link.dialect.counts and self.leads:
+            self.rule.reported(link.dialect.name, link.ack)
+
+    def lost(self, link: SlaveLink) -> None:
+        """See SlaveOwner."""
+        if link not in self._links:
+            return
+        del self._links[link]
+        name = link.dialect.name
+        if link.ack >= 0:
+            _log.info("slave %s is gone, its log ends at %d", link.address, link.ack)
+            if not any(other.dialect.name == name and other.ack >= 0 for other in self._links):
+                self.rule.left(name)
+        if not self._links:
+            self._store.on_append(None)
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """See SlaveOwner."""
+        if seconds:
+            self.spawn("later", self._after(seconds, call))
+        else:
+            asyncio.get_running_loop().call_soon(call)
+
+    async def _after(self, seconds: float, call: Callable[[], object]) -> None:
+        await self._clock.sleep(seconds)
+        call()
+
+    # -- appends -------------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Records were appended: all of this turn are sent together."""
+        if not self._is_planned:
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_planned = False
+        for link in tuple(self._links):
+            link.send()
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        for link in tuple(self._links):
+            link.look(now)
+        if self.leads:
+            self.rule.look(self._store.log.max_offset)
+
+    def slaves(self) -> list[SlaveStatus]:
+        """The slaves that have reported, in the order they came."""
+        end = self._store.log.max_offset
+        return [
+            SlaveStatus(
+                name=link.dialect.name,
+                address=link.address,
+                ack=link.ack,
+                sent=link.sent,
+                behind=end - link.ack,
+                bytes_per_second=link.bytes_per_second,
+            )
+            for link in self._links
+            if link.ack >= 0
+        ]

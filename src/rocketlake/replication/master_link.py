@@ -1,0 +1,197 @@
+"""One connection to the master: frames come in, reports go out.
+
+Owns        the order of what is done with bytes that came; when this slave says where its log ends; why it all ended.
+Must not know   listening, connecting again (follower.py), bytes of frames (dialect.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RocketLakeError, StoreError
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.dialect import Agreement, FollowerDialect, Piece, Stamp
+from rocketlake.replication.incoming import Incoming
+from rocketlake.replication.settings import StreamSettings
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["MasterLink"]
+
+_NOWHERE = PhysicalOffset(-1)
+_LATE_LOOK_SECONDS = 0.005
+_LATE_SECONDS_MAX = 5.0  # as long as Apache's AllocateMappedFileService lets an append wait
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
+
+
+class MasterLink(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(
+        self, store: MessageStore, settings: StreamSettings, dialect: FollowerDialect, clock: Clock, spawn: Spawn
+    ) -> None:
+        """`spawn` runs what must wait, named, and ends it with the follower."""
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done when the connection is over, with the reason."""
+        self.heard_bytes = 0
+        self.heard_at = self._wrote_at = self._counted_at = clock.monotonic()
+        self.bytes_per_second = 0
+        self._counted = 0
+        self._store = store
+        self._settings = settings
+        self._dialect = dialect
+        self._clock = clock
+        self._spawn = spawn
+        self._incoming = Incoming(store, settings.record_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._pauses = 0
+        """Reasons to read nothing now."""
+        self._stamp: Stamp | None = None
+        self._confirm: PhysicalOffset | None = None
+        self._reported = _NOWHERE
+        self._awaits_sync = False
+
+    @property
+    def position(self) -> PhysicalOffset:
+        """Offset behind the last byte that came."""
+        return self._incoming.position
+
+    # -- asyncio -------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello at once: a master is silent until then."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._reported = self._safe_end()
+        self._write(self._dialect.hello(self._reported))
+
+    def data_received(self, data: bytes) -> None:
+        """Frames, cut anywhere."""
+        self.heard_at = self._clock.monotonic()
+        self.heard_bytes += len(data)
+        self._counted += len(data)
+        self._work(iter(self._dialect.feed(data)))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The master or the line is gone."""
+        self._transport = None
+        self.end(str(error) if error else "the master has closed it; its log may say why")
+
+    def end(self, reason: str) -> None:
+        """End the connection; nothing is appended any more."""
+        if not self.ended.done():
+            self.ended.set_result(reason)
+        self.close()
+
+    def close(self) -> None:
+        """End the connection without a reason."""
+        if not self.ended.done():
+            self.ended.set_result("this broker follows no more")
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what came -----------------------------------------------------------------------------------------------------
+
+    def _work(self, events: Iterator[Piece | Agreement]) -> None:
+        """Take all that came and append what is whole; go on later if something must be waited for."""
+        try:
+            for event in events:
+                if self.ended.done():
+                    return
+                if isinstance(event, Agreement):
+                    self._append()
+                    self._settle(events, event)
+                    return
+                self._incoming.expect(event.offset)
+                if event.stamp is not None and event.stamp != self._stamp:
+                    self._append()
+                    self._dialect.begins(event.stamp)
+                    self._stamp = event.stamp
+                self._confirm = event.confirm
+                self._incoming.add(event.data)
+            if self._store.log.is_late:
+                self._pause("late", self._when_made())
+            else:
+                self._append()
+        except (RocketLakeError, OSError) as error:
+            self.end(str(error))
+
+    def _append(self) -> None:
+        end = self._incoming.append()
+        self._dialect.appended(end, self._confirm)
+        self.tell()
+
+    def _settle(self, events: Iterator[Piece | Agreement], agreement: Agreement) -> None:
+        async def settle() -> None:
+            answer = await agreement.settle()
+            self._incoming = Incoming(self._store, self._settings.record_bytes_max)
+            self._reported = self._safe_end()
+            self._write(answer)
+            self._work(events)
+
+        self._pause("settle", settle())
+
+    async def _when_made(self) -> None:
+        """The next file of the log is still being made: read nothing until it is there."""
+        deadline = self._clock.monotonic() + _LATE_SECONDS_MAX
+        while self._store.log.is_late and self._clock.monotonic() < deadline:
+            await self._clock.sleep(_LATE_LOOK_SECONDS)
+        if self._store.log.is_late:
+            raise StoreError(f"the next commit log file is still being made after {_LATE_SECONDS_MAX:g} s")
+        self._append()
+
+    def _pause(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Read nothing until `work` has ended; its error ends the connection."""
+        self._pauses += 1
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+        async def run() -> None:
+            try:
+                await work
+            except (RocketLakeError, OSError) as error:
+                self.end(str(error))
+            self._pauses -= 1
+            if self._transport is not None and not self._pauses and not self.ended.done():
+                self._transport.resume_reading()
+
+        self._spawn(name, run())
+
+    # -- reports -------------------------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """Report the own end, if it is another one than was reported."""
+        end = self._safe_end()
+        if end > self._reported:
+            self._reported = end
+            self._write(self._dialect.report(end))
+        if self._settings.reports_flushed and end < self._store.max_physical_offset and not self._awaits_sync:
+            self._awaits_sync = True
+            self._store.durability.flushed.wait(end + 1, self._synced, float("inf"))
+
+    def _synced(self, is_synced: bool) -> None:
+        self._awaits_sync = False
+        if is_synced and not self.ended.done():
+            self.tell()
+
+    def _safe_end(self) -> PhysicalOffset:
+        store = self._store
+        return store.flushed_offset if self._settings.reports_flushed else store.max_physical_offset
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and data and not self.ended.done():
+            self._wrote_at = self._clock.monotonic()
+            self._transport.write(data)
+
+    def look(self, now: float) -> None:
+        """Called a few times a second: a report in place of a heartbeat, or the end of a dead connection."""
+        if now - self._counted_at >= 1:
+            self.bytes_per_second = int(self._counted / (now - self._counted_at))
+            self._counted_at, self._counted = now, 0
+        silence = self._settings.silence_seconds
+        if now - self.heard_at > silence:
+            self.end(f"nothing came for {silence:g} s (haHousekeepingInterval)")
+        elif now - self._wrote_at > self._settings.heartbeat_seconds:
+            self._write(self._dialect.report(self._reported))
