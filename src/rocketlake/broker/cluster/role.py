@@ -39,6 +39,11 @@ class Role:
         return self._config.now.broker_name
 
     @property
+    def cluster_name(self) -> str:
+        """The cluster that the group belongs to."""
+        return self._config.now.cluster_name
+
+    @property
     def refusal(self) -> str:
         """The reason that a client gets whose request only a master serves."""
         return f"this broker is a slave (brokerId {self.broker_id}): ask the master of {self._config.now.broker_name}"

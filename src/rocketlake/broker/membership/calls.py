@@ -1,0 +1,152 @@
+"""The questions of a broker to its controller, and what the answers say.
+
+Owns        the commands of one broker, the reading of the answers; which code is an answer and which a refusal.
+Must not know   when a question is asked, which controller is asked (controllers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.membership.controllers import Controllers
+from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.identity import Application
+from rocketlake.protocol.bodies.replicas import ElectMasterReply, SyncStateSet
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import Header, from_fields
+from rocketlake.protocol.headers.controller import (
+    AlterSyncStateSetHeader,
+    ApplyBrokerIdHeader,
+    ElectMasterHeader,
+    ElectMasterReplyHeader,
+    GetReplicaInfoHeader,
+    GetReplicaInfoReplyHeader,
+    NextBrokerIdHeader,
+    NextBrokerIdReplyHeader,
+    RegisterReplicaHeader,
+    RegisterReplicaReplyHeader,
+    RoleChangedHeader,
+)
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Calls", "notice_view"]
+
+
+class Calls:
+    """Each call raises ControllerSilent (it may have been done) and RemoteError (refused: nothing has changed)."""
+
+    def __init__(self, controllers: Controllers, role: Role, now_ms: Callable[[], int]) -> None:
+        self._controllers = controllers
+        self._role = role
+        self._now_ms = now_ms
+
+    async def next_id(self) -> int:
+        """The id that the next broker of this group gets."""
+        header = NextBrokerIdHeader(cluster_name=self._role.cluster_name, broker_name=self._role.broker_name)
+        answer = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, header)
+        return from_fields(NextBrokerIdReplyHeader, answer.fields).next_broker_id
+
+    async def apply_id(self, application: Application) -> None:
+        """Take this id. Refused with CONTROLLER_BROKER_ID_INVALID if another broker has it."""
+        header = ApplyBrokerIdHeader(
+            cluster_name=self._role.cluster_name,
+            broker_name=self._role.broker_name,
+            applied_broker_id=application.broker_id,
+            register_check_code=application.check_code,
+        )
+        await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, header)
+
+    async def register(self, broker_id: int, *, boot_id: str, log_kept: str, copies_min: int) -> GroupView:
+        """This broker is here. A view without a master: none is alive. `log_kept`: what became of its log."""
+        header = RegisterReplicaHeader(
+            cluster_name=self._role.cluster_name,
+            broker_name=self._role.broker_name,
+            broker_id=broker_id,
+            broker_address="{}:{}".format(*self._role.address()),
+            invoke_time=self._now_ms(),
+            ha_address=self._role.identity().ha_address,
+            boot_id=boot_id or None,
+            log_kept=log_kept,
+            min_in_sync_replicas=copies_min,
+        )
+        answer = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
+        reply = from_fields(RegisterReplicaReplyHeader, answer.fields)
+        return _view(reply, SyncStateSet.decode(answer.body_bytes), reply.sync_state_set_epoch)
+
+    async def group(self) -> GroupView:
+        """The present state."""
+        answer = await self._ask(
+            RequestCode.CONTROLLER_GET_REPLICA_INFO, GetReplicaInfoHeader(broker_name=self._role.broker_name)
+        )
+        reply = from_fields(GetReplicaInfoReplyHeader, answer.fields)
+        return _view(reply, SyncStateSet.decode(answer.body_bytes), None)
+
+    async def elect(self, broker_id: int, *, designated: bool = False) -> GroupView:
+        """Elect a master, on behalf of `broker_id`; `designated`: that one or none.
+
+        A master that is there stays: its view is the answer. Refused if no replica may become the master.
+        """
+        header = ElectMasterHeader(
+            cluster_name=self._role.cluster_name,
+            broker_name=self._role.broker_name,
+            broker_id=broker_id,
+            designate_elect=designated,
+            invoke_time=self._now_ms(),
+        )
+        answer = await self._ask(
+            RequestCode.CONTROLLER_ELECT_MASTER, header, also=ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        )
+        reply = from_fields(ElectMasterReplyHeader, answer.fields)
+        members = ElectMasterReply.decode(answer.body_bytes).members if answer.body else []
+        return _view(reply, SyncStateSet(members=frozenset(members)), reply.sync_state_set_epoch)
+
+    async def alter_set(
+        self, broker_id: int, master_epoch: int, members: frozenset[int], set_epoch: int
+    ) -> tuple[frozenset[int], int]:
+        """Record this set in place of the one with `set_epoch`; one try. Returns the recorded set and its epoch."""
+        header = AlterSyncStateSetHeader(
+            broker_name=self._role.broker_name,
+            master_broker_id=broker_id,
+            master_epoch=master_epoch,
+            invoke_time=self._now_ms(),
+        )
+        body = SyncStateSet(members=members, epoch=set_epoch).encode()
+        command = Command.request(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
+        answer = self._checked(await self._controllers.ask_one(command), None)
+        recorded = SyncStateSet.decode(answer.body_bytes)
+        return recorded.members, recorded.epoch
+
+    async def _ask(self, code: RequestCode, header: Header, also: int | None = None) -> Command:
+        return self._checked(await self._controllers.ask(lambda: Command.request(code, header)), also)
+
+    def _checked(self, answer: Command, also: int | None) -> Command:
+        if answer.code not in (ResponseCode.SUCCESS, also):
+            raise RemoteError(
+                answer.remark or f"the controller refused with code {answer.code}",
+                code=answer.code,
+                remark=answer.remark or "",
+                address=self._controllers.chosen,
+            )
+        return answer
+
+
+def notice_view(fields: dict[str, str] | None, body: bytes) -> GroupView:
+    """The view in a NOTIFY_BROKER_ROLE_CHANGED. Raises UsageError, ProtocolError."""
+    notice = from_fields(RoleChangedHeader, fields)
+    return _view(notice, SyncStateSet.decode(body), notice.sync_state_set_epoch)
+
+
+def _view(header: Any, recorded: SyncStateSet, set_epoch: int | None) -> GroupView:
+    """`header`: any with the master's id, address and epoch. The id without an address names nobody."""
+    has_master = header.master_broker_id is not None and bool(header.master_address)
+    return GroupView(
+        master_id=header.master_broker_id if has_master else None,
+        master_address=header.master_address if has_master else "",
+        master_epoch=header.master_epoch or 0,
+        members=recorded.members,
+        set_epoch=recorded.epoch if set_epoch is None else max(set_epoch, recorded.epoch),
+    )

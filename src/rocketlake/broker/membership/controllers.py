@@ -1,0 +1,89 @@
+"""The controllers of this broker: which of them is asked.
+
+Owns        their addresses, the one that answered last, the tries of one question.
+Must not know   the questions (calls.py), what the answers mean for this broker.
+
+All of our controllers answer for themselves. Of Apache's only the leader does; the others say so, and name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rocketlake.base.errors import LinkError
+from rocketlake.net.client import InvokeTimeout, NetClient
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import from_fields
+from rocketlake.protocol.headers.controller import ControllerMetadataReplyHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["ControllerSilent", "Controllers"]
+
+
+class ControllerSilent(LinkError):
+    """A controller did not answer. It may have done all the same what it was asked for."""
+
+
+class Controllers:
+    """The controllers of one group."""
+
+    def __init__(self, net: NetClient, addresses: Callable[[], Sequence[str]], timeout_ms: int) -> None:
+        """`addresses`: those of the settings, `host:port`, at least one. `timeout_ms`: longest wait for each."""
+        self._net = net
+        self._addresses = addresses
+        self._timeout_ms = timeout_ms
+        self._chosen = ""
+
+    @property
+    def chosen(self) -> str:
+        """The address that is asked next."""
+        return self._chosen or self._addresses()[0]
+
+    async def ask(self, command: Callable[[], Command]) -> Command:
+        """The answer of the first controller that gives one. Raises ControllerSilent when none does.
+
+        `command` makes the request anew for each try. Only for questions that may be asked twice.
+        """
+        for _each in self._addresses():
+            try:
+                return await self.ask_one(command())
+            except ControllerSilent:
+                continue
+        return await self.ask_one(command())  # a leader that was named last
+
+    async def ask_one(self, command: Command) -> Command:
+        """Ask the chosen controller once. Raises ControllerSilent: the next one is asked next time."""
+        address = self.chosen
+        try:
+            answer = await self._net.invoke(address, command, self._timeout_ms)
+        except (LinkError, InvokeTimeout) as error:
+            self._choose_other(address)
+            raise ControllerSilent(
+                f"controller {address} does not answer: {error.what}",
+                hint="see that a controller runs there, and that controllerAddr names it",
+            ) from error
+        if answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
+            self._chosen = await self._leader_after(address)
+            raise ControllerSilent(f"controller {address} is not the leader", hint="wait until one is elected")
+        self._chosen = address
+        return answer
+
+    async def _leader_after(self, address: str) -> str:
+        """The leader that this controller names; another address if it knows none."""
+        command = Command.request(RequestCode.CONTROLLER_GET_METADATA_INFO)
+        try:
+            answer = await self._net.invoke(address, command, self._timeout_ms)
+        except (LinkError, InvokeTimeout):
+            return self._other_than(address)
+        named = from_fields(ControllerMetadataReplyHeader, answer.fields).controller_leader_address
+        return named if named and named != address else self._other_than(address)
+
+    def _choose_other(self, address: str) -> None:
+        if self.chosen == address:
+            self._chosen = self._other_than(address)
+
+    def _other_than(self, address: str) -> str:
+        """The address of the settings behind this one, in a circle."""
+        addresses = list(self._addresses())
+        return addresses[(addresses.index(address) + 1) % len(addresses)] if address in addresses else addresses[0]

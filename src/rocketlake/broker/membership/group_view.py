@@ -1,0 +1,25 @@
+"""What a controller has said of the group: its master and the set in step, each with its epoch.
+
+Owns        the value, and which of two is newer.
+Must not know   requests and answers (calls.py), what a broker does with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GroupView"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One state of the group."""
+
+    master_id: int | None = None
+    """None: there is no master now, or it is not alive."""
+    master_address: str = ""
+    """`host:port` of the master's listener."""
+    master_epoch: int = 0
+    members: frozenset[int] = frozenset()
+    """The recorded set of replicas in step."""
+    set_epoch: int = 0

@@ -1,0 +1,87 @@
+"""How a broker comes into its group: an id, its registration, a master.
+
+Owns        the order of the steps, what is on disk before each of them.
+Must not know   roles, heartbeats after the first, how often the steps are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import Worker, run_on
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.membership.boot import Boot
+from rocketlake.broker.membership.calls import Calls
+from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.identity import Application, IdentityFiles
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Joining"]
+
+_log = get_logger(__name__)
+_TRIES = 5
+"""Ids that are applied for in one go: brokers that start together ask for the same one."""
+
+
+class Joining:
+    """The way of one broker into its group. Each step may be repeated."""
+
+    def __init__(
+        self, identity: IdentityFiles, boot: Boot, calls: Calls, role: Role, worker: Worker, now_ms: Callable[[], int]
+    ) -> None:
+        """`worker` reads and writes the files."""
+        self.broker_id = 0
+        """Our id; 0 until it is known."""
+        self._identity = identity
+        self._boot = boot
+        self._calls = calls
+        self._role = role
+        self._worker = worker
+        self._now_ms = now_ms
+
+    async def take_id(self) -> int:
+        """The id of this broker, a new one if it has none. Raises RocketLakeError, OSError."""
+        self.broker_id = await run_on(self._worker, self._identity.broker_id) or 0
+        if not self.broker_id:
+            self.broker_id = await self._apply()
+            _log.info("this broker has id %d in its group %s", self.broker_id, self._role.broker_name)
+        return self.broker_id
+
+    async def _apply(self) -> int:
+        """Take the id of an application from before the last stop, or else the next free one."""
+        application = await run_on(self._worker, self._identity.application)
+        for left in reversed(range(_TRIES)):
+            if application is None:
+                application = await self._new_application()
+            try:
+                await self._calls.apply_id(application)
+                break
+            except RemoteError as error:
+                if error.code != ResponseCode.CONTROLLER_BROKER_ID_INVALID or not left:
+                    raise
+                application = None
+                await run_on(self._worker, self._identity.give_up)
+        broker_id: int = application.broker_id
+        await run_on(self._worker, lambda: self._identity.applied(broker_id))
+        return broker_id
+
+    async def _new_application(self) -> Application:
+        broker_id = await self._calls.next_id()
+        application = Application(broker_id, "{}:{};{}".format(*self._role.address(), self._now_ms()))
+        await run_on(self._worker, lambda: self._identity.apply(application))
+        return application
+
+    async def register(self, copies_min: int, heartbeat: Callable[[], Awaitable[None]]) -> GroupView:
+        """Register under our id; have a master elected if there is none. Raises RocketLakeError, OSError.
+
+        `heartbeat` tells all controllers that we live: only brokers that live are elected.
+        """
+        log_kept = "ON_DISK" if self._boot.log_whole else "DAMAGED"
+        view = await self._calls.register(
+            self.broker_id, boot_id=self._boot.boot_id, log_kept=log_kept, copies_min=copies_min
+        )
+        await run_on(self._worker, self._boot.told)
+        await heartbeat()
+        return view if view.master_id is not None else await self._calls.elect(self.broker_id)
