@@ -53,6 +53,8 @@ def follow(mine: Replica, other: Replica, count: int) -> None:
         if mine.end > point < other.end and not mine.start and not other.start:
             assert mine.log[point] is not other.log[point], "more than differs was cut"
         mine.cut(point)
+        if point == mine.start:
+            mine.log = other.log[:point]  # of its own log nothing is left
     mine.leads = 0
     for offset in range(mine.end, min(other.end, mine.end + count)):
         epoch = other.history.at(offset)  # type: ignore[arg-type]
