@@ -136,3 +136,14 @@ async def test_a_pull_that_is_held_at_the_end_that_was_cut_is_answered(cluster: 
     await cluster.send_batch(3, 1)
     found = again.result()
     assert (found.code, [message.body for message in decode_records(found.body)]) == (ResponseCode.SUCCESS, [b"3"])
+
+
+async def test_offsets_of_groups_beyond_a_cut_are_lowered(cluster: Cluster) -> None:
+    await cluster.send_batch(0, 3)
+    cut_at = cluster.end
+    await cluster.send_batch(3, 3)
+    offsets = cluster.broker.offsets
+    offsets.commit("behind", "T", 0, 2)
+    offsets.commit("ahead", "T", 0, 6)
+    await cluster.broker.store.cut(cut_at)
+    assert {group: queues for group, _topic, queues in offsets.all()} == {"behind": {0: 2}, "ahead": {0: 3}}

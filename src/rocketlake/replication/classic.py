@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from rocketlake.base.errors import ProtocolError
 from rocketlake.model.positions import PhysicalOffset
-from rocketlake.replication.dialect import Agreement, Answer, LogRange, Piece, Report, Stamp
+from rocketlake.replication.dialect import Agreement, Answer, LogRange, Piece, Report
 
 __all__ = ["FRAME_BYTES_MAX", "ClassicFollower", "ClassicLeader"]
 
@@ -106,9 +106,6 @@ class ClassicFollower:
                 f"a frame of {size} bytes at {offset} is none of a master",
                 hint="see that haMasterAddress names the haListenPort of the master, not its listenPort",
             )
-
-    def begins(self, _stamp: Stamp) -> None:
-        """No stamps here."""
 
     def appended(self, _end: PhysicalOffset, _confirm: PhysicalOffset | None) -> None:
         """Nothing is confirmed here."""

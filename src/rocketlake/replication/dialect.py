@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from rocketlake.model.positions import PhysicalOffset
 
-__all__ = ["Agreement", "Answer", "FollowerDialect", "LeaderDialect", "LogRange", "Piece", "Report", "Stamp"]
-
-Stamp: TypeAlias = tuple[int, PhysicalOffset]
-"""The epoch that bytes belong to, and where it starts; the classic dialect has none."""
+__all__ = ["Agreement", "Answer", "FollowerDialect", "LeaderDialect", "LogRange", "Piece", "Report"]
 
 
 class LogRange(NamedTuple):
@@ -76,14 +73,16 @@ class Piece(NamedTuple):
 
     offset: PhysicalOffset
     data: bytes
-    stamp: Stamp | None = None
     confirm: PhysicalOffset | None = None
     """Up to here the leader counts its log as confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Something to settle before any more bytes are looked at: truncation after a handshake."""
+    """Something to settle before any more bytes are looked at: truncation after a handshake, an epoch that begins.
+
+    A new epoch begins between two records.
+    """
 
     settle: Callable[[], Awaitable[bytes]]
     """Gives the bytes to send then. Raises RocketLakeError: the connection ends, and the reason is told."""
@@ -100,9 +99,6 @@ class FollowerDialect(Protocol):
 
     def report(self, end: PhysicalOffset) -> bytes:
         """The own log ends at `end` now."""
-
-    def begins(self, stamp: Stamp) -> None:
-        """The next bytes have this stamp: called before they are appended, when it is another one than before."""
 
     def appended(self, end: PhysicalOffset, confirm: PhysicalOffset | None) -> None:
         """The own log ends at `end`; `confirm` is that of the last piece."""

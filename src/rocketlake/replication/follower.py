@@ -79,7 +79,7 @@ class Follower(Service):
         self._link: MasterLink | None = None
         self._address = ""
         self._good_at = 0.0
-        """When there last was a connection that brought something."""
+        """When there last was a connection that brought something that fits."""
         self._pause = _PAUSE_SECONDS_FIRST
         self._woken: asyncio.Future[None] | None = None
         self._warnings = RareWarnings(_log, clock=clock)
@@ -140,7 +140,7 @@ class Follower(Service):
         finally:
             self._link = None
             link.close()
-        if link.heard_bytes:
+        if link.is_good:
             self._good_at, self._pause = self._clock.monotonic(), _PAUSE_SECONDS_FIRST
         return f"the stream from {master} ended: {link.ended.result()}"
 
@@ -155,7 +155,7 @@ class Follower(Service):
         link = self._link
         if link is not None:
             link.look(self._clock.monotonic())
-            if link.heard_bytes:
+            if link.is_good:
                 self.health.set(_DUTY, "")
 
     def status(self) -> FollowerStatus:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RocketLakeError, StoreError
 from rocketlake.model.positions import PhysicalOffset
-from rocketlake.replication.dialect import Agreement, FollowerDialect, Piece, Stamp
+from rocketlake.replication.dialect import Agreement, FollowerDialect, Piece
 from rocketlake.replication.incoming import Incoming
 from rocketlake.replication.settings import StreamSettings
 from rocketlake.store.message_store import MessageStore
@@ -36,7 +36,8 @@ class MasterLink(asyncio.Protocol):
         """`spawn` runs what must wait, named, and ends it with the follower."""
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the connection is over, with the reason."""
-        self.heard_bytes = 0
+        self.is_good = False
+        """True when the master has sent something of its log that fits to the own one."""
         self.heard_at = self._wrote_at = self._counted_at = clock.monotonic()
         self.bytes_per_second = 0
         self._counted = 0
@@ -49,7 +50,6 @@ class MasterLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._pauses = 0
         """Reasons to read nothing now."""
-        self._stamp: Stamp | None = None
         self._confirm: PhysicalOffset | None = None
         self._reported = _NOWHERE
         self._awaits_sync = False
@@ -70,7 +70,6 @@ class MasterLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Frames, cut anywhere."""
         self.heard_at = self._clock.monotonic()
-        self.heard_bytes += len(data)
         self._counted += len(data)
         self._work(iter(self._dialect.feed(data)))
 
@@ -105,10 +104,7 @@ class MasterLink(asyncio.Protocol):
                     self._settle(events, event)
                     return
                 self._incoming.expect(event.offset)
-                if event.stamp is not None and event.stamp != self._stamp:
-                    self._append()
-                    self._dialect.begins(event.stamp)
-                    self._stamp = event.stamp
+                self.is_good = True
                 self._confirm = event.confirm
                 self._incoming.add(event.data)
             if self._store.log.is_late:

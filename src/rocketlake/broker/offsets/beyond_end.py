@@ -1,10 +1,11 @@
-"""Lowers offsets of groups that lie behind the end of their queue, when the broker starts.
+"""Lowers offsets of groups that lie behind the end of their queue: when the broker starts, and when its log was cut.
 
 Owns        the search for offsets that are too high, and their new values.
 Must not know   how offsets are saved, why the log is shorter.
 
 After a power cut with ASYNC_FLUSH the saved offsets can lie behind the end of the log: the last messages were not on
-disk. New messages get the same offsets, and a group that goes on at its saved offset would never see them.
+disk. A replica's log is cut where its new master has other records. New messages get the same offsets, and a group that
+goes on at its saved offset would never see them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def lower_to_ends(offsets: OffsetTable, end_of: Callable[[str, int], int]) -> in
     for group, changes in by_group.items():
         _log.warning(
             "group %s: %d offsets lie behind the end of their queue (messages were lost, as in a power cut with"
-            " ASYNC_FLUSH); the group goes on at the end: %s%s",
+            " ASYNC_FLUSH, or taken back for another master's); the group goes on at the end: %s%s",
             group,
             len(changes),
             ", ".join(changes[:5]),

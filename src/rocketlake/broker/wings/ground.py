@@ -19,6 +19,7 @@ from rocketlake.broker.config import BrokerConfig, LiveConfig
 from rocketlake.broker.groups.table import GroupTable
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.late_log import LateLog
+from rocketlake.broker.offsets.beyond_end import lower_to_ends
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.replicas.editions import Editions
 from rocketlake.broker.replicas.kept import Kept
@@ -82,6 +83,7 @@ class Ground:
             groups_max=config.groups_max,
         )
         self.offsets = OffsetTable(self.table_path("consumerOffset.json"), files, clock, config.offset_version_step)
+        self.store.after_cut.append(lambda _end: lower_to_ends(self.offsets, self.store.next_offset))
         self.tables = (self.topics, self.groups, self.offsets)
         self.saver = TableSaver(files, clock, seams.workers("table-saver"), config.offset_save_interval_ms)
         self.saver.add(*self.tables)

@@ -1,0 +1,187 @@
+"""AutoSwitch HA seen from the slave: one connection to a master.
+
+Owns        the order of what a master may say, which masters are refused, when an epoch is noted.
+Must not know   sockets, how records are put together and appended.
+
+The answer to the handshake is settled before anything else is looked at: the own log is cut to where both agree, and
+the own end is reported at once. Apache's master waits for that report.
+
+Which epoch a byte belongs to is taken from the history in the answer, and from a frame only for an epoch that began
+since: Apache's master heads the last bytes of an epoch with the next one, and a heartbeat perhaps with its first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rocketlake.base.errors import ProtocolError, StoreError
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.auto_switch import layout
+from rocketlake.replication.dialect import Agreement, Piece
+from rocketlake.replication.epochs.history import Epoch, EpochHistory, agreed_end
+from rocketlake.replication.epochs.kept import KeptEpochs
+from rocketlake.replication.epochs.truncation import Truncation
+from rocketlake.store.durability import Stage
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["AutoSwitchFollower"]
+
+
+class AutoSwitchFollower:
+    """The slave's end of one connection."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        epochs: KeptEpochs,
+        broker_id: int,
+        *,
+        least_epoch: Callable[[], int] = lambda: -1,
+        from_last_file: bool = False,
+        is_learner: bool = False,
+        gives_up_confirmed: bool = False,
+    ) -> None:
+        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused.
+
+        `gives_up_confirmed`: see `Truncation.to`.
+        """
+        self._store = store
+        self._epochs = epochs
+        self._broker_id = broker_id
+        self._least_epoch = least_epoch
+        self._flags = from_last_file, is_learner
+        self._gives_up_confirmed = gives_up_confirmed
+        self._masters: EpochHistory | None = None
+        """The epochs of the master; None before its answer."""
+        self._rest = b""
+        self._offset = PhysicalOffset(0)
+        self._left = 0
+        self._confirm = PhysicalOffset(0)
+
+    def hello(self, _end: PhysicalOffset) -> bytes:
+        """The handshake, once."""
+        return layout.HANDSHAKE.pack(layout.STATE_HANDSHAKE, *self._flags, self._broker_id)
+
+    def report(self, end: PhysicalOffset) -> bytes:
+        """Twelve bytes."""
+        return layout.REPORT.pack(layout.STATE_TRANSFER, end)
+
+    # -- what the master says ------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> Iterator[Piece | Agreement]:
+        """Pieces as they come: a frame need not be whole."""
+        view, self._rest = memoryview(self._rest + data), b""
+        while view:
+            if self._left:
+                piece = view[: self._left]
+                view = view[len(piece) :]
+                yield from self._body(piece)
+            elif (taken := self._frame(view)) is None:
+                self._rest = bytes(view)
+                return
+            else:
+                event, size = taken
+                view = view[size:]
+                yield from event
+
+    def _frame(self, view: memoryview) -> tuple[Iterator[Piece | Agreement], int] | None:
+        """What the frame at the start of `view` leads to, and the length of its head; None while bytes are missing."""
+        if len(view) < layout.STATE.size:
+            return None
+        (state,) = layout.STATE.unpack_from(view)
+        if state == layout.STATE_HANDSHAKE and self._masters is None:
+            answered = layout.read_answer(view)
+            return answered and (self._answered(answered[0]), answered[1])
+        if state == layout.STATE_TRANSFER and self._masters is not None:
+            head = layout.read_transfer(view)
+            return head and (self._begun(head[0]), head[1])
+        raise ProtocolError(
+            f"it sends a frame of state {state}",
+            hint="see that the master is in controller mode and that its HA address is its haListenPort",
+        )
+
+    # -- the handshake -------------------------------------------------------------------------------------------------
+
+    def _answered(self, master: layout.Answered) -> Iterator[Agreement]:
+        self._masters = master.history
+
+        async def settle() -> bytes:
+            self._check(master)
+            store = self._store
+            own_end = store.max_physical_offset
+            point = agreed_end(self._epochs.history, own_end, master.history, master.end)
+            if point is None:
+                raise StoreError(
+                    f"nothing says up to where the log agrees with its master's: epochs {self._epochs.history} up to"
+                    f" {own_end} here, {master.history} up to {master.end} there",
+                    hint="empty the store of this replica and have it filled anew by its master",
+                )
+            await Truncation(store, self._epochs).to(point, gives_up_confirmed=self._gives_up_confirmed)
+            if store.max_physical_offset == master.end and master.history.last is not None:
+                await self._epochs.follow(*master.history.last)
+            return self.report(store.max_physical_offset)
+
+        yield Agreement(settle)
+
+    def _check(self, master: layout.Answered) -> None:
+        last = master.history.last
+        newest = -1 if last is None else last.number
+        own = self._epochs.history.number_at(self._store.max_physical_offset - 1)
+        if newest < max(own, self._least_epoch()):
+            raise ProtocolError(
+                f"its newest epoch is {newest}, this replica has heard of {max(own, self._least_epoch())}: it is no"
+                " master any more",
+                hint="wait: the controller tells who is the master",
+            )
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def _begun(self, head: layout.Transfer) -> Iterator[Piece | Agreement]:
+        self._note(head)
+        self._confirm = head.confirm
+        self._offset, self._left = head.offset, head.size
+        if not head.size and head.offset >= 0:
+            if self._masters is not None and self._masters.at(head.offset) is not None:
+                yield from self._noted(head.offset)
+            yield Piece(head.offset, b"", confirm=head.confirm)
+
+    def _note(self, head: layout.Transfer) -> None:
+        """The master may have begun an epoch since it answered."""
+        assert self._masters is not None, "it has answered"
+        number, start = head.epoch
+        last = self._masters.last
+        if last is None or number > last.number:
+            if start > head.offset + head.size:
+                raise ProtocolError(f"it sends {head.size} bytes at {head.offset} of epoch {number}, from {start} on")
+            self._masters = self._masters.begun(number, start)
+
+    def _body(self, piece: memoryview) -> Iterator[Piece | Agreement]:
+        """The bytes of a frame, cut where epochs end."""
+        assert self._masters is not None, "it has answered"
+        while piece:
+            yield from self._noted(self._offset)
+            border = self._masters.end_at(self._offset)
+            part = piece if border is None else piece[: border - self._offset]
+            piece = piece[len(part) :]
+            self._left -= len(part)
+            offset, self._offset = self._offset, self._offset + len(part)
+            yield Piece(offset, bytes(part), confirm=self._confirm)
+
+    def _noted(self, offset: PhysicalOffset) -> Iterator[Agreement]:
+        """Have the epoch of the byte at `offset` on disk before the byte is appended."""
+        assert self._masters is not None, "it has answered"
+        epoch, known = self._masters.at(offset), self._epochs.history.last
+        if epoch is None:
+            raise ProtocolError(f"it sends the log from {offset} on, its oldest epoch is {self._masters.first}")
+        if known is None or epoch.number > known.number:
+
+            async def settle(epoch: Epoch = epoch) -> bytes:
+                await self._epochs.follow(*epoch)
+                return b""
+
+            yield Agreement(settle)
+
+    def appended(self, end: PhysicalOffset, confirm: PhysicalOffset | None) -> None:
+        """What the master has confirmed and this log has, is confirmed here."""
+        if confirm is not None:
+            self._store.durability.advance(Stage.CONFIRMED, PhysicalOffset(min(confirm, end)))

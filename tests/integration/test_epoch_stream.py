@@ -1,0 +1,161 @@
+"""The AutoSwitch stream between our own replicas: masters change, logs are cut, old masters come back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rocketlake.replication.epochs.history import Epoch, EpochHistory
+from rocketlake.replication.epochs.promotion import Promotion
+from tests.epoch_group import PORT, EpochGroup, Replica
+from tests.unit.store.store_world import bodies_of as all_bodies
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[EpochGroup]:
+    group = EpochGroup()
+    await group.start()
+    yield group
+    await group.stop()
+
+
+def history(*entries: tuple[int, int]) -> EpochHistory:
+    return EpochHistory(Epoch(*entry) for entry in entries)  # type: ignore[arg-type]
+
+
+def bodies_of(replica: Replica) -> list[bytes]:
+    return all_bodies(replica.store)
+
+
+def numbered(name: bytes, count: int) -> list[bytes]:
+    return [name + b"%d" % number + bytes(number % 5 * 300) for number in range(count)]
+
+
+async def test_slaves_have_the_log_the_epoch_and_what_is_confirmed(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    assert b.epochs.history == c.epochs.history == history((1, 0))  # of a master without a message
+    bodies = numbered(b"a", 40)
+    a.put(*bodies)
+    await group.clock.run_for(1000)
+    assert b.log == c.log == a.log
+    assert (a.reports.ends, a.confirmed) == ({"2": a.end, "3": a.end}, a.end)
+    assert (b.confirmed, c.confirmed) == (a.end, a.end)
+    assert bodies_of(a) == bodies_of(b) == bodies_of(c) == bodies
+
+
+async def test_readers_see_no_more_than_all_have(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    a.put(b"one")
+    await group.clock.run_for(1000)
+    seen = a.end
+    group.net.partition("a", "c")
+    a.put(b"two")
+    await group.clock.run_for(1000)
+    assert (b.end > seen, a.confirmed, b.confirmed, c.end) == (True, seen, seen, seen)
+    assert bodies_of(a) == bodies_of(b) == [b"one"]
+    group.net.heal()
+    await group.clock.run_for(25_000)
+    assert bodies_of(a) == bodies_of(b) == bodies_of(c) == [b"one", b"two"]
+
+
+async def test_an_old_master_that_comes_back_loses_what_nobody_else_has(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    a.put(*numbered(b"a", 9))
+    await group.clock.run_for(1000)
+    common = a.end
+    group.net.partition("a", "b")
+    group.net.partition("a", "c")
+    a.put(*numbered(b"lost", 12))
+    await group.elect(b, 2, c)
+    b.put(*numbered(b"b", 3))
+    group.net.heal()
+    assert a.end > common
+    await a.follow(f"b:{PORT}")
+    await group.clock.run_for(1000)
+    assert a.log == b.log == c.log
+    assert a.epochs.history == b.epochs.history == c.epochs.history == history((1, 0), (2, common))
+    assert bodies_of(a) == numbered(b"a", 9) + numbered(b"b", 3)
+
+
+async def test_epochs_without_bytes_and_a_master_that_stays_one(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, b)
+    a.put(*numbered(b"a", 3))
+    await group.clock.run_for(1000)
+    first = a.end
+    for epoch, (master, slave) in enumerate([(b, a), (a, b), (b, a)], start=2):
+        await group.elect(master, epoch, slave)
+        await group.clock.run_for(1000)
+    assert (a.epochs.history.last, b.epochs.history.last) == ((4, first), (4, first))
+    b.put(b"four")
+    await Promotion(b.store, b.epochs, group.clock).stay_master(7)
+    b.put(b"seven")
+    await c.follow(f"b:{PORT}")
+    await group.clock.run_for(2000)
+    assert a.log == b.log == c.log
+    seven = b.epochs.history.epochs[-1]
+    assert (a.epochs.history.number_at(first), a.epochs.history.last) == (4, seven)
+    assert c.epochs.history == history((1, 0), (4, first), seven)  # bytes have those epochs only
+
+
+async def test_a_deposed_master_is_not_followed(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, c)
+    a.put(*numbered(b"a", 5))
+    await group.clock.run_for(1000)
+    await b.follow(f"a:{PORT}")
+    await group.clock.run_for(1000)
+    await group.elect(b, 2, c)
+    b.put(b"two")
+    await group.clock.run_for(1000)
+    kept = c.log
+    await c.follow(f"a:{PORT}")  # an old address
+    a.leader.lead()
+    await group.clock.run_for(3000)
+    assert (c.log, c.follower.status().is_connected) == (kept, False)
+    assert a.reports.ends["3"] < c.end  # of its own time
+
+
+async def test_a_slave_that_may_not_be_cut_says_so_and_follows_nobody(group: EpochGroup) -> None:
+    a, b, _c = group.replicas
+    await group.elect(a, 1, b)
+    a.put(*numbered(b"a", 5))
+    await group.clock.run_for(1000)
+    await a.leader.stop()
+    stranger = group.replicas[2]
+    await group.elect(stranger, 5)
+    stranger.put(*numbered(b"x", 9))
+    await b.follower.stop()
+    before = b.log
+    await b.follow(f"c:{PORT}")
+    await group.clock.run_for(15_000)
+    assert b.log == before
+    (reason,) = b.follower.health.troubles.values()
+    assert "is confirmed" in str(reason) and "Cure: empty the store of this replica" in str(reason)
+
+
+async def test_a_learner_follows_and_is_not_counted(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    c.is_learner = True
+    await group.elect(a, 1, b, c)
+    a.put(b"one")
+    await group.clock.run_for(1000)
+    assert (c.log, set(a.reports.ends)) == (a.log, {"2"})
+
+
+async def test_a_replica_that_was_away_while_old_files_went_is_told_what_it_lacks(group: EpochGroup) -> None:
+    a, b, _c = group.replicas
+    await group.elect(a, 1, b)
+    a.put(b"one")
+    await group.clock.run_for(1000)
+    await b.follower.stop()
+    a.put(*numbered(b"a", 30))
+    first = a.store.log.list.files[0]
+    del a.store.log.list.files[0]  # as if it had expired
+    await b.follow(f"a:{PORT}")
+    await group.clock.run_for(3000)
+    assert (b.end < first.end, b.follower.status().is_connected) == (True, False)
