@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from rocketlake.base.clock import ManualClock
+from rocketlake.base.clock import Clock, ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.worker import InlineWorker
+from rocketlake.base.disk.seam import Files
+from rocketlake.base.worker import InlineWorker, Worker
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.network import Network
@@ -51,14 +53,15 @@ class Replica:
 
     def __init__(
         self,
-        clock: ManualClock,
+        clock: Clock,
         network: Network,
         broker_id: int,
         *,
         host: str,
         port: int = PORT,
         root: Path = ROOT,
-        files: MemoryFiles | None = None,
+        files: Files | None = None,
+        workers: Callable[[str], Worker] = InlineWorker,
         file_bytes: int = 4096,
     ) -> None:
         self.clock, self.broker_id, self.host = clock, broker_id, host
@@ -66,9 +69,9 @@ class Replica:
         config = StoreConfig(
             commit_log_file_bytes=file_bytes, consume_queue_file_bytes=2000, index_slots=11, index_entries=100
         )
-        self.store = MessageStore(root, config, files=self.files, clock=clock, workers=InlineWorker)
+        self.store = MessageStore(root, config, files=self.files, clock=clock, workers=workers)
         self.store.durability.demand(Demands(reads=(Stage.CONFIRMED,)))
-        self.epochs = KeptEpochs(root / FILE_NAME, self.files, InlineWorker())
+        self.epochs = KeptEpochs(root / FILE_NAME, self.files, workers("epochs"))
         self.reports = Reports(self.store)
         self.master = ""
         self.least_epoch = -1

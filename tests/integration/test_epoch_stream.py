@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
-from rocketlake.replication.epochs.promotion import Promotion
 from tests.epoch_group import PORT, EpochGroup, Replica
 from tests.unit.store.store_world import bodies_of as all_bodies
 
@@ -92,7 +91,7 @@ async def test_epochs_without_bytes_and_a_master_that_stays_one(group: EpochGrou
         await group.clock.run_for(1000)
     assert (a.epochs.history.last, b.epochs.history.last) == ((4, first), (4, first))
     b.put(b"four")
-    await Promotion(b.store, b.epochs, group.clock).stay_master(7)
+    await b.lead(7)
     b.put(b"seven")
     await c.follow(f"b:{PORT}")
     await group.clock.run_for(2000)

@@ -35,6 +35,7 @@ def test_an_epoch_without_bytes_is_kept_and_no_byte_is_its_own() -> None:
     assert both.before_epoch(3) == history({1: 0, 2: 100})
     assert both.from_offset(100) == history({3: 100})
     assert both.from_offset(99) == both
+    assert EpochHistory().from_offset(5) == EpochHistory()
     assert both.newest(2) == history({2: 100, 3: 100})
     assert (EpochHistory().last, EpochHistory().number_at(5)) == (None, -1)
 

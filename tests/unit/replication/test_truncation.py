@@ -138,15 +138,27 @@ async def test_a_new_master_begins_its_epoch_at_its_end_and_numbers_go_on(world:
     assert store.dispatched_offset == store.durability.confirmed.value
     (first,) = put_ok(store, b"new")
     assert (first.queue_offset, first.physical_offset) == (15, end)
-    assert await Promotion(store, epochs, world.clock).stay_master(8) == first.next_offset
+    assert await Promotion(store, epochs, world.clock).become_master(8) == first.next_offset
     store.durability.advance(Stage.CONFIRMED, first.next_offset)
     await world.clock.settle()
     assert bodies_of(store)[-1] == b"new"
     with pytest.raises(UsageError, match="knows of epoch 8 and cannot lead in 7"):
-        await Promotion(store, epochs, world.clock).stay_master(7)
+        await Promotion(store, epochs, world.clock).become_master(7)
     await world.power_cut()
     _store, epochs = await opened(world)
     assert epochs.history.number_at(end) == 6
+
+
+async def test_a_master_that_comes_back_goes_on_in_its_epoch_unless_its_log_lost_its_end(world: World) -> None:
+    store, epochs, _offsets = await replica(world)
+    start = await Promotion(store, epochs, world.clock).become_master(6)
+    end = put_ok(store, b"new")[0].next_offset
+    await world.killed()
+    store, epochs = await opened(world)
+    assert await Promotion(store, epochs, world.clock).become_master(6) == end
+    assert epochs.history.last == (6, start)
+    await Promotion(store, epochs, world.clock).become_master(6, is_log_whole=False)
+    assert epochs.history.last == (6, end)
 
 
 async def test_a_replica_with_a_damaged_record_does_not_become_the_master(world: World) -> None:

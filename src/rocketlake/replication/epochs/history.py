@@ -101,10 +101,8 @@ class EpochHistory:
 
     def from_offset(self, log_start: PhysicalOffset) -> EpochHistory:
         """Without the epochs that end at or before the first byte of the log; the newest one stays."""
-        ends = [*self._starts[1:], None]
-        return EpochHistory(
-            epoch for epoch, end in zip(self.epochs, ends, strict=True) if end is None or end > log_start
-        )
+        outdated = sum(start <= log_start for start in self._starts[1:])
+        return EpochHistory(self.epochs[outdated:])
 
     def newest(self, count: int) -> EpochHistory:
         """The newest epochs, that many at most."""

@@ -1,9 +1,9 @@
-"""Become the master in an epoch, or stay the master in a newer one.
+"""Become the master in an epoch, also from being the master of an older one.
 
 Owns        the order of the steps before the first message is taken.
 Must not know   who chose this broker, how the follower is stopped, what acks wait for.
 
-The follower must have stopped: nothing may be appended from outside any more.
+The follower must have stopped, and no message may be taken yet: the epoch is on disk before its first byte.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ class Promotion:
         self._epochs = epochs
         self._clock = clock
 
-    async def become_master(self, epoch: int) -> PhysicalOffset:
-        """Make the log ready for messages of this epoch; returns where the epoch starts.
+    async def become_master(self, epoch: int, *, is_log_whole: bool = True) -> PhysicalOffset:
+        """Make the log ready for messages of this epoch; returns where the log ends now.
+
+        A master that comes back in its own epoch goes on in it. With `is_log_whole` False it may have lost its end (a
+        power cut): then the epoch starts anew at its end, so that slaves with the lost bytes see that they differ.
 
         The epoch is on disk then, all that may be read is in its queues, and new messages are numbered behind those
         that may not be read yet. Raises UsageError for an epoch older than the newest known; StoreError for a damaged
@@ -45,23 +48,19 @@ class Promotion:
                 offset=sound_end,
                 hint="empty the store of this replica and have it filled anew by its master",
             )
-        start = await self._begin(epoch)
+        last = self._epochs.history.last
+        if not is_log_whole or last is None or last.number != epoch:
+            await self._begin(epoch)
         while store.dispatched_offset < store.durability.readable_end and store.writable:
             await self._clock.sleep(_LOOK_SECONDS)
         store.number_unread()
-        return start
+        return store.max_physical_offset
 
-    async def stay_master(self, epoch: int) -> PhysicalOffset:
-        """A master goes on in a newer epoch: nothing but the entry is written; returns where the epoch starts."""
-        self._check(epoch)
-        return await self._begin(epoch)
-
-    async def _begin(self, epoch: int) -> PhysicalOffset:
+    async def _begin(self, epoch: int) -> None:
         """The first epoch of all begins with the log: what is in it was never another master's."""
         store = self._store
         start = store.max_physical_offset if self._epochs.history.epochs else store.min_physical_offset
         await self._epochs.lead(epoch, start)
-        return store.max_physical_offset
 
     def _check(self, epoch: int) -> None:
         last = self._epochs.history.last

@@ -27,11 +27,12 @@ class Truncation:
         self._epochs = epochs
 
     async def fit(self) -> None:
-        """After a start: a torn tail is gone, and a crash may have come between the two cuts. Raises OSError.
+        """After a start: a torn tail is gone, a crash may have come between the two cuts, old files have expired.
 
-        An epoch that begins where the log ends stays: this broker may lead in it.
+        An epoch that begins where the log ends stays: this broker may lead in it. Raises OSError.
         """
         await self._epochs.cut(self._store.max_physical_offset + 1)
+        await self._epochs.drop_before(self._store.min_physical_offset)
 
     async def to(self, end: PhysicalOffset, *, gives_up_confirmed: bool = False) -> None:
         """Forget the log from `end` on, and epochs that have no byte then. Nothing may be appended meanwhile.
