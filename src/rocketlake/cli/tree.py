@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, topic
+from rocketlake.cli import group, lake, message, pipeline, replay, serve, spark, store, topic
 from rocketlake.cli.command import CommandTree
 
 __all__ = ["app"]
@@ -33,6 +33,7 @@ app.add_typer(lake.app, name="lake")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("replay")(replay.replay)
 app.add_typer(spark.app, name="spark")
+app.add_typer(store.app, name="store")
 
 
 def _show_version(wanted: bool) -> None:

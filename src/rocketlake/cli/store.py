@@ -1,0 +1,87 @@
+"""`rocketlake store convert`: the store of a stopped broker in another form.
+
+Owns        options and output of this command.
+Must not know   the bytes of either form (rocketlake.store.dledger).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.command import CommandTree
+from rocketlake.cli.output import run
+from rocketlake.cli.table import amount
+
+if TYPE_CHECKING:
+    from rocketlake.store.dledger.conversion import Converted
+
+__all__ = ["app"]
+
+app = CommandTree(help="Stores of stopped brokers.")
+
+
+@app.callback()
+def _options() -> None:
+    """With a callback the single command keeps its name."""
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(help="storePathRootDir of a stopped DLedger member.", show_default=False)],
+    target: Annotated[
+        Path | None, typer.Argument(help="New folder; without it records are only checked.", show_default=False)
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="storePathDLedgerCommitLog, if it was set.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="broker.conf of the new broker; default: Apache's.", show_default=False),
+    ] = None,
+) -> None:
+    """Make an ordinary store of a stopped DLedger member's. The source is only read."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    from rocketlake.store.dledger.conversion import Conversion
+
+    conversion = Conversion(source, log=log)
+    columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"{source} -> {target}" if target else str(source), total=conversion.bytes)
+
+        def show(done: int) -> None:
+            bar.update(task, completed=done)
+
+        if target is None:
+            converted = conversion.look(show)
+        else:
+            settings = None
+            if config is not None:
+                from rocketlake.broker.config import load_broker_conf
+
+                _, settings = load_broker_conf(config)
+            converted = run(conversion.run(target, settings, show))
+    _say(converted, target)
+
+
+def _say(converted: Converted, target: Path | None) -> None:
+    old = f", {amount(converted.old_records)} of them from before DLedger" if converted.old_records else ""
+    typer.echo(f"{amount(converted.records, 'message')} {'converted' if target else 'checked'}{old}".replace("  ", " "))
+    typer.echo(f"last entry: term {converted.last_term}, index {converted.last_index}")
+    if not converted.was_stopped:
+        typer.echo("the member was killed: its log was taken up to its last sound entry")
+    if (open_end := converted.last_index - converted.committed_index) > 0:
+        typer.echo(
+            f"the last {amount(open_end, 'entry')} were not noted as committed: their senders may know of no answer"
+        )
+    for name in converted.left:
+        typer.echo(f"not taken over: {name}")
+    typer.echo("of all members convert the one with the highest term, and of these the highest index")
+    if target is not None:
+        typer.echo(f"store: {target}, {amount(converted.bytes)} bytes; its broker has")
+        typer.echo(f"  storePathRootDir={target.resolve()}")
+        typer.echo(f"  mappedFileSizeCommitLog={converted.file_bytes}")

@@ -1,0 +1,174 @@
+"""The store of Apache's broker in DLedger mode, as it was recorded, becomes an ordinary one with the same messages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.cli.tree import app
+from rocketlake.codec.record import decode_record
+from rocketlake.store.dledger.conversion import Conversion
+from rocketlake.store.reader import StoreReader
+
+STORE = Path(__file__).parent / "stores" / "apache-5.3.3-dledger"
+DATA = Path("dledger-n0") / "data"
+FILE_BYTES = 65536
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(STORE, tmp_path / "source"))
+
+
+def tree(root: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of every file."""
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def entry_records(source: Path) -> Iterator[bytes]:
+    """The records of all entries, taken out by the documented bytes."""
+    for path in sorted((source / DATA).iterdir()):
+        data, position = path.read_bytes(), 0
+        while data[position : position + 4] == b"\0\0\0\1":
+            size = int.from_bytes(data[position + 4 : position + 8], "big")
+            yield data[position + 48 : position + size]
+            position += size
+
+
+def store_records(root: Path) -> list[bytes]:
+    reader = StoreReader(root)
+    return [bytes(reader.record(each.physical_offset) or b"") for each in reader.scan_log()]
+
+
+def without_place(records: list[bytes]) -> list[bytes]:
+    """All of each record but its physical offset."""
+    return [record[:28] + record[36:] for record in records]
+
+
+async def test_every_message_is_there_with_its_place_in_its_queue(source: Path, tmp_path: Path) -> None:
+    before = tree(source)
+    done = await Conversion(source).run(tmp_path / "target")
+    assert (done.records, done.last_term, done.last_index, done.committed_index) == (350, 0, 349, 349)
+    assert (done.was_stopped, done.without_record, done.left, done.file_bytes) == (True, 0, [], FILE_BYTES)
+    written = store_records(tmp_path / "target")
+    assert without_place(written) == without_place(list(entry_records(source)))
+    reader = StoreReader(tmp_path / "target")
+    assert [reader.queue_range("Golden", queue) for queue in range(4)] == [(0, 76), (0, 116), (0, 76), (0, 76)]
+    for queue in range(4):
+        found = [decode_record(record).queue_offset for record in reader.records("Golden", queue, 0, 76)]
+        assert found == list(range(76))
+    for name in ("consumerOffset.json", "topics.json", "subscriptionGroup.json", "delayOffset.json"):
+        assert (tmp_path / "target" / "config" / name).read_bytes() == (STORE / "config" / name).read_bytes()
+    assert tree(source) == before
+
+
+async def test_a_store_whose_oldest_files_were_deleted_begins_where_it_begins(source: Path, tmp_path: Path) -> None:
+    os.remove(source / DATA / "00000000000000000000")
+    done = await Conversion(source).run(tmp_path / "target")
+    reader = StoreReader(tmp_path / "target")
+    start, end = reader.queue_range("Golden", 0)
+    assert (0 < start < end, end) == (True, 76)
+    assert done.records == len(list(entry_records(source)))
+    assert reader.log.start == 0
+
+
+def starts(path: Path) -> list[int]:
+    """Where the entries of a file start."""
+    data, found = path.read_bytes(), [0]
+    while data[found[-1] : found[-1] + 4] == b"\0\0\0\1":
+        found.append(found[-1] + int.from_bytes(data[found[-1] + 4 : found[-1] + 8], "big"))
+    return found[:-1]
+
+
+MAGIC, SIZE, INDEX, POSITION, BODY_SIZE, RECORD_SIZE, PLACE, BODY = 3, 7, 15, 31, 47, 51, 48 + 35, 48 + 88
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "byte"),
+    [
+        ("00000000000000000000", 0, MAGIC),
+        ("00000000000000000000", 0, BODY),
+        ("00000000000000000000", -1, SIZE),
+        ("00000000000000065536", 0, POSITION),
+        ("00000000000000065536", 70, INDEX),
+        ("00000000000000065536", 70, PLACE),
+        ("00000000000000065536", -1, BODY),
+        ("00000000000000131072", 0, BODY_SIZE),
+        ("00000000000000131072", -1, RECORD_SIZE),
+        ("00000000000000131072", -1, BODY),
+    ],
+)
+async def test_damage_anywhere_is_found_and_nothing_is_made(
+    source: Path, tmp_path: Path, name: str, entry: int, byte: int
+) -> None:
+    path = source / DATA / name
+    data = bytearray(path.read_bytes())
+    data[starts(path)[entry] + byte] ^= 0x40
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=r"the log is damaged.*another member"):
+        await Conversion(source).run(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+    path.write_bytes((STORE / DATA / name).read_bytes())
+    assert (await Conversion(source).run(tmp_path / "target")).records == 350  # what was begun is begun anew
+
+
+async def test_a_member_that_was_killed_ends_at_its_last_sound_entry(source: Path, tmp_path: Path) -> None:
+    (source / "abort").write_text("1")
+    path = source / DATA / "00000000000000131072"
+    data = bytearray(path.read_bytes())
+    data[starts(path)[-1] + BODY :] = bytes(len(data) - starts(path)[-1] - BODY)  # the last entry is torn
+    path.write_bytes(data)
+    done = await Conversion(source).run(tmp_path / "target")
+    assert (done.was_stopped, done.last_index, done.records) == (False, 348, 349)
+    path = source / DATA / "00000000000000065536"
+    data = bytearray(path.read_bytes())
+    data[starts(path)[40] + BODY] ^= 0x40
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="later files hold entries"):
+        Conversion(source).look()
+
+
+async def test_entries_behind_the_end_of_a_clean_stop_are_left_over_and_not_taken(source: Path, tmp_path: Path) -> None:
+    (source / "dledger-n0" / "checkpoint").write_text("committedIndex=340\nendIndex=343\n")
+    done = await Conversion(source).run(tmp_path / "target")
+    assert (done.last_index, done.committed_index, done.records) == (343, 340, 344)
+
+
+def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
+    looked = CliRunner().invoke(app, ["store", "convert", str(source)])
+    assert looked.exit_code == 0, looked.output
+    assert "350 messages checked\nlast entry: term 0, index 349\n" in looked.stdout
+    target = tmp_path / "target"
+    done = CliRunner().invoke(app, ["store", "convert", str(source), str(target)])
+    assert done.exit_code == 0, done.output
+    assert "350 messages converted\n" in done.stdout
+    assert f"storePathRootDir={target}\n  mappedFileSizeCommitLog=65536\n" in done.stdout
+    again = CliRunner().invoke(app, ["store", "convert", str(source), str(target)])
+    assert isinstance(again.exception, UsageError)
+    assert "is there already" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda source: shutil.rmtree(source / "dledger-n0"), "no folders of DLedger are here"),
+        (lambda source: shutil.copytree(source / "dledger-n0", source / "dledger-n1"), "2 folders of DLedger"),
+        (lambda source: shutil.rmtree(source / DATA), "no entries of DLedger here"),
+        (lambda source: (source / "dledger-n0" / "checkpoint").write_text("endIndex=x"), "checkpoint cannot be read"),
+    ],
+)
+def test_a_folder_that_cannot_be_taken_over_is_said(source: Path, change: object, reason: str) -> None:
+    assert callable(change)
+    change(source)
+    with pytest.raises(StoreError, match=reason):
+        Conversion(source).look()
