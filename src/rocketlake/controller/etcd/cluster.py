@@ -4,8 +4,10 @@ Owns        the order of the members, the deadline of each try and of all, the a
 Must not know   keys and values.
 
 A request that meets an election, a paused member or a dead link is held for many seconds. So each try is short, and the
-next one goes elsewhere. A try that ended without an answer may have been carried out all the same, or may be later:
-`Answered.in_doubt` and `EtcdError.in_doubt` say so.
+next one goes elsewhere. Tries become longer only when all members were asked twice in vain: etcd may be slow.
+
+A try that ended without an answer may have been carried out all the same, or may be later: `Answered.in_doubt` and
+`EtcdError.in_doubt` say so.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ __all__ = ["Answered", "EtcdCluster", "EtcdError"]
 _log = get_logger(__name__)
 _ROUND_PAUSE_SECONDS = 0.05
 """Between two rounds over all members: those that are down refuse at once."""
+_ROUNDS_BEFORE_PATIENCE = 2
+_PATIENCE_MAX = 8
 _NO_ACCOUNT = Refusal(
     Next.GIVE_UP,
     is_before=True,
@@ -84,12 +88,16 @@ class EtcdCluster(Service):
         addresses = read_addresses(settings.addresses)
         network = network or TcpNetwork(tls_context(settings))
         self.settings = settings
+        self.root = settings.root.rstrip("/") + "/"
+        """In front of each key: never the start of another cluster's."""
         self.members = [Member(*each, network, unsafe_versions=settings.unsafe_versions) for each in addresses]
         self.freshness = Freshness(len(addresses))
         self._password = settings.password() if settings.user else ""
         self._token = ""
         self._has_accounts = bool(settings.user)
         self._first = 0
+        self._patience = 1
+        """Times `try_seconds` is how long a try may take now."""
         self._warnings = RareWarnings(_log, clock=self._clock)
 
     async def stop(self) -> None:
@@ -114,6 +122,7 @@ class EtcdCluster(Service):
         end = self._clock.monotonic() + self.settings.ask_seconds
         in_doubt = False
         reasons: dict[str, str] = {}
+        rounds = 0
         while self._clock.monotonic() < end:
             for member in self.order():
                 left = end - self._clock.monotonic()
@@ -129,6 +138,9 @@ class EtcdCluster(Service):
                     raise EtcdError(f"etcd refuses: {ended.reason}", in_doubt=in_doubt, hint=ended.refusal.hint)
             if not self.is_running:
                 break
+            rounds += 1
+            if rounds >= _ROUNDS_BEFORE_PATIENCE:
+                self._patience = min(2 * self._patience, _PATIENCE_MAX)
             await self._clock.sleep(_ROUND_PAUSE_SECONDS)
         told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "the client is stopped"
         raise EtcdError(
@@ -145,7 +157,7 @@ class EtcdCluster(Service):
             refused = await self._log_in(member, left)
             if refused is not None:
                 return _Try(refused.reason, refused.refusal)
-        ended = await self._try(member, path, body, form, min(self.settings.try_seconds, left))
+        ended = await self._try(member, path, body, form, min(self._try_seconds, left))
         if ended.refusal is None or ended.refusal.next is not Next.LOG_IN:
             return ended
         if not self._password:
@@ -156,7 +168,11 @@ class EtcdCluster(Service):
             refused = await self._log_in(member, left)
             if refused is not None:
                 return _Try(refused.reason, refused.refusal)
-        return await self._try(member, path, body, form, min(self.settings.try_seconds, left))
+        return await self._try(member, path, body, form, min(self._try_seconds, left))
+
+    @property
+    def _try_seconds(self) -> float:
+        return self.settings.try_seconds * self._patience
 
     async def _log_in(self, member: Member, left: float) -> _Try[Authenticated] | None:
         """Get a token from this member; None if there is one, or none is needed."""
@@ -175,6 +191,7 @@ class EtcdCluster(Service):
     async def _try(self, member: Member, path: str, body: bytes, form: type[Form], seconds: float) -> _Try[Form]:
         ended: _Try[Form] = _Try(token=self._token)
         known_revision = self.freshness.revision
+        start = self._clock.monotonic()
         task = self.spawn("try", self._exchange(ended, member, path, body))
         try:
             is_done = await self._clock.wait(task, seconds)
@@ -184,6 +201,8 @@ class EtcdCluster(Service):
         if answer is None:
             ended.reason = ended.reason or f"no answer within {seconds * 1000:.0f} ms"
         elif answer.status == 200:
+            if self._clock.monotonic() - start < self.settings.try_seconds:
+                self._patience = 1
             self._believe(ended, member, answer, form, known_revision)
         else:
             self._refused(ended, answer)

@@ -32,8 +32,8 @@ class EtcdRegister(Service):
     def __init__(self, settings: EtcdSettings, network: Network | None = None, clock: Clock | None = None) -> None:
         """Raises UsageError: an address, a certificate or a password that cannot be used."""
         super().__init__("etcd-register", clock)
-        self._root = settings.root
         self._cluster = EtcdCluster(settings, network, self._clock)
+        self._root = self._cluster.root
         self._watch = EtcdWatch(self._cluster, self._clock)
         self.adopt(self._cluster, self._watch)
 

@@ -33,7 +33,7 @@ class EtcdSettings:
     unsafe_versions: bool = False
     """For tests only: take versions whose members can diverge."""
     try_seconds: float = 0.3
-    """One member has so long; a request that meets an election would be held for many seconds."""
+    """One member has so long at first; a request that meets an election would be held for many seconds."""
     log_in_seconds: float = 1.5
     """One member has so long to give a token: it compares a slow hash."""
     ask_seconds: float = 3.0

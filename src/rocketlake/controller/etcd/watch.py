@@ -38,7 +38,7 @@ class EtcdWatch(Service):
     def __init__(self, cluster: EtcdCluster, clock: Clock) -> None:
         super().__init__("etcd-watch", clock)
         self._cluster = cluster
-        self._root = cluster.settings.root
+        self._root = cluster.root
         self._watches = Watches()
         self._link: HttpLink | None = None
         self._looked = 0

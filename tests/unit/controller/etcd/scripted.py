@@ -82,6 +82,8 @@ class Peer:
         """The answer to who wants a token; None: a token."""
         self.log_ins = 0
         self.is_silent_watch = False
+        self.delay_seconds = 0.0
+        """It carries requests of keys out at once, and answers so much later: its disk is slow."""
         self.asked: list[str] = []
         self.links: list[PeerLink] = []
 
@@ -180,8 +182,13 @@ class PeerLink(asyncio.Protocol):
             body = says.body
             if body is None:
                 body = json.dumps({"error": says.text, "code": says.code, "message": says.text}).encode()
+            delay_seconds = self.peer.delay_seconds if "/kv/" in self.path else 0
+            asyncio.get_running_loop().call_later(delay_seconds, self.reply, says.status, body)
+
+    def reply(self, status: int, body: bytes) -> None:
+        if not self.transport.is_closing():
             self.send(
-                h11.Response(status_code=says.status, headers=[("Content-Length", str(len(body)))]),
+                h11.Response(status_code=status, headers=[("Content-Length", str(len(body)))]),
                 h11.Data(data=body),
                 h11.EndOfMessage(),
             )
@@ -213,7 +220,7 @@ class World:
         self.keys = Keys()
         self.peers = [Peer(name, number, self.keys) for number, name in enumerate("abc", 1)]
         self.hosts = {peer.name: self.net.host(peer.name) for peer in self.peers}
-        self.settings = EtcdSettings("http://a:2379;http://b:2379;http://c:2379", root="/r/", **settings)
+        self.settings = EtcdSettings("http://a:2379;http://b:2379;http://c:2379", **{"root": "/r/", **settings})
         self.register = EtcdRegister(self.settings, self.net.host("controller"), clock)
 
     @property

@@ -33,6 +33,16 @@ def test_a_swap_of_another_revision_gets_the_key_as_it_is() -> None:
     play(story)
 
 
+def test_two_roots_share_no_key_also_when_one_starts_like_the_other() -> None:
+    async def story(world: World) -> None:
+        await world.register.swap("a", ABSENT, b"1")
+        world.keys.put({b"/rest/a": b"2"})
+        assert await world.register.read("") == {"a": (b"1", 2)}
+        assert world.keys.now.keys() == {b"/r/a", b"/rest/a"}
+
+    play(story, root="/r")
+
+
 def test_a_silent_member_costs_one_try_and_the_next_request_goes_elsewhere_at_once() -> None:
     async def story(world: World) -> None:
         world.a.script.append(SILENT)
@@ -116,6 +126,26 @@ def test_without_any_answer_the_outcome_is_unknown_after_the_whole_time() -> Non
         with pytest.raises(OutcomeUnknown, match="etcd may have made the swap of a"):
             await world.register.swap("a", ABSENT, b"1")
         assert world.clock.monotonic() == pytest.approx(3, abs=0.1)
+
+    play(story)
+
+
+def test_members_that_are_slow_are_given_more_time_and_less_when_they_are_quick_again() -> None:
+    async def story(world: World) -> None:
+        await world.register.read("")
+        for peer in world.peers:
+            peer.delay_seconds = 0.5
+        assert await world.register.swap("a", ABSENT, b"1") == Swapped(2)
+        start = world.clock.monotonic()
+        await world.register.read("")
+        assert world.clock.monotonic() - start == pytest.approx(0.5, abs=0.01)
+        for peer in world.peers:
+            peer.delay_seconds = 0.0
+        await world.register.read("")
+        world.peers[world.register._cluster._first].script.append(SILENT)
+        start = world.clock.monotonic()
+        await world.register.read("")
+        assert world.clock.monotonic() - start == pytest.approx(0.3, abs=0.01)
 
     play(story)
 
