@@ -19,7 +19,7 @@ from typing import Any
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError
 from rocketlake.base.service import Service
-from rocketlake.net.network import CannotListen, Listener
+from rocketlake.net.network import CannotListen, ConnectionIsRefused, Listener
 
 MakeLink = Callable[[], asyncio.Protocol]
 
@@ -45,12 +45,15 @@ class MemoryNet(Service):
         self._held: list[_Pipe] = []
         self._widows: dict[str, list[MemoryTransport]] = {}
         self._next_port = 40_000
+        self.vanished: set[str] = set()
+        """Hosts that answer nothing, not even that a port is closed."""
 
     def host(self, name: str) -> MemoryHost:
         """The network as the host `name` sees it: pass it to Server and NetClient as `network`.
 
         After MemoryHost.crash the next host of this name is the same machine, up again: it resets its old connections.
         """
+        self.vanished.discard(name)
         for widow in self._widows.pop(name, ()):
             widow.lose(ConnectionResetError("the peer restarted"))
         return MemoryHost(self, name)
@@ -126,6 +129,8 @@ class MemoryHost:
         self._crashed = True
         for listener in [each for each in self._net.listeners.values() if each.owner is self]:
             listener.shut()
+        if silent:
+            self._net.vanished.add(self.name)
         for transport in tuple(self.transports):
             transport.vanish(silent=silent)
 
@@ -141,8 +146,10 @@ class MemoryHost:
         """See Network.connect."""
         await self._net.clock.sleep(self._net.delay_seconds())
         listener = self._net.listeners.get((host, port))
-        if listener is None or self._crashed or self._net.is_cut(self.name, host):
+        if self._crashed or self._net.is_cut(self.name, host) or host in self._net.vanished:
             raise LinkError(f"cannot connect to {host}:{port}")
+        if listener is None:
+            raise ConnectionIsRefused(f"cannot connect to {host}:{port}: nothing listens there")
         client, server = make_link(), listener.make_link()
         here = (self.name, self._net.free_port())
         near = MemoryTransport(self._net, self, client, here=here, there=(host, port))

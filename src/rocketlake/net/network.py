@@ -39,6 +39,10 @@ class CannotListen(LinkError):
             self.hint = f"give an address of this machine with {host}: 127.0.0.1, 0.0.0.0, or one that `ip addr` shows"
 
 
+class ConnectionIsRefused(LinkError):
+    """The host answers that nothing listens on this port."""
+
+
 class Listener(Protocol):
     """An open listener."""
 
@@ -55,7 +59,7 @@ class Network(Protocol):
         """Accepts connections; port 0 = any free one. Raises CannotListen."""
 
     async def connect(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Protocol:
-        """Opens one connection. Raises LinkError."""
+        """Opens one connection. Raises LinkError, ConnectionIsRefused when nothing listens there."""
 
 
 class TcpListener:
@@ -93,7 +97,8 @@ class TcpNetwork:
         try:
             transport, link = await loop.create_connection(make_link, host, port, ssl=self._tls)
         except OSError as problem:
-            raise LinkError(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from None
+            kind = ConnectionIsRefused if isinstance(problem, ConnectionRefusedError) else LinkError
+            raise kind(f"cannot connect to {host}:{port}: {problem.strerror or problem}") from None
         connection = transport.get_extra_info("socket")
         if connection is not None:
             with contextlib.suppress(OSError):  # the peer may have closed already

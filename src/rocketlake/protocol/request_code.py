@@ -187,6 +187,8 @@ class RequestCode(IntEnum):
 
     # RocketLake's own; Apache's servers answer that they do not support them
     GET_NEWER_TABLES = 290001  # broker
+    CONTROLLER_GET_GROUPS = 290002  # controller
+    CONTROLLER_GET_SWITCHES = 290003  # controller
 
     # ACL 1.0, gone since 5.3.3
     UPDATE_AND_CREATE_ACL_CONFIG = 50  # broker up to 5.3.2

@@ -116,6 +116,67 @@ class HaStatus(Body, kw_only=True):
     master_end: int = field(default=0, name="masterCommitLogMaxOffset")
 
 
+class MemberView(Entry, kw_only=True):
+    """One member of a group, as a controller knows and hears it. Times are ms; offsets and epochs -1 if unknown."""
+
+    broker_id: int
+    address: str
+    ha_address: str = ""
+    boot_id: str = ""
+    min_in_sync: int = 1
+    pulse: str
+    """A name of Pulse (controller/liveness.py)."""
+    silent_ms: int | None = None
+    """Since its last heartbeat; None: it was not heard."""
+    epoch: int = -1
+    max_offset: int = -1
+    confirm_offset: int = -1
+    election_priority: int = 2**31 - 1
+    ha_silent_ms: int | None = None
+    ack_stalled_ms: int = 0
+
+
+class GroupView(Entry, kw_only=True):
+    """One group, as it is recorded, and as the answering controller hears it."""
+
+    broker_name: str
+    cluster: str = ""
+    master: int | None = None
+    master_epoch: int = 0
+    in_sync: list[int] = field(default_factory=list)
+    in_sync_epoch: int = 0
+    eligible: list[int] = field(default_factory=list)
+    doubtful: list[int] = field(default_factory=list)
+    min_in_sync: int = 1
+    next_id: int = 1
+    members: list[MemberView] = field(default_factory=list)
+
+
+class GroupsView(Body, kw_only=True):
+    """Answer of CONTROLLER_GET_GROUPS (ours); the request's body: names of groups, none for all."""
+
+    groups: list[GroupView] = field(default_factory=list)
+
+
+class SwitchView(Entry, kw_only=True):
+    """A new master, or the loss of one; `at_ms` is wall clock."""
+
+    epoch: int
+    master: int | None = None
+    address: str = ""
+    before: int | None = None
+    in_sync: list[int] = field(default_factory=list)
+    why: str = ""
+    by: str = ""
+    at_ms: int = 0
+
+
+class SwitchesView(Body, kw_only=True):
+    """Answer of CONTROLLER_GET_SWITCHES (ours), the newest first."""
+
+    switches: list[SwitchView] = field(default_factory=list)
+
+
 def encode_names(broker_names: list[str]) -> bytes:
     """Body of CONTROLLER_GET_SYNC_STATE_DATA."""
     return json_text.to_text(broker_names)

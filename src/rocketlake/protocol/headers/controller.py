@@ -3,8 +3,8 @@
 Owns        field names.
 Must not know   the states of groups, the rules of a decision.
 
-Epochs are Java ints, ids and offsets longs. The last fields of RegisterReplicaHeader are ours; Java leaves them out and
-ignores them.
+Epochs are Java ints, ids and offsets longs. Fields behind `invoke_time` are ours: Java neither
+writes nor reads them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ class AlterSyncStateSetReplyHeader(Header, kw_only=True):
 
 
 class ElectMasterHeader(RequestHeader, kw_only=True):
-    """CONTROLLER_ELECT_MASTER; `designate_elect`: this broker or none."""
+    """CONTROLLER_ELECT_MASTER; `designate_elect`: this broker or none.
+
+    `unclean` (ours): the operator accepts a master that may lack acknowledged messages.
+    """
 
     cluster_name: str
     broker_name: str
     broker_id: Int64 = ASKED_BY_ADMIN
     designate_elect: bool = False
     invoke_time: Int64 | None = None
+    unclean: bool | None = None
 
 
 class ElectMasterReplyHeader(Header, kw_only=True):
@@ -151,3 +155,9 @@ class RoleChangedHeader(RequestHeader, kw_only=True):
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
     master_broker_id: Int64 | None = None
+
+
+class GetSwitchesHeader(RequestHeader, kw_only=True):
+    """CONTROLLER_GET_SWITCHES (ours)."""
+
+    broker_name: str

@@ -1,0 +1,149 @@
+"""A controller: its parts, started and stopped in order.
+
+Owns        the wiring; heartbeats on their way to the table of those that live; the table of its requests.
+Must not know   the server that serves it, the rules of a decision.
+
+Controllers have no leader among them and keep nothing: all that counts is in the register. So each of them serves each
+request, and the loss of one costs its brokers a new connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rocketlake.auth.admin_access import AccessRefused, AdminAccess
+from rocketlake.base.clock import Clock
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service, stop_each
+from rocketlake.controller.askers import Askers
+from rocketlake.controller.decider import Decider
+from rocketlake.controller.elections import Elections
+from rocketlake.controller.group import Group
+from rocketlake.controller.liveness import Beat, BrokerKey, Liveness
+from rocketlake.controller.notices import Notices
+from rocketlake.controller.probes import Probes
+from rocketlake.controller.questions import Heard
+from rocketlake.controller.registers.register import Register
+from rocketlake.controller.requests import Requests
+from rocketlake.controller.timing import Profile
+from rocketlake.controller.views import Views
+from rocketlake.net.admin_gate import guard
+from rocketlake.net.client import NetClient
+from rocketlake.net.dispatcher import Row
+from rocketlake.net.network import Network, TcpNetwork
+from rocketlake.net.request import Asker, Request
+from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
+from rocketlake.protocol.request_code import RequestCode
+
+__all__ = ["Controller"]
+
+_log = get_logger(__name__)
+
+_BODY_BYTES_MAX: Final = 64 * 1024
+
+
+class Controller(Service):
+    """One controller on a register."""
+
+    def __init__(
+        self,
+        register: Register,
+        *,
+        address: Callable[[], str],
+        clock: Clock,
+        profile: Profile = Profile.FAST,
+        access: AdminAccess = AdminAccess.LOOPBACK,
+        unclean: Callable[[], bool] = lambda: False,
+        network: Network | None = None,
+        name: str = "",
+    ) -> None:
+        """`address`: where brokers reach it; `unclean`: see Elections; `name`: see Decider."""
+        super().__init__("controller", clock)
+        network = network or TcpNetwork()
+        self._client = NetClient(clock=clock, network=network)
+        self._access = access
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+        self.liveness = Liveness(clock, profile.limit_seconds)
+        self.decider = Decider(register, clock, name)
+        self._askers = Askers(self.liveness, access)
+        self._probes = Probes(self._client, network, clock)
+        self._elections = Elections(self.decider, self.liveness, self._probes, clock, unclean)
+        self._notices = Notices(self._client, self.liveness, clock)
+        self._requests = Requests(self.decider, self.liveness, self._askers, clock, unclean)
+        self._views = Views(self.decider, self.liveness, register, address)
+        self.decider.on_changed.append(self._notices.changed)
+        self.decider.on_read.append(self._forget_removed)
+        self.adopt(self._client, self.decider, self._probes, self._notices, self._elections, self._requests)
+
+    def rows(self) -> list[Row]:
+        """The requests that it serves, heartbeats and settings apart."""
+        held, views, asked, code = self._requests.handler, self._views, self._requests, RequestCode
+        serve = {
+            code.CONTROLLER_ALTER_SYNC_STATE_SET: held(asked.alter_set),
+            code.CONTROLLER_ELECT_MASTER: held(asked.elect),
+            code.CONTROLLER_REGISTER_BROKER: held(asked.register),
+            code.CONTROLLER_GET_REPLICA_INFO: views.replica_info,
+            code.CONTROLLER_GET_METADATA_INFO: views.metadata,
+            code.CONTROLLER_GET_SYNC_STATE_DATA: views.sync_state_data,
+            code.CONTROLLER_GET_NEXT_BROKER_ID: held(asked.next_id),
+            code.CONTROLLER_APPLY_BROKER_ID: held(asked.apply_id),
+            code.CLEAN_BROKER_DATA: guard(self._access, held(asked.clean)),
+            code.CONTROLLER_GET_GROUPS: views.groups,
+            code.CONTROLLER_GET_SWITCHES: held(views.switches),
+        }
+        return [Row(each, handler, body_bytes_max=_BODY_BYTES_MAX) for each, handler in serve.items()]
+
+    async def start(self) -> None:
+        """Begin. The register need not be up yet: health is red until it is."""
+        await super().start()
+        try:
+            for part in self.parts:
+                await part.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Answer what is held, end what is under way."""
+        await stop_each(*(part.stop for part in reversed(self.parts)))
+        await super().stop()
+
+    def heartbeat(self, request: Request, header: BrokerHeartbeatHeader) -> None:
+        """BROKER_HEARTBEAT: a registered broker lives. One without an id is no broker of a controller."""
+        if header.broker_id is None:
+            return
+        name, broker_id = header.broker_name, header.broker_id
+        group = self.decider.groups.get(name)
+        if group is None or broker_id not in group.members:
+            return  # not registered, or a moment ago at another controller: its next heartbeat counts
+        try:
+            self._askers.check_newcomer(request, name, group, broker_id)
+        except AccessRefused as refused:
+            self._warnings.warn(f"{name}/{broker_id}", "a heartbeat is not believed: %s", refused)
+            return
+        self.liveness.hear(BrokerKey(name, broker_id), request.asker, _beat(header))
+
+    def link_lost(self, link: Asker) -> None:
+        """A connection to the server has ended."""
+        self.liveness.link_lost(link)
+
+    def _forget_removed(self) -> None:
+        groups: dict[str, Group] = self.decider.groups
+        self.liveness.forget_others({BrokerKey(name, each) for name, group in groups.items() for each in group.members})
+
+
+def _beat(header: BrokerHeartbeatHeader) -> Beat:
+    heard = Heard(
+        epoch=-1 if header.epoch is None else header.epoch,
+        end_offset=-1 if header.max_offset is None else header.max_offset,
+        priority=2**31 - 1 if header.election_priority is None else header.election_priority,
+        boot_id=header.boot_id or "",
+    )
+    return Beat(
+        heard,
+        limit_ms=header.heartbeat_timeout_mills,
+        confirm_offset=-1 if header.confirm_offset is None else header.confirm_offset,
+        ha_silent_ms=header.ha_silent_millis,
+        ack_stalled_ms=header.ack_stalled_millis or 0,
+    )

@@ -1,0 +1,143 @@
+"""The watch over masters: suspicion, probes, and the election that follows.
+
+Owns        when a group is looked at, one attempt at a time for each group, the questions to the candidates.
+Must not know   the rules of suspicion (suspicion.py) and of choice (election.py), the requests of brokers.
+
+All controllers do this at the same time. Two that elect decide on the same state, and one swap wins; the other one
+finds a living master in the new state and leaves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import LinkError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.controller.decider import Decider
+from rocketlake.controller.group import Group
+from rocketlake.controller.liveness import BrokerKey, Liveness
+from rocketlake.controller.probes import Door, Probes
+from rocketlake.controller.questions import Alive, Elect, Heard
+from rocketlake.controller.suspicion import Action, Verdict, heirs, judge
+
+__all__ = ["Elections"]
+
+_log = get_logger(__name__)
+
+_LOOKS_PER_LIMIT: Final = 10
+_FRESH_SECONDS: Final = 0.3
+"""A heartbeat that is not older says how long the log of a candidate is; else the candidate is asked."""
+
+
+class Elections(Service):
+    """Finds dead masters and has others elected."""
+
+    def __init__(
+        self, decider: Decider, liveness: Liveness, probes: Probes, clock: Clock, unclean: Callable[[], bool]
+    ) -> None:
+        """`unclean`: may a replica be the master that may lack acknowledged messages?"""
+        super().__init__("elections", clock)
+        self._decider = decider
+        self._liveness = liveness
+        self._probes = probes
+        self._unclean = unclean
+        self._busy: set[str] = set()
+        """Groups for which an attempt is under way."""
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+        liveness.on_closed.append(self._look_soon)
+        liveness.on_heard.append(self._look_soon)
+
+    async def start(self) -> None:
+        """Begin to watch."""
+        await super().start()
+        self.every("look", self._liveness.limit_seconds / _LOOKS_PER_LIMIT, self._look_at_all)
+
+    def _look_at_all(self) -> None:
+        for name in tuple(self._decider.groups):
+            self._look(name)
+
+    def _look_soon(self, key: BrokerKey) -> None:
+        if self.is_running:
+            self._look(key.group)
+
+    def _look(self, name: str) -> None:
+        group = self._decider.groups.get(name)
+        if group is None or name in self._busy:
+            return
+        verdict = self._judge(name, group)
+        if verdict.action is not Action.NOTHING:
+            self._busy.add(name)
+            self.spawn(f"{verdict.action.name.lower()} {name}", self._act(name, group, verdict))
+        elif verdict.why:
+            self._warnings.warn(name, "group %s: %s; it stays the master", name, verdict.why)
+
+    def _judge(self, name: str, group: Group) -> Verdict:
+        return judge(name, group, self._liveness, unclean=self._unclean())
+
+    async def _act(self, name: str, group: Group, verdict: Verdict) -> None:
+        try:
+            if verdict.action is Action.PROBE:
+                await self._knock(name, group)
+                group = self._decider.groups.get(name, group)
+                verdict = self._judge(name, group)
+            if verdict.action is Action.ELECT:
+                await self._elect(name, group, verdict)
+        except LinkError as error:
+            self._warnings.warn(f"{name} link", "group %s has no election now: %s", name, error)
+        finally:
+            self._busy.discard(name)
+
+    async def _knock(self, name: str, group: Group) -> None:
+        """Does the master's machine refuse connections? Then it is dead; else its next heartbeat is waited for."""
+        assert group.master is not None
+        key = BrokerKey(name, group.master)
+        last = self._liveness.last(key)
+        heard_at = last.at if last is not None else None
+        if await self._probes.knock(group.members[group.master].address) is not Door.REFUSED:
+            return
+        last = self._liveness.last(key)
+        if last is None or last.at == heard_at:  # else it was heard meanwhile
+            self._liveness.refused(key)
+
+    async def _elect(self, name: str, group: Group, verdict: Verdict) -> None:
+        candidates = await self._ask_candidates(name, group)
+        if not candidates:
+            return
+        deposed = group.master if verdict.deposes else None
+
+        def alive(now: Group) -> Alive:
+            here = self._liveness.alive(name, now.members.keys())
+            if now.master == deposed and deposed is not None:
+                here.pop(deposed, None)
+            # A candidate that did not answer is none; a master that is back stays the master.
+            return {
+                each: candidates.get(each, heard) for each, heard in here.items() if each in {*candidates, now.master}
+            }
+
+        decision = await self._decider.ask(name, Elect(unclean=self._unclean()), alive)
+        if decision.why:
+            _log.warning("group %s: %s; epoch %d: %s", name, verdict.why, decision.group.master_epoch, decision.why)
+
+    async def _ask_candidates(self, name: str, group: Group) -> dict[int, Heard]:
+        """Those that may follow and answer now, with their logs."""
+        found: dict[int, Heard] = {}
+        asked: dict[int, asyncio.Task[Heard | None]] = {}
+        for broker_id in heirs(name, group, self._liveness, unclean=self._unclean()):
+            key = BrokerKey(name, broker_id)
+            last = self._liveness.last(key)
+            if last is None:
+                continue
+            if self._liveness.age(key) <= _FRESH_SECONDS:
+                found[broker_id] = last.beat.heard
+            else:
+                question = self._probes.log_of(group.members[broker_id].address, last.beat.heard)
+                asked[broker_id] = self.spawn(f"ask {name}/{broker_id}", question)
+        for broker_id, task in asked.items():
+            heard = await task
+            if heard is not None:
+                found[broker_id] = heard
+        return found

@@ -1,0 +1,117 @@
+"""Must another master be looked for?
+
+Owns        the rule: which silence of which broker is enough.
+Must not know   how a master is chosen (election.py), tasks, the network.
+
+A wrong suspicion costs a switch, never a message. So a closed link is looked into at once, and a silence needs the word
+of a replica: as long as one of those that may follow hears its master, the master is cut off from this controller only.
+Java's replicas do not say whether they hear it; without any word the silence alone is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from rocketlake.controller.group import Group
+from rocketlake.controller.liveness import BrokerKey, Liveness, Pulse
+
+__all__ = ["CALM", "Action", "Verdict", "counts_as_alive", "heirs", "judge"]
+
+ACK_STALL_MS: Final = 2000
+"""A master that has waited for its replicas for so long, and that they do not hear, is cut off from them."""
+
+
+class Action(Enum):
+    """What is to be done about a group."""
+
+    NOTHING = "nothing"
+    PROBE = "ask the master's machine whether it still listens"
+    ELECT = "choose another master"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An action, and the reason for it."""
+
+    action: Action
+    why: str = ""
+    deposes: bool = False
+    """The master lives, and another one is wanted all the same."""
+
+
+CALM: Final = Verdict(Action.NOTHING)
+
+
+def judge(name: str, group: Group, liveness: Liveness, *, unclean: bool = False) -> Verdict:
+    """What to do about the group `name` now. `unclean`: any living replica may follow."""
+    here = heirs(name, group, liveness, unclean=unclean)
+    if not group.master_epoch or not here:
+        return CALM  # the first broker that asks is the master; while nobody can follow, a master may come back
+    if group.master is None:
+        return Verdict(Action.ELECT, "there is no master")
+    return _judge_master(name, group, group.master, here, liveness)
+
+
+def counts_as_alive(name: str, group: Group, liveness: Liveness) -> bool:
+    """True if brokers are to go on with the recorded master, as far as this controller knows."""
+    if group.master is None:
+        return False
+    here = heirs(name, group, liveness, unclean=False)
+    verdict = _judge_master(name, group, group.master, here, liveness)
+    return verdict.action is not Action.ELECT or verdict.deposes
+
+
+def _judge_master(name: str, group: Group, master: int, here: Set[int], liveness: Liveness) -> Verdict:
+    key = BrokerKey(name, master)
+    pulse = liveness.pulse(key)
+    if pulse is Pulse.ALIVE:
+        return _cut_off(name, group, liveness)
+    if pulse is Pulse.REFUSED:
+        return Verdict(Action.ELECT, f"nothing listens at the address of the master {master}")
+    if pulse is Pulse.CLOSED:
+        return Verdict(Action.PROBE, f"the link of the master {master} has ended")
+    if pulse is Pulse.UNHEARD and liveness.waits_for_first(key):
+        return Verdict(Action.PROBE, f"the master {master} has not been heard yet")
+    hearing = [each for each in sorted(here) if _hears_master(BrokerKey(name, each), liveness)]
+    if hearing:
+        return Verdict(Action.NOTHING, f"the master {master} is silent, but {hearing} hear it")
+    return Verdict(Action.ELECT, f"the master {master} has been silent for {liveness.age(key):.1f} s")
+
+
+def heirs(name: str, group: Group, liveness: Liveness, *, unclean: bool) -> set[int]:
+    """The living replicas that may follow the master (election.py decides)."""
+    here = set(liveness.alive(name, group.members.keys())) - {group.master}
+    if unclean:
+        return here
+    if not group.electable and group.doubtful:
+        return here if group.doubtful <= here else set()
+    return here & group.electable
+
+
+def _hears_master(key: BrokerKey, liveness: Liveness) -> bool:
+    broker = liveness.last(key)
+    if broker is None or broker.beat.ha_silent_ms is None:
+        return False
+    return broker.beat.ha_silent_ms / 1000 + liveness.age(key) < liveness.limit_seconds / 2
+
+
+def _ha_silent_ms(key: BrokerKey, liveness: Liveness) -> int:
+    broker = liveness.last(key)
+    return (broker.beat.ha_silent_ms or 0) if broker is not None else 0
+
+
+def _cut_off(name: str, group: Group, liveness: Liveness) -> Verdict:
+    """A living master that enough living replicas do not hear, while it waits for them."""
+    assert group.master is not None
+    master = liveness.last(BrokerKey(name, group.master))
+    if master is None or master.beat.ack_stalled_ms < ACK_STALL_MS:
+        return CALM
+    alive = liveness.alive(name, group.members.keys() - {group.master})
+    deaf = {each for each in alive if _ha_silent_ms(BrokerKey(name, each), liveness) >= ACK_STALL_MS}
+    if len(deaf) < group.min_in_sync or not group.electable & deaf:
+        return CALM
+    why = f"the master {group.master} waits for its replicas, and {sorted(deaf)}, which are alive, do not hear it"
+    return Verdict(Action.ELECT, why, deposes=True)
