@@ -18,6 +18,7 @@ from rocketlake.base.settings.config_file import java_name
 from rocketlake.broker import dispatch_table as broker_table
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.client.config import ClientConfig, ConsumerConfig, ProducerConfig
+from rocketlake.controller import dispatch_table as controller_table
 from rocketlake.namesrv import dispatch_table as namesrv_table
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.protocol.request_code import RequestCode
@@ -67,7 +68,11 @@ def default_text(field: dataclasses.Field[Any]) -> str:
 
 
 def codes_page() -> str:
-    ours = {"broker": served_codes(broker_table), "name server": served_codes(namesrv_table)}
+    ours = {
+        "broker": served_codes(broker_table),
+        "name server": served_codes(namesrv_table),
+        "controller": served_codes(controller_table),
+    }
     lines = [
         "# Request and response codes",
         "",
@@ -75,14 +80,14 @@ def codes_page() -> str:
         "code 3, REQUEST_CODE_NOT_SUPPORTED, and the connection stays open. Empty: RocketMQ's does not serve it",
         "either; the last column names who does.",
         "",
-        "| Code | Request | Broker | Name server | In RocketMQ served by |",
-        "|---|---|---|---|---|",
+        "| Code | Request | Broker | Name server | Controller | In RocketMQ served by |",
+        "|---|---|---|---|---|---|",
     ]
     peers = peers_of_codes()
     for code in RequestCode:
         served_by = peers[code.name]
         marks = ["yes" if code in codes else "no" if peer in served_by else "" for peer, codes in ours.items()]
-        lines.append(f"| {int(code)} | {code.name} | {marks[0]} | {marks[1]} | {served_by} |")
+        lines.append(f"| {int(code)} | {code.name} | {' | '.join(marks)} | {served_by} |")
     lines += ["", "| Code | Response |", "|---|---|"]
     lines += [f"| {int(code)} | {code.name} |" for code in ResponseCode]
     return "\n".join(lines) + "\n"

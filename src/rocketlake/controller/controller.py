@@ -1,6 +1,6 @@
 """A controller: its parts, started and stopped in order.
 
-Owns        the wiring; heartbeats on their way to the table of those that live; the table of its requests.
+Owns        the wiring, heartbeats on their way to the table of those that live.
 Must not know   the server that serves it, the rules of a decision.
 
 Controllers have no leader among them and keep nothing: all that counts is in the register. So each of them serves each
@@ -10,7 +10,6 @@ request, and the loss of one costs its brokers a new connection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from rocketlake.auth.admin_access import AccessRefused, AdminAccess
 from rocketlake.base.clock import Clock
@@ -18,6 +17,7 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.controller.askers import Askers
 from rocketlake.controller.decider import Decider
+from rocketlake.controller.dispatch_table import rows
 from rocketlake.controller.elections import Elections
 from rocketlake.controller.group import Group
 from rocketlake.controller.liveness import Beat, BrokerKey, Liveness
@@ -28,19 +28,15 @@ from rocketlake.controller.registers.register import Register
 from rocketlake.controller.requests import Requests
 from rocketlake.controller.timing import Profile
 from rocketlake.controller.views import Views
-from rocketlake.net.admin_gate import guard
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Row
 from rocketlake.net.network import Network, TcpNetwork
 from rocketlake.net.request import Asker, Request
 from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
-from rocketlake.protocol.request_code import RequestCode
 
 __all__ = ["Controller"]
 
 _log = get_logger(__name__)
-
-_BODY_BYTES_MAX: Final = 64 * 1024
 
 
 class Controller(Service):
@@ -78,21 +74,7 @@ class Controller(Service):
 
     def rows(self) -> list[Row]:
         """The requests that it serves, heartbeats and settings apart."""
-        held, views, asked, code = self._requests.handler, self._views, self._requests, RequestCode
-        serve = {
-            code.CONTROLLER_ALTER_SYNC_STATE_SET: held(asked.alter_set),
-            code.CONTROLLER_ELECT_MASTER: held(asked.elect),
-            code.CONTROLLER_REGISTER_BROKER: held(asked.register),
-            code.CONTROLLER_GET_REPLICA_INFO: views.replica_info,
-            code.CONTROLLER_GET_METADATA_INFO: views.metadata,
-            code.CONTROLLER_GET_SYNC_STATE_DATA: views.sync_state_data,
-            code.CONTROLLER_GET_NEXT_BROKER_ID: held(asked.next_id),
-            code.CONTROLLER_APPLY_BROKER_ID: held(asked.apply_id),
-            code.CLEAN_BROKER_DATA: guard(self._access, held(asked.clean)),
-            code.CONTROLLER_GET_GROUPS: views.groups,
-            code.CONTROLLER_GET_SWITCHES: held(views.switches),
-        }
-        return [Row(each, handler, body_bytes_max=_BODY_BYTES_MAX) for each, handler in serve.items()]
+        return rows(self._requests, self._views, self._access)
 
     async def start(self) -> None:
         """Begin. The register need not be up yet: health is red until it is."""

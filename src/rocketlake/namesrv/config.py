@@ -15,6 +15,7 @@ from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
+from rocketlake.controller.timing import Profile
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 
@@ -45,6 +46,32 @@ class NameServerConfig:
         False, why="a registration takes away the broker's topics that it does not name"
     )
 
+    # Controller
+    enable_controller: bool = setting(
+        False, java="enableControllerInNamesrv", why="choose the masters of groups of brokers (docs/decisions/0024)"
+    )
+    controller_profile: Profile = setting(
+        Profile.FAST, why="silence of a broker of ours after which another master is chosen: FAST 1 s, CALM 3 s"
+    )
+    controller_address: str = setting(
+        "", why="host:port at which brokers reach this controller; empty: the address that it listens on"
+    )
+    controller_store_path: str = setting(
+        "", why="folder of the controllers' register when it is a file; empty: beside the file of the KV settings"
+    )
+    controller_etcd_addresses: str = setting(
+        "", why="the register is etcd: http://host:2379;http://host2:2379. Empty: a file, for one controller only"
+    )
+    controller_etcd_root: str = setting("/rocketlake/v1/", why="start of all keys in etcd, one for each cluster")
+    controller_etcd_user: str = setting("", why="account in etcd")
+    controller_etcd_password_file: str = setting("", why="file whose first line is the password of that account")
+    controller_etcd_ca_file: str = setting("", why="certificates that vouch for etcd; empty: those of the machine")
+    controller_etcd_cert_file: str = setting("", why="certificate of this controller for etcd")
+    controller_etcd_key_file: str = setting("", why="key of that certificate")
+    enable_elect_unclean_master: bool = setting(
+        False, why="choose a master that may lack acknowledged messages when there is no other: they are lost then"
+    )
+
     # Speed
     scan_not_active_broker_interval: int = setting(
         5000, low=10, high=600_000, why="pause between searches for silent brokers, in ms"
@@ -59,6 +86,7 @@ UPDATABLE = frozenset(
         "enable_topic_list",
         "support_acting_master",
         "delete_topic_with_broker_registration",
+        "enable_elect_unclean_master",
     }
 )
 """Settings that UPDATE_NAMESRV_CONFIG may change: none of them names a file, an address or a permission."""
@@ -79,16 +107,14 @@ def load_namesrv_conf(
         path,
         overrides,
         without_effect=WITHOUT_EFFECT,
-        not_supported=dict.fromkeys(NOT_SUPPORTED, ("false",)),
+        not_supported={**dict.fromkeys(NOT_SUPPORTED, ("false",)), "notifyBrokerRoleChanged": ("true",)},
         files=files,
     )
     assert isinstance(config, NameServerConfig)
     return config
 
 
-NOT_SUPPORTED = frozenset(
-    ("clusterTest", "enableControllerInNamesrv", "notifyMinBrokerIdChanged", "needWaitForService", "useTLS")
-)
+NOT_SUPPORTED = frozenset(("clusterTest", "notifyMinBrokerIdChanged", "needWaitForService", "useTLS"))
 """Keys of Apache's name server for features that we do not have yet."""
 WITHOUT_EFFECT = frozenset(
     [
@@ -135,6 +161,35 @@ WITHOUT_EFFECT = frozenset(
         "maxReconnectIntervalTimeSeconds",
         "scanAvailableNameSrv",
         "socksProxyConfig",
+        # Of Apache's controller: its Raft group, its pools and pauses, its metrics
+        "controllerType",
+        "controllerDLegerGroup",
+        "controllerDLegerPeers",
+        "controllerDLegerSelfId",
+        "controllerRequestThreadPoolQueueCapacity",
+        "controllerThreadPoolNums",
+        "electMasterMaxRetryCount",
+        "jRaftControllerRPCAddr",
+        "jRaftElectionTimeoutMs",
+        "jRaftGroupId",
+        "jRaftInitConf",
+        "jRaftScanWaitTimeoutMs",
+        "jRaftServerId",
+        "jRaftSnapshotIntervalSecs",
+        "jraftConfig",
+        "mappedFileSize",
+        "processReadEvent",
+        "scanInactiveMasterInterval",
+        "metricGrpcExporterIntervalInMills",
+        "metricGrpcExporterTimeOutInMills",
+        "metricLoggingExporterIntervalInMills",
+        "metricsExporterType",
+        "metricsGrpcExporterHeader",
+        "metricsGrpcExporterTarget",
+        "metricsInDelta",
+        "metricsLabel",
+        "metricsPromExporterHost",
+        "metricsPromExporterPort",
     ]
 )
-"""Keys of Apache's name server that are accepted and change nothing here: thread pools and buffers we do not have."""
+"""Keys of Apache's name server and controller that are accepted and change nothing here."""

@@ -20,7 +20,7 @@ from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Handler, Request
 from rocketlake.protocol.request_code import RequestCode as Code
 
-__all__ = ["rows"]
+__all__ = ["controller_settings", "rows"]
 
 
 def rows(
@@ -61,4 +61,12 @@ def rows(
         Row(Code.DELETE_KV_CONFIG, guard(access, kv.delete)),
         Row(Code.UPDATE_NAMESRV_CONFIG, guard(access, settings.update)),
         Row(Code.GET_NAMESRV_CONFIG, settings.get),
+    ]
+
+
+def controller_settings(settings: Settings, access: AdminAccess) -> list[Row]:
+    """The settings of the controller inside: they are those of the name server."""
+    return [
+        Row(Code.UPDATE_CONTROLLER_CONFIG, guard(access, settings.update)),
+        Row(Code.GET_CONTROLLER_CONFIG, settings.get),
     ]

@@ -13,7 +13,8 @@ from rocketlake.base.health import Health
 from rocketlake.base.service import Service, stop_each
 from rocketlake.namesrv.change_line import ChangeLine
 from rocketlake.namesrv.config import LiveConfig, NameServerConfig
-from rocketlake.namesrv.dispatch_table import rows
+from rocketlake.namesrv.controlling import Controlling
+from rocketlake.namesrv.dispatch_table import controller_settings, rows
 from rocketlake.namesrv.kv_config import KVConfig
 from rocketlake.namesrv.liveness import Liveness
 from rocketlake.namesrv.processors.broker import Brokers
@@ -43,23 +44,34 @@ class NameServer(Service):
         network: Network | None = None,
     ) -> None:
         super().__init__("name server", clock)
-        clock = self._clock
+        clock, files = self._clock, files or PosixFiles()
         self.health = Health(clock)
         self.routes = RouteTable(clock)
         self._live = LiveConfig(config)
-        self._kv_config = KVConfig(config.kv_config_path, files or PosixFiles())
+        self._kv_config = KVConfig(config.kv_config_path, files)
         turns = Turns(clock, NetLimits().turn_seconds)
         changes = ChangeLine(turns, clock)
         self._liveness = Liveness(self.routes, changes, clock, config.scan_not_active_broker_interval)
+        self._controlling = (
+            Controlling(self._live, lambda: self._server.port, clock=clock, files=files, network=network)
+            if config.enable_controller
+            else None
+        )
+        brokers = Brokers(self.routes, self._kv_config, self._live, clock)
+        settings = Settings(self._live, self._apply)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
-            Brokers(self.routes, self._kv_config, self._live, clock),
+            brokers,
             KV(self._kv_config),
-            Settings(self._live, self._apply),
+            settings,
             config.admin_access,
             changes,
             lambda serve: in_steps(serve, turns, clock),
         )
+        if self._controlling is not None:
+            controller = self._controlling.controller
+            brokers.on_heartbeat.append(controller.heartbeat)
+            table += [*controller.rows(), *controller_settings(settings, config.admin_access)]
         self._server = Server(
             Dispatcher(table),
             host=config.listen_host,
@@ -70,6 +82,9 @@ class NameServer(Service):
         )
         self._server.on_link_lost.append(self._liveness.link_lost)
         self.adopt(self._liveness, self._server)
+        if self._controlling is not None:
+            self._server.on_link_lost.append(self._controlling.controller.link_lost)
+            self.adopt(self._controlling)
         self._apply(config)
 
     @property
@@ -83,15 +98,22 @@ class NameServer(Service):
         await super().start()
         await self._liveness.start()
         try:
+            if self._controlling is not None:
+                await self._controlling.start()
             await self._server.start()
         except BaseException:
-            await self._liveness.stop()
+            await self._stop_parts()
             raise
 
     async def stop(self, drain_seconds: float = 3.0) -> None:
         """Finish open requests for `drain_seconds`, close every link."""
-        await stop_each(lambda: self._server.stop(drain_seconds), self._liveness.stop)
+        await stop_each(lambda: self._server.stop(drain_seconds), self._stop_parts)
         await super().stop()
+
+    async def _stop_parts(self) -> None:
+        if self._controlling is not None:
+            await stop_each(self._controlling.stop)
+        await self._liveness.stop()
 
     def _apply(self, config: NameServerConfig) -> None:
         self.routes.support_acting_master = config.support_acting_master

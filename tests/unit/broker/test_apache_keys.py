@@ -42,6 +42,8 @@ def test_every_key_of_a_broker_conf_is_classified() -> None:
 def test_every_key_of_a_namesrv_conf_is_classified() -> None:
     ours = set(setting_texts(namesrv.NameServerConfig()))
     assert listed("namesrv_5_3_3.txt") - ours - namesrv.WITHOUT_EFFECT - namesrv.NOT_SUPPORTED == set()
+    refused = {"notifyBrokerRoleChanged"}  # but true
+    assert listed("controller_5_5_0.txt") - ours - namesrv.WITHOUT_EFFECT - refused == set()
     assert not namesrv.NOT_SUPPORTED & namesrv.WITHOUT_EFFECT
 
 

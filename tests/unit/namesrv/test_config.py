@@ -49,7 +49,7 @@ def test_a_file_of_apaches_name_server_is_taken() -> None:
     )
 
 
-@pytest.mark.parametrize("line", ["listenPrt=9999", "enableControllerInNamesrv=true", "listenPort=70000"])
+@pytest.mark.parametrize("line", ["listenPrt=9999", "needWaitForService=true", "listenPort=70000"])
 def test_a_key_that_is_unknown_or_asks_for_what_we_do_not_have_is_named(line: str) -> None:
     path, files = conf(line)
     with pytest.raises(UsageError, match=rf"{line.split('=')[0]}.*namesrv\.conf"):

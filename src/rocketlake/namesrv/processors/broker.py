@@ -8,9 +8,10 @@ Source: docs/internals/name_server.md.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from rocketlake.auth.admin_access import check_admin_access
+from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -51,6 +52,7 @@ class Brokers:
         self._routes = routes
         self._kv_config = kv_config
         self._config = config
+        self.on_heartbeat: list[Callable[[Request, BrokerHeartbeatHeader], object]] = []
 
     def register(self, request: Request) -> ReplySteps:
         """Take a broker's topics. The answer tells a slave its master, and each broker the ordered topics."""
@@ -113,6 +115,7 @@ class Brokers:
         """The broker is alive."""
         header = request.header(BrokerHeartbeatHeader)
         self._routes.heard(header.cluster_name, header.broker_addr)
+        call_each(self.on_heartbeat, request, header)
         return Reply()
 
     def wipe_write_perm(self, request: Request) -> ReplySteps:
