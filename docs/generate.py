@@ -18,7 +18,7 @@ from rocketlake.base.settings.config_file import java_name
 from rocketlake.broker import dispatch_table as broker_table
 from rocketlake.broker.config import BrokerConfig
 from rocketlake.client.config import ClientConfig, ConsumerConfig, ProducerConfig
-from rocketlake.controller import dispatch_table as controller_table
+from rocketlake.controller.serving import dispatch_table as controller_table
 from rocketlake.namesrv import dispatch_table as namesrv_table
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.protocol.request_code import RequestCode

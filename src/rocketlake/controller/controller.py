@@ -15,19 +15,19 @@ from rocketlake.auth.admin_access import AccessRefused, AdminAccess
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service, stop_each
-from rocketlake.controller.askers import Askers
 from rocketlake.controller.decider import Decider
-from rocketlake.controller.dispatch_table import rows
-from rocketlake.controller.elections import Elections
 from rocketlake.controller.group import Group
-from rocketlake.controller.liveness import Beat, BrokerKey, Liveness
-from rocketlake.controller.notices import Notices
-from rocketlake.controller.probes import Probes
 from rocketlake.controller.questions import Heard
 from rocketlake.controller.registers.register import Register
-from rocketlake.controller.requests import Requests
-from rocketlake.controller.timing import Profile
-from rocketlake.controller.views import Views
+from rocketlake.controller.serving.askers import Askers
+from rocketlake.controller.serving.dispatch_table import rows
+from rocketlake.controller.serving.requests import Requests
+from rocketlake.controller.serving.views import Views
+from rocketlake.controller.watch.elections import Elections
+from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness
+from rocketlake.controller.watch.notices import Notices
+from rocketlake.controller.watch.probes import Probes
+from rocketlake.controller.watch.timing import Profile
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Row
 from rocketlake.net.network import Network, TcpNetwork

@@ -15,7 +15,7 @@ from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.settings.config_file import load_together, setting
 from rocketlake.base.settings.live_settings import LiveSettings
-from rocketlake.controller.timing import Profile
+from rocketlake.controller.watch.timing import Profile
 
 __all__ = ["UPDATABLE", "LiveConfig", "NameServerConfig", "load_namesrv_conf"]
 

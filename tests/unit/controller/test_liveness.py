@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketlake.base.clock import ManualClock
-from rocketlake.controller.liveness import Beat, BrokerKey, Liveness, Pulse
 from rocketlake.controller.questions import Heard
+from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness, Pulse
 from tests.unit.controller.links import FakeLink
 
 ONE = BrokerKey("b", 1)

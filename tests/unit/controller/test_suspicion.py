@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.controller.group import Group, Member
-from rocketlake.controller.liveness import Beat, BrokerKey, Liveness
 from rocketlake.controller.questions import Heard
-from rocketlake.controller.suspicion import Action, counts_as_alive, judge
+from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness
+from rocketlake.controller.watch.suspicion import Action, counts_as_alive, judge
 from tests.unit.controller.links import FakeLink
 
 GROUP = Group(

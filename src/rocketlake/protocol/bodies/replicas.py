@@ -125,7 +125,7 @@ class MemberView(Entry, kw_only=True):
     boot_id: str = ""
     min_in_sync: int = 1
     pulse: str
-    """A name of Pulse (controller/liveness.py)."""
+    """A name of Pulse (controller/watch/liveness.py)."""
     silent_ms: int | None = None
     """Since its last heartbeat; None: it was not heard."""
     epoch: int = -1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from rocketlake.auth.admin_access import AdminAccess
-from rocketlake.controller.requests import Requests
-from rocketlake.controller.views import Views
+from rocketlake.controller.serving.requests import Requests
+from rocketlake.controller.serving.views import Views
 from rocketlake.net.admin_gate import guard
 from rocketlake.net.dispatcher import Row
 from rocketlake.protocol.request_code import RequestCode as Code

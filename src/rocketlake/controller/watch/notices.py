@@ -17,7 +17,7 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.controller.group import Group
-from rocketlake.controller.liveness import BrokerKey, Liveness
+from rocketlake.controller.watch.liveness import BrokerKey, Liveness
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.replicas import SyncStateSet
 from rocketlake.protocol.command import Command

@@ -1,7 +1,7 @@
 """Which brokers this controller hears.
 
 Owns        the last heartbeat of each broker, the link it came on, the moment when a broker counts as silent.
-Must not know   what follows from a silence (watch.py), the states of groups.
+Must not know   what follows from a silence (suspicion.py), the states of groups.
 
 A heartbeat is believed whatever it says: it decides how fast a silence is noticed, and which of the replicas that hold
 everything is the best. It never decides whether a message is lost.

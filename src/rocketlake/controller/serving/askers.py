@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from rocketlake.auth.admin_access import AdminAccess, check_admin_access
 from rocketlake.controller.group import Group
-from rocketlake.controller.liveness import BrokerKey, Liveness, Pulse
+from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
 from rocketlake.net.request import Request
 from rocketlake.protocol.request_code import request_name
 

@@ -1,7 +1,7 @@
 """The watch over masters: suspicion, probes, and the election that follows.
 
 Owns        when a group is looked at, one attempt at a time for each group, the questions to the candidates.
-Must not know   the rules of suspicion (suspicion.py) and of choice (election.py), the requests of brokers.
+Must not know   the rules of suspicion (suspicion.py) and of choice (controller/election.py), the requests of brokers.
 
 All controllers do this at the same time. Two that elect decide on the same state, and one swap wins; the other one
 finds a living master in the new state and leaves it.
@@ -19,10 +19,10 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.controller.decider import Decider
 from rocketlake.controller.group import Group
-from rocketlake.controller.liveness import BrokerKey, Liveness
-from rocketlake.controller.probes import Door, Probes
 from rocketlake.controller.questions import Alive, Elect, Heard
-from rocketlake.controller.suspicion import Action, Verdict, heirs, judge
+from rocketlake.controller.watch.liveness import BrokerKey, Liveness
+from rocketlake.controller.watch.probes import Door, Probes
+from rocketlake.controller.watch.suspicion import Action, Verdict, heirs, judge
 
 __all__ = ["Elections"]
 

@@ -1,7 +1,7 @@
 """Must another master be looked for?
 
 Owns        the rule: which silence of which broker is enough.
-Must not know   how a master is chosen (election.py), tasks, the network.
+Must not know   how a master is chosen (controller/election.py), tasks, the network.
 
 A wrong suspicion costs a switch, never a message. So a closed link is looked into at once, and a silence needs the word
 of a replica: as long as one of those that may follow hears its master, the master is cut off from this controller only.
@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from rocketlake.controller.group import Group
-from rocketlake.controller.liveness import BrokerKey, Liveness, Pulse
+from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
 
 __all__ = ["CALM", "Action", "Verdict", "counts_as_alive", "heirs", "judge"]
 

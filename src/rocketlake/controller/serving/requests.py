@@ -15,11 +15,9 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
-from rocketlake.controller.askers import Askers
 from rocketlake.controller.decider import Decider
 from rocketlake.controller.decision import Decision
 from rocketlake.controller.group import EMPTY, Group
-from rocketlake.controller.liveness import Liveness
 from rocketlake.controller.questions import (
     Alive,
     AlterSet,
@@ -32,7 +30,9 @@ from rocketlake.controller.questions import (
     Question,
     Register,
 )
-from rocketlake.controller.suspicion import counts_as_alive
+from rocketlake.controller.serving.askers import Askers
+from rocketlake.controller.watch.liveness import Liveness
+from rocketlake.controller.watch.suspicion import counts_as_alive
 from rocketlake.net.dispatcher import run_handler
 from rocketlake.net.link_pool import split_address
 from rocketlake.net.request import HELD, Handler, Held, Reply, Request

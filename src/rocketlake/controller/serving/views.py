@@ -15,9 +15,9 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.controller.decider import Decider
 from rocketlake.controller.group import EMPTY, Group, Member
 from rocketlake.controller.history import history_prefix, switch_from_json
-from rocketlake.controller.liveness import Beat, BrokerKey, Liveness, Pulse
 from rocketlake.controller.questions import Heard
 from rocketlake.controller.registers.register import Register
+from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness, Pulse
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.replicas import (
     GroupsView,
