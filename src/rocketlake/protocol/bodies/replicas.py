@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import field
 
 from rocketlake.base.java import json_text
-from rocketlake.protocol.bodies.body import Body, Entry, decode_as, to_bare_text
+from rocketlake.protocol.bodies.body import Body, Entry, decode_as
 from rocketlake.protocol.bodies.route import MemberGroupEntry
 
 OPEN_END: Final = 2**63 - 1
@@ -30,14 +30,14 @@ class SyncStateSet(Body, kw_only=True):
 
 
 class ElectMasterReply(Body, kw_only=True):
-    """Answer of CONTROLLER_ELECT_MASTER; no addresses when the master did not change."""
+    """Answer of CONTROLLER_ELECT_MASTER; no addresses when the master did not change.
+
+    Java's controller writes the ids in the addresses without quotes. Its own mqadmin 5.4 and 5.5.0 fails on that: it
+    reads the body as another one, and its JSON reader skips no member with bare keys. Every Java peer reads quoted ids.
+    """
 
     group: MemberGroupEntry | None = field(default=None, name="brokerMemberGroup")
     members: list[int] = field(default_factory=list, name="syncStateSet")
-
-    def encode(self) -> bytes:
-        """JSON text with unquoted numeric keys."""
-        return to_bare_text(self)
 
 
 class ReplicaEntry(Entry, kw_only=True):
