@@ -178,9 +178,12 @@ def _register(group: Group, asked: Register) -> Decision:
         # The eligible replicas were kept under the other promise.
         new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
         reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
-    if asked.broker_id in new.electable and _may_lack_records(old, asked):
-        new = without(new, frozenset({asked.broker_id}))
-        new = replace(new, doubtful=new.doubtful | {asked.broker_id})
+    if _may_lack_records(old, asked):
+        if asked.broker_id in new.electable:
+            new = without(new, frozenset({asked.broker_id}))
+            new = replace(new, doubtful=new.doubtful | {asked.broker_id})
+        # Also if it is in no set: a proposal on its way may add it, for what it had reported before.
+        new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
         reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {asked.log_kept.name}")
     return Decision(new, why=", ".join(reasons))
 

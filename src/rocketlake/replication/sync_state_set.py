@@ -33,12 +33,14 @@ class ReportRefused(ProtocolError):
 class Follower:
     """One connection of a replica. Its reports count while it is the newest connection of that replica."""
 
-    __slots__ = ("broker_id", "reported")
+    __slots__ = ("broker_id", "is_ended", "reported")
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.reported: PhysicalOffset | None = None
         """Physical offset up to which the replica has the log; None before its first report."""
+        self.is_ended = False
+        """True: the replica must connect again before its reports count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ class SyncStateSet:
 
         Reports of a connection that was replaced or lost are ignored. Call `advance` afterwards.
         """
+        if follower.is_ended:
+            raise ReportRefused(
+                f"replica {follower.broker_id} has to connect again: the set changed without its master",
+                hint="nothing is to be done, it connects again by itself",
+            )
         if offset > own_end:
             raise ReportRefused(
                 f"replica {follower.broker_id} reports {offset}, but the log of its master ends at {own_end}",
@@ -174,8 +181,16 @@ class SyncStateSet:
                 self.proposal = None
 
     def record(self, members: Iterable[int], set_epoch: int) -> bool:
-        """The controller has recorded this set, in our master epoch. True if that is news: no proposal is open then."""
+        """The controller has recorded this set, in our master epoch. True if that is news: no proposal is open then.
+
+        If it is not what we proposed, a replica has lost the end of its log. Only members count on: any other must
+        connect again, and report what it has now. A connection to a dead machine would go on to report what it had.
+        """
         if set_epoch <= self.set_epoch:
             return False
+        own = self.proposal
+        if own is None or (own.members, own.set_epoch + 1) != (frozenset(members), set_epoch):
+            for outsider in self._followers.keys() - set(members):
+                self._followers.pop(outsider).is_ended = True
         self.recorded, self.set_epoch, self.proposal = frozenset(members), set_epoch, None
         return True

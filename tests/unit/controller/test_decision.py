@@ -111,6 +111,14 @@ def test_a_master_whose_log_may_be_short_is_master_no_longer() -> None:
     assert elected(ask(answer.group, Elect(), 1, 2, 3)) == (2, {2}, {3})
 
 
+def test_a_lost_log_ends_every_proposal_on_its_way() -> None:
+    """The replica is in no set, but its master may just have proposed it, for what it had before."""
+    answer = ask(group(sss=ids(1, 2)), Register(3, "b3", boot_id="other", min_in_sync=2), 1, 2)
+    assert (answer.group.in_sync, answer.group.in_sync_epoch, answer.group.doubtful) == (ids(1, 2), 10, ids())
+    proposal = AlterSet(1, 5, ids(1, 2, 3), 9)
+    assert ask(answer.group, proposal, 1, 2, 3).code == Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+
+
 def test_a_master_with_another_promise_loses_the_eligible_replicas() -> None:
     answer = ask(group(sss=ids(1), elr=ids(2, 3)), Register(1, "b1", boot_id="boot", min_in_sync=1))
     assert (answer.group.min_in_sync, answer.group.eligible) == (1, ids())

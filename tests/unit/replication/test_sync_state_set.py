@@ -180,5 +180,28 @@ def test_a_master_that_goes_on_in_an_old_epoch_confirms_nothing_before_the_set_c
     follow(replicas, 2, 900, 900)
     assert (replicas.is_short, replicas.advance(900)) == (True, 0)
     replicas.record([1], 8)
+    follow(replicas, 2, 900, 900)
+    replicas.propose(joining=[2])
     replicas.record([1, 2], 9)
     assert replicas.advance(900) == 900
+
+
+def test_after_a_change_that_is_not_ours_only_members_need_not_connect_again() -> None:
+    """A controller took a replica out because its machine lost the end of the log: old reports say nothing."""
+    replicas = a_set(1, 2, 3)
+    member, outsider = follow(replicas, 2, 900, 900), follow(replicas, 3, 900, 900)
+    replicas.record([1, 2], 8)
+    assert (replicas.reported(2), replicas.reported(3), replicas.may_join(3)) == (900, None, False)
+    replicas.report(member, 900, 900)
+    with pytest.raises(ReportRefused, match="connect again"):
+        replicas.report(outsider, 900, 900)
+    follow(replicas, 3, 900, 900)
+    assert replicas.may_join(3)
+
+
+def test_after_a_change_of_ours_a_replica_that_left_may_come_back_at_once() -> None:
+    replicas = a_set(1, 2)
+    follow(replicas, 2, 900, 900)
+    replicas.propose(leaving=[2])
+    replicas.record([1], 8)
+    assert replicas.may_join(2)
