@@ -124,7 +124,7 @@ class SyncStateSet:
         if follower.is_ended:
             raise ReportRefused(
                 f"replica {follower.broker_id} has to connect again: the set changed without its master",
-                hint="nothing is to be done, it connects again by itself",
+                hint="wait, it connects again by itself",
             )
         if offset > own_end:
             raise ReportRefused(
