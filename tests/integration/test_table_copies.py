@@ -16,13 +16,6 @@ from rocketlake.store.results import PutMessage
 from tests.replica_pair import MASTER, ReplicaPair
 
 
-def follow(pair: ReplicaPair) -> None:
-    """Append to the slave's log what it lacks of the master's."""
-    master, slave = pair.master.store, pair.slave.store
-    for offset, view in master.log_views(slave.max_physical_offset):
-        slave.append_raw(bytes(view[: master.max_physical_offset - offset]), offset)
-
-
 @pytest.fixture
 async def pair() -> AsyncIterator[ReplicaPair]:
     pair = ReplicaPair()
@@ -80,6 +73,7 @@ async def test_a_change_is_on_the_slave_before_it_is_answered(pair: ReplicaPair)
 
 
 async def test_progress_is_copied_once_the_log_of_the_slave_holds_what_it_speaks_of(pair: ReplicaPair) -> None:
+    await pair.slave.replicas.stop_following()
     pair.master.topics.put(TopicConfig("T"))
     put = pair.master.store.put(PutMessage("T", 0, b"x" * 500))
     assert put.next_offset > 0
@@ -87,7 +81,7 @@ async def test_progress_is_copied_once_the_log_of_the_slave_holds_what_it_speaks
     pair.master.delay.progress.move(3, 7)
     await pair.clock.run_for(5000)
     assert (pair.slave.offsets.query("g", "T", 0), pair.slave.delay.progress.next_offset(3)) == (-1, 0)
-    follow(pair)
+    await pair.slave.replicas.follow()
     await pair.clock.run_for(1000)
     assert (pair.slave.offsets.query("g", "T", 0), pair.slave.delay.progress.next_offset(3)) == (1, 7)
     pair.master.offsets.commit("g", "T", 0, 0)
