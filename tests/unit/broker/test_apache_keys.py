@@ -50,10 +50,8 @@ def test_every_key_of_a_namesrv_conf_is_classified() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "brokerRole=SYNC_MASTER",
         "useTLS=true",
         "minInSyncReplicas=2",
-        "inSyncReplicas=2",
         "allAckInSyncStateSet=true",
         "forceVerifyPropCRC=true",
         "authenticationEnabled=true",
@@ -71,13 +69,13 @@ def test_the_value_of_a_promise_that_asks_for_nothing_is_taken() -> None:
 
 def test_tuning_keys_that_mean_nothing_here_are_taken_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     text = (
-        "timerWheelEnable=true\nslaveReadEnable=true\nhaSendHeartbeatInterval=5\nlistenPort=1\nmetricsExporterType=PROM"
+        "timerWheelEnable=true\nslaveReadEnable=true\ndLegerGroup=g\nlistenPort=1\nmetricsExporterType=PROM"
     )
     load_broker_conf(CONF, files=files_with(text))
     (line,) = caplog.messages
     assert line == (
         "/etc/some.conf: these settings of RocketMQ change nothing here:"
-        " timerWheelEnable, slaveReadEnable, haSendHeartbeatInterval, metricsExporterType"
+        " timerWheelEnable, slaveReadEnable, dLegerGroup, metricsExporterType"
     )
 
 

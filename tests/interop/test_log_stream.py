@@ -1,0 +1,116 @@
+"""The log between Apache's broker and ours, both ways, over a kill -9 of the master."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interop.apache import ApacheCluster, free_ports, wait_for_port
+from tests.crash.broker_process import BrokerProcess, Ledger, Load
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+FILE_BYTES = 1 << 20
+SIZES: dict[str, object] = {
+    "mappedFileSizeCommitLog": FILE_BYTES,
+    "mappedFileSizeConsumeQueue": 20_000,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+    "brokerName": "pair",
+    "haSendHeartbeatInterval": 500,
+    "waitTimeMillsInSendQueue": 60_000,
+}
+
+
+class ApacheBroker(ApacheCluster):
+    """Apache's broker alone, without a name server."""
+
+    def __init__(self, root: Path, **settings: object) -> None:
+        root.mkdir(parents=True)
+        super().__init__(root, settings={**SIZES, **settings})
+        del self.settings["namesrvAddr"]
+        self.ha_address = f"127.0.0.1:{self.settings['haListenPort']}"
+
+    def start(self) -> None:
+        self.launch_broker()
+        wait_for_port(self.broker_port, self._processes[-1])
+
+
+def log_of(store: Path) -> bytes:
+    """All bytes of a log, without the zeros behind it."""
+    files = sorted(path for path in (store / "commitlog").iterdir() if path.name.isdigit())
+    assert [int(path.name) for path in files] == [FILE_BYTES * number for number in range(len(files))]
+    return b"".join(path.read_bytes() for path in files).rstrip(b"\0")
+
+
+async def load(
+    address: str, ledger: Ledger, name: str, count: int, kill: Callable[[], object] | None = None
+) -> None:
+    """Send until `count` more messages are acknowledged, then kill the master under the load.
+
+    Apache's slave comes within 5 s; until then a SYNC_MASTER refuses.
+    """
+    enough, tries = len(ledger.acked) + count, 0
+    senders = asyncio.create_task(Load(address, ledger).run(8, name))
+    while len(ledger.acked) < enough and tries < 400:
+        await asyncio.sleep(0.02)
+        if senders.done():
+            tries += 1
+            senders = asyncio.create_task(Load(address, ledger).run(8, f"{name}{tries}"))
+    if kill is not None:
+        kill()
+        await asyncio.wait_for(senders, 20)
+    else:
+        senders.cancel()
+        await asyncio.wait((senders,))
+    assert len(ledger.acked) >= enough, ledger.refused
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:  # noqa: ASYNC110 (what is awaited happens in other processes)
+        await asyncio.sleep(0.02)
+    assert condition()
+
+
+async def test_our_slave_of_apaches_master(apache_jars: None, tmp_path: Path) -> None:
+    master = ApacheBroker(tmp_path / "apache")
+    slave = BrokerProcess(
+        tmp_path / "slave", **SIZES, brokerRole="SLAVE", brokerId=1, haMasterAddress=master.ha_address
+    )
+    ledger = Ledger()
+    master.start()
+    slave.start()
+    try:
+        await load(master.broker, ledger, "a", 1500, master.kill)
+        master.start()
+        await load(master.broker, ledger, "b", 1500)
+        await until(lambda: log_of(slave.store) == log_of(master.store))
+        assert len(log_of(slave.store)) > 2 * FILE_BYTES  # blanks of closed files, too
+    finally:
+        master.kill()
+        assert slave.stop() == 0
+
+
+async def test_apaches_slave_of_our_master(apache_jars: None, tmp_path: Path) -> None:
+    (ha_port,) = free_ports(1)
+    master = BrokerProcess(tmp_path / "master", **SIZES, brokerRole="SYNC_MASTER", haListenPort=ha_port)
+    slave = ApacheBroker(tmp_path / "apache", brokerRole="SLAVE", brokerId=1, haMasterAddress=f"127.0.0.1:{ha_port}")
+    ledger = Ledger()
+    master.start()
+    slave.start()
+    try:
+        for name in ("a", "b"):
+            await load(master.address, ledger, name, 1500, master.kill)
+            end = max(ledger.acked_physical.values())
+            assert log_of(slave.store)[:end] == log_of(master.store)[:end]  # acknowledged: Apache's slave has it
+            master.start()
+        await until(lambda: log_of(slave.store) == log_of(master.store))
+        assert len(log_of(slave.store)) > 2 * FILE_BYTES
+    finally:
+        slave.kill()
+        assert master.stop() == 0
