@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from interop.apache import ApacheCluster, free_ports, wait_for_port
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
 from tests.crash.broker_process import BrokerProcess, Ledger, Load
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-FILE_BYTES = 1 << 20
+FILE_BYTES = 1 << 18
 SIZES: dict[str, object] = {
     "mappedFileSizeCommitLog": FILE_BYTES,
     "mappedFileSizeConsumeQueue": 20_000,
@@ -47,9 +49,7 @@ def log_of(store: Path) -> bytes:
     return b"".join(path.read_bytes() for path in files).rstrip(b"\0")
 
 
-async def load(
-    address: str, ledger: Ledger, name: str, count: int, kill: Callable[[], object] | None = None
-) -> None:
+async def load(address: str, ledger: Ledger, name: str, count: int, kill: Callable[[], object] | None = None) -> None:
     """Send until `count` more messages are acknowledged, then kill the master under the load.
 
     Apache's slave comes within 5 s; until then a SYNC_MASTER refuses.
@@ -86,9 +86,9 @@ async def test_our_slave_of_apaches_master(apache_jars: None, tmp_path: Path) ->
     master.start()
     slave.start()
     try:
-        await load(master.broker, ledger, "a", 1500, master.kill)
+        await load(master.broker, ledger, "a", 800, master.kill)
         master.start()
-        await load(master.broker, ledger, "b", 1500)
+        await load(master.broker, ledger, "b", 800)
         await until(lambda: log_of(slave.store) == log_of(master.store))
         assert len(log_of(slave.store)) > 2 * FILE_BYTES  # blanks of closed files, too
     finally:
@@ -97,20 +97,28 @@ async def test_our_slave_of_apaches_master(apache_jars: None, tmp_path: Path) ->
 
 
 async def test_apaches_slave_of_our_master(apache_jars: None, tmp_path: Path) -> None:
+    """Apache's slave forgets its own haMasterAddress at the start, so it must hear of our master by a name server."""
     (ha_port,) = free_ports(1)
-    master = BrokerProcess(tmp_path / "master", **SIZES, brokerRole="SYNC_MASTER", haListenPort=ha_port)
-    slave = ApacheBroker(tmp_path / "apache", brokerRole="SLAVE", brokerId=1, haMasterAddress=f"127.0.0.1:{ha_port}")
+    namesrv = NameServer(NameServerConfig(listen_port=0, kv_config_path=tmp_path / "kv.json"))
+    await namesrv.start()
+    named = {**SIZES, "namesrvAddr": namesrv.address}
+    master = BrokerProcess(
+        tmp_path / "master", **named, brokerClusterName="DefaultCluster", brokerRole="SYNC_MASTER", haListenPort=ha_port
+    )
+    slave = ApacheBroker(tmp_path / "apache", brokerRole="SLAVE", brokerId=1)
+    slave.settings["namesrvAddr"] = namesrv.address
     ledger = Ledger()
-    master.start()
-    slave.start()
+    await asyncio.to_thread(master.start)
+    await asyncio.to_thread(slave.start)
     try:
-        for name in ("a", "b"):
-            await load(master.address, ledger, name, 1500, master.kill)
-            end = max(ledger.acked_physical.values())
-            assert log_of(slave.store)[:end] == log_of(master.store)[:end]  # acknowledged: Apache's slave has it
-            master.start()
+        await load(master.address, ledger, "a", 800, master.kill)
+        end = max(ledger.acked_physical.values())
+        assert log_of(slave.store)[:end] == log_of(master.store)[:end]  # acknowledged: Apache's slave has it
+        await asyncio.to_thread(master.start)
+        await load(master.address, ledger, "b", 200)
         await until(lambda: log_of(slave.store) == log_of(master.store))
         assert len(log_of(slave.store)) > 2 * FILE_BYTES
     finally:
         slave.kill()
-        assert master.stop() == 0
+        assert await asyncio.to_thread(master.stop) == 0
+        await namesrv.stop()
