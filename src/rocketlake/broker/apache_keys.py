@@ -13,15 +13,12 @@ __all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
 NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "useTLS": ("false",),
     "totalReplicas": ("1",),
-    "minInSyncReplicas": ("1",),
-    "allAckInSyncStateSet": ("false",),
     "enabledAppendPropCRC": ("false",),
     "forceVerifyPropCRC": ("false",),
     "inBrokerContainer": ("false",),
     "rocksdbCQDoubleWriteEnable": ("false",),
     "readOnlyCommitLogStorePaths": ("",),
     "enableDLegerCommitLog": ("false",),
-    "enableControllerMode": ("false",),
     "enableSlaveActingMaster": ("false",),
     "duplicationEnable": ("false",),
     "aclEnable": ("false",),
@@ -61,13 +58,13 @@ flushDelayOffsetInterval waitTimeMillsInLitePullQueue waitTimeMillsInTransaction
 highSpeedMode commercialBaseCount commercialSizePerMsg accountStatsEnable accountStatsPrintZeroValues
 maxStatsIdleTimeInMinutes transferMsgByHeap sendHeartbeatTimeoutMillis slaveReadEnable
 consumerFallbehindThreshold enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
-filterDataCleanTimeSpan compressedRegister forceRegister updateNameServerAddrPeriod brokerHeartbeatInterval
+filterDataCleanTimeSpan compressedRegister forceRegister updateNameServerAddrPeriod
 brokerNotActiveTimeoutMillis enableNetWorkFlowControl enableBroadcastOffsetStore broadcastOffsetExpireSecond
 broadcastOffsetExpireMaxSecond realTimeNotifyConsumerChange syncBrokerMemberGroupPeriod
 loadBalancePollNameServerInterval cleanOfflineBrokerInterval serverLoadBalancerEnable defaultMessageRequestMode
 defaultPopShareQueueNum transactionMetricFlushInterval storeReplyMessageEnable enableDetailStat
 autoDeleteUnusedStats isolateLogEnable forwardTimeout enableRemoteEscape skipPreOnline asyncSendEnable
-useServerSideResetOffset compatibleWithOldNameSrv controllerAddr validateSystemTopicWhenUpdateTopic
+useServerSideResetOffset compatibleWithOldNameSrv validateSystemTopicWhenUpdateTopic
 channelExpiredTimeout subscriptionExpiredTimeout estimateAccumulation coldCtrStrategyEnable
 usePIDColdCtrStrategy cgColdReadThreshold globalColdReadThreshold fetchNamesrvAddrInterval
 enableMixedMessageType enableSplitRegistration enableSplitMetadata splitMetadataSize
@@ -97,15 +94,15 @@ timerFlushIntervalMs timerGetMessageThreadNum timerPutMessageThreadNum timerEnab
 timerEnableCheckMetrics timerInterceptDelayLevel timerMaxDelaySec timerWarmEnable timerStopEnqueue
 timerStopDequeue timerCongestNumEachSlot timerMetricSmallThreshold timerProgressLogIntervalMs
 mappedFileSizeTimerLog timerSkipUnknownError timerCheckMetricsWhen
-fetchControllerAddrByDnsLookup syncBrokerMetadataPeriod checkSyncStateSetPeriod syncControllerMetadataPeriod
-brokerElectionPriority controllerHeartBeatTimeoutMills rocksdbCompressionType compactionMappedFileSize
+fetchControllerAddrByDnsLookup checkSyncStateSetPeriod syncControllerMetadataPeriod
+rocksdbCompressionType compactionMappedFileSize
 compactionCqMappedFileSize compactionScheduleInternal maxOffsetMapSize compactionThreadNum
 mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt travelCqFileNumWhenGetMessage
 correctLogicMinOffsetSleepInterval correctLogicMinOffsetForceInterval storePathDLedgerCommitLog
 storePathEpochFile storePathBrokerIdentity offsetCheckInSlave defaultQueryMaxNum fastFailIfNoBufferInStorePool
 mapperFileSizeBatchConsumeQueue dLegerGroup dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush
 enableScheduleMessageStats searchBcqByCacheEnable enableAutoInSyncReplicas
-haMaxTimeSlaveNotCatchup syncMasterFlushOffsetWhenStartup maxChecksumRange
+syncMasterFlushOffsetWhenStartup maxChecksumRange
 replicasPerDiskPartition logicalDiskSpaceCleanForciblyThreshold disappearTimeAfterStart
 maxLmqConsumeQueueNum enableScheduleAsyncDeliver scheduleAsyncDeliverMaxPendingLimit
 scheduleAsyncDeliverMaxResendNum2Blocked asyncLearner timerEnableRetryUntilSuccess maxConsumeQueueScan

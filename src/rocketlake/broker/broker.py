@@ -7,7 +7,7 @@ Must not know   what any wing does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from rocketlake.base.clock import Clock
@@ -29,6 +29,7 @@ from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.copies import Copies, Editions
 from rocketlake.broker.wings.delay import Delay
 from rocketlake.broker.wings.ground import Ground, Seams
+from rocketlake.broker.wings.membership import Membership
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.sending import Sending
@@ -97,6 +98,7 @@ class Broker(Service):
             self.editions,
             self.copies,
             self.cluster,
+            *self._of_group,
         )
         """They start in this order, after the store and the tables, and stop in reverse."""
         self.adopt(self.store, ground.saver, *self._parts)
@@ -110,7 +112,11 @@ class Broker(Service):
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
         self.sending = Sending(ground, self.clients.queue_locks)
-        self.replicas = Replicas(ground, self.cluster.master, self.sending)
+        self.membership = Membership(ground, self.cluster, self) if ground.config.now.controller_mode else None
+        stream = self.membership.stream if self.membership is not None else None
+        self.replicas = Replicas(ground, self.cluster.master, self.sending, stream)
+        if self.membership is not None:
+            self.membership.replicas = self.replicas
         self.administration = Administration(
             ground,
             cluster=self.cluster,
@@ -125,6 +131,7 @@ class Broker(Service):
         """They start before the listeners and stop after them."""
         self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
         self._slave_wings: tuple[SlaveWing, ...] = (self.copies,)
+        self._of_group = (self.membership,) if self.membership is not None else ()
         self._role_change = asyncio.Lock()
         self._serves_role = False
         """True while the wings of the role run: from the end of the start until the stop."""
@@ -135,6 +142,7 @@ class Broker(Service):
             self.editions,
             self.copies,
             self.cluster,
+            *self._of_group,
         )
         self._arrivals = {topic: call for wing in self.wings for topic, call in wing.arrivals.items()}
         for wing in self.wings:
@@ -202,6 +210,8 @@ class Broker(Service):
         self._say_where()
 
     async def _start_parts(self) -> None:
+        if self.membership is not None:
+            await self.membership.look_at_boot()  # before the store takes away the mark of an unclean stop
         await self.store.start()  # first: it holds the lock on the folder
         for table in self.ground.saver.tables:
             table.load()
@@ -217,8 +227,11 @@ class Broker(Service):
     async def stop(self) -> None:
         """Turn clients away, answer held requests, then close the files. Acknowledged messages stay.
 
-        A part that cannot be stopped is logged, and all parts behind it are stopped, the store above all.
+        A part that cannot be stopped is logged, and all parts behind it are stopped, the store above all. The master of
+        a group first hands over to a replica, so that producers hardly notice.
         """
+        if self.membership is not None and self._serves_role:
+            await self.membership.member.hand_over()
         self._serves_role = False
         parts = [part.stop for part in reversed(self._parts)]
         # After the store: the copy of a delayed message, or the end of a half message, counts once it is on disk.
@@ -234,11 +247,12 @@ class Broker(Service):
 
     # -- a change of role ----------------------------------------------------------------------------------------------
 
-    async def become_slave(self, broker_id: int) -> None:
+    async def become_slave(self, broker_id: int, *, waits: bool = True) -> None:
         """Stop the master's wings. The store, the listeners, the links of clients and reads go on.
 
         First the requests of the master's wings are refused, in runs too; then these wings stop. A message that was
         stored before is acknowledged as usual. `broker_id`: above 0. A broker that does not run only takes the role.
+        `waits`: until the name servers know.
         """
         async with self._role_change:
             self.ground.role.broker_id = broker_id
@@ -246,12 +260,13 @@ class Broker(Service):
                 return
             self._serve_role()
             await self._follow()
-        await self._tell_name_servers()
+        await self._tell_name_servers(waits)
 
-    async def become_master(self) -> None:
+    async def become_master(self, ready: Callable[[], Awaitable[None]] | None = None, *, waits: bool = True) -> None:
         """Start the master's wings on the present contents of the store and the tables, then serve their requests.
 
-        A broker that does not run only takes the role.
+        A broker that does not run only takes the role. `ready` makes the log ready, when nothing is appended to it from
+        outside any more; it may raise. `waits`: until the name servers know.
         """
         async with self._role_change:
             if self.ground.role.is_master:
@@ -260,22 +275,24 @@ class Broker(Service):
                 self.ground.role.broker_id = MASTER_ID
                 self.cluster.master.forget()
                 return
-            await self._lead()
+            await self._lead(ready)
             self.ground.role.broker_id = MASTER_ID
             self.cluster.master.forget()
             self.replicas.lead()
             self._serve_role()
-        await self._tell_name_servers()
+        await self._tell_name_servers(waits)
 
-    async def _lead(self) -> None:
+    async def _lead(self, ready: Callable[[], Awaitable[None]] | None) -> None:
         """Stop the wings of a slave, start those of a master: all of them, or none.
 
         First nothing of a master is appended any more.
         """
         await self.replicas.stop_following()
         await stop_each(*[wing.stop for wing in reversed(self._slave_wings)])
-        lower_to_ends(self.offsets, self.store.max_offset)
         try:
+            if ready is not None:
+                await ready()
+            lower_to_ends(self.offsets, self.store.next_offset)
             for wing in self._master_wings:
                 await wing.start()
         except BaseException:
@@ -292,15 +309,24 @@ class Broker(Service):
             if not slave_wing.is_running:
                 await slave_wing.start()
 
-    async def _tell_name_servers(self) -> None:
+    async def _tell_name_servers(self, waits: bool) -> None:
         """Register under the new role, unless the broker stops: it unregisters then."""
         registration = self.cluster.registration
         if registration.is_running:
-            await asyncio.wait({registration.spawn("role", registration.register())})
+            task = registration.spawn("role", registration.register())
+            if waits:
+                await asyncio.wait({task})
+
+    def take_messages(self, pause: str = "") -> None:
+        """Have a master refuse messages for this reason, or take them again without one. A slave keeps it in mind."""
+        if pause != self.ground.role.pause:
+            self.ground.role.pause = pause
+            if self._serves_role:
+                self._serve_role()
 
     def _serve_role(self) -> None:
         """Serve the requests of this role, and refuse those of the other."""
-        is_master = self.ground.role.is_master
+        is_master = self.ground.role.is_master and not self.ground.role.pause
         for wing in self._master_wings:
             if is_master:
                 self._dispatcher.take_in(wing.codes)

@@ -130,6 +130,48 @@ class BrokerConfig:
     sync_from_last_file: bool = setting(
         False, why="an empty slave gets the newest log file only, and lacks all older messages"
     )
+    controller_mode: bool = setting(
+        False, java="enableControllerMode", why="a controller gives this broker its id and role; brokerId is not used"
+    )
+    controller_addresses: tuple[str, ...] = setting(
+        (), java="controllerAddr", why="controllers of this group, host:port;host:port"
+    )
+    all_ack_in_sync: bool = setting(
+        True,
+        java="allAckInSyncStateSet",
+        why="with a controller: each replica in step has a message before its send is answered; false loses some",
+    )
+    min_in_sync_replicas: int = setting(
+        0,
+        low=0,
+        high=64,
+        why="with a controller: fewer replicas in step answer no send; 0: 2 of them, this one included",
+    )
+    election_priority: int = setting(
+        2**31 - 1,
+        java="brokerElectionPriority",
+        low=0,
+        high=2**31 - 1,
+        why="of replicas with equal logs the one with the lowest number becomes the master",
+    )
+    controller_heartbeat_ms: int = setting(
+        200, java="brokerHeartbeatInterval", low=10, why="pause between two heartbeats to each controller"
+    )
+    controller_silence_ms: int = setting(
+        1000,
+        java="controllerHeartBeatTimeoutMills",
+        low=100,
+        why="a controller counts this broker as dead after so long without a heartbeat",
+    )
+    controller_poll_ms: int = setting(
+        1000, java="syncBrokerMetadataPeriod", low=10, why="pause between two looks at what the controller has recorded"
+    )
+    in_sync_stall_ms: int = setting(
+        1000,
+        java="haMaxTimeSlaveNotCatchup",
+        low=10,
+        why="a replica in step that holds up acks for longer leaves the set, with a controller",
+    )
     ha_connections_max: int = setting(64, low=1, why="most connections of slaves")
     ha_reports_flushed: bool = setting(
         False, why="this slave tells its master what is on its disk; false: what it has, as in RocketMQ"
@@ -276,7 +318,14 @@ class BrokerConfig:
                     hint="use letters, digits, _, - and single dots, at most 100 characters",
                 )
 
-        if (self.broker_role is BrokerRole.SLAVE) != (self.broker_id > 0):
+        if self.controller_mode:
+            self._check_controller_mode()
+        elif self.min_in_sync_replicas > 1:
+            raise UsageError(
+                f"setting minInSyncReplicas = {self.min_in_sync_replicas} is kept with a controller only",
+                hint="set enableControllerMode=true and controllerAddr, or leave it out and set brokerRole=SYNC_MASTER",
+            )
+        elif (self.broker_role is BrokerRole.SLAVE) != (self.broker_id > 0):
             raise UsageError(
                 f"setting brokerRole = {self.broker_role.value} does not go with brokerId = {self.broker_id}",
                 hint="give a slave a brokerId above 0 and brokerRole=SLAVE, and a master brokerId=0",
@@ -287,6 +336,23 @@ class BrokerConfig:
                 f" haSendHeartbeatInterval = {self.ha_heartbeat_ms}",
                 hint="set it to several times haSendHeartbeatInterval",
             )
+
+    def _check_controller_mode(self) -> None:
+        if not self.controller_addresses:
+            raise UsageError(
+                "setting enableControllerMode = true needs a controller",
+                hint="set controllerAddr to the addresses of the controllers, host:port;host:port",
+            )
+        if self.broker_id:
+            raise UsageError(
+                f"setting brokerId = {self.broker_id} does not go with enableControllerMode = true",
+                hint="leave brokerId out: the controller gives the id",
+            )
+
+    @property
+    def copies_min(self) -> int:
+        """With a controller: replicas in step, this one included, below which no send is answered."""
+        return self.min_in_sync_replicas or (2 if self.all_ack_in_sync else 1)
 
     @property
     def store_folder(self) -> Path:

@@ -20,6 +20,7 @@ from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import Clock
 from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.flow_control import Lane
+from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
@@ -50,6 +51,7 @@ __all__ = [
     "copy_rows",
     "dispatcher_rows",
     "group_rows",
+    "membership_rows",
     "offset_rows",
     "reading_rows",
     "sending_rows",
@@ -212,6 +214,14 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     yield Row(Code.DELETE_EXPIRED_COMMITLOG,            store.delete_expired,       Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          store.clean_queues,         Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.CLEAN_UNUSED_TOPIC,                  store.clean_topics,         Lane.ADMIN,     Use.CHANGE)
+    # fmt: on
+
+
+def membership_rows(notices: Notices) -> Iterator[Row]:
+    """The word of a controller and of other members about roles."""
+    # fmt: off
+    yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED,          notices.role_changed,       Lane.ADMIN,     Use.READ)
+    yield Row(Code.EXCHANGE_BROKER_HA_INFO,             notices.exchange_ha,        Lane.ADMIN,     Use.READ)
     # fmt: on
 
 

@@ -51,8 +51,6 @@ def test_every_key_of_a_namesrv_conf_is_classified() -> None:
     "line",
     [
         "useTLS=true",
-        "minInSyncReplicas=2",
-        "allAckInSyncStateSet=true",
         "forceVerifyPropCRC=true",
         "authenticationEnabled=true",
     ],

@@ -104,3 +104,27 @@ def test_settings_read_back_as_they_are_shown() -> None:
 def test_nothing_about_files_addresses_or_access_can_be_changed_from_outside() -> None:
     words = ("host", "port", "path", "root", "access", "address", "name")
     assert [name for name in UPDATABLE if any(word in name for word in words)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("enableControllerMode=true", "set controllerAddr"),
+        ("enableControllerMode=true\ncontrollerAddr=h:1\nbrokerId=1", "leave brokerId out"),
+        ("minInSyncReplicas=2", "set enableControllerMode=true"),
+    ],
+)
+def test_settings_of_a_group_that_cannot_be_kept_refuse_the_start(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_broker_conf(CONF, files=files_with(text))
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("more", "copies"),
+    [("", 2), ("minInSyncReplicas=1", 1), ("minInSyncReplicas=3", 3), ("allAckInSyncStateSet=false", 1)],
+)
+def test_two_copies_are_asked_for_unless_less_is_set(more: str, copies: int) -> None:
+    text = f"enableControllerMode=true\ncontrollerAddr=h:1;i:2\n{more}"
+    config = load_broker_conf(CONF, files=files_with(text))[0]
+    assert (config.copies_min, config.controller_addresses) == (copies, ("h:1", "i:2"))

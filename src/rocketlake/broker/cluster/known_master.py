@@ -26,11 +26,20 @@ class KnownMaster:
         """`host:port` of its listener; "" while none is known."""
         self.ha_address = ""
         """`host:port` where it hands out its log; "" while that is not known."""
+        self._decided = ""
         self.on_change: list[Callable[[], None]] = []
         """Called when an address has changed."""
 
+    def decide(self, address: str, ha_address: str) -> None:
+        """The controller has chosen this master: others who name another one are late from now on."""
+        self._decided = ""
+        self.told(address, ha_address)
+        self._decided = address
+
     def told(self, address: str, ha_address: str) -> None:
         """Somebody who knows says so; "" says nothing. A master hears nothing: the name may be a slave's of before."""
+        if self._decided not in ("", address):
+            return
         if self.role.is_master or address == "{}:{}".format(*self.role.address()):
             return
         before = self.address, self.ha_address

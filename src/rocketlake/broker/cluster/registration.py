@@ -223,7 +223,7 @@ class Registration(Service):
             if self.is_running:
                 self._note(namesrv, reason)
 
-        addresses = self._config.now.namesrv_addresses
+        addresses = self._config.now.namesrv_addresses if self._master.role.is_known else ()
         for gone in self._red.difference(addresses):
             self._note(gone, "")
         await asyncio.gather(*(one(namesrv) for namesrv in addresses))

@@ -14,6 +14,8 @@ from rocketlake.broker.config import LiveConfig
 __all__ = ["MASTER_ID", "Role"]
 
 MASTER_ID = 0
+_NO_ID = -1
+"""Of a broker that waits for its controller: no master, and not to be registered."""
 
 
 class Role:
@@ -21,7 +23,9 @@ class Role:
 
     def __init__(self, config: LiveConfig, host: str, port: Callable[[], int]) -> None:
         """`host`, `port`: where clients find this broker; the port is known when the broker listens."""
-        self.broker_id = config.now.broker_id
+        self.broker_id = _NO_ID if config.now.controller_mode else config.now.broker_id
+        self.pause = ""
+        """Why this master takes no messages now; "" if it does."""
         self.host = host
         self.ha_port: Callable[[], int] = lambda: port() + 1
         """Where slaves connect; of a broker without such a port, where RocketMQ's would look for it."""
@@ -32,6 +36,11 @@ class Role:
     def is_master(self) -> bool:
         """True while this broker takes messages."""
         return self.broker_id == MASTER_ID
+
+    @property
+    def is_known(self) -> bool:
+        """True if this broker has an id under which name servers may know it."""
+        return self.broker_id != _NO_ID
 
     @property
     def broker_name(self) -> str:
@@ -46,6 +55,8 @@ class Role:
     @property
     def refusal(self) -> str:
         """The reason that a client gets whose request only a master serves."""
+        if self.is_master and self.pause:
+            return self.pause
         return f"this broker is a slave (brokerId {self.broker_id}): ask the master of {self._config.now.broker_name}"
 
     def address(self) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.controllers import Controllers
 from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.broker.membership.identity import Application
-from rocketlake.protocol.bodies.replicas import ElectMasterReply, SyncStateSet
+from rocketlake.protocol.bodies.replicas import ElectMasterReply, ReplicasTable, SyncStateSet, encode_names
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header, from_fields
 from rocketlake.protocol.headers.controller import (
@@ -119,6 +119,19 @@ class Calls:
         answer = self._checked(await self._controllers.ask_one(command), None)
         recorded = SyncStateSet.decode(answer.body_bytes)
         return recorded.members, recorded.epoch
+
+    async def addresses(self) -> list[str]:
+        """`host:port` of all members of the group."""
+        names = [self._role.broker_name]
+        answer = self._checked(
+            await self._controllers.ask(
+                lambda: Command.request(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=encode_names(names))
+            ),
+            None,
+        )
+        group = ReplicasTable.decode(answer.body_bytes).table.get(self._role.broker_name)
+        replicas = [] if group is None else [*group.in_sync_replicas, *group.not_in_sync_replicas]
+        return [replica.broker_address for replica in replicas if replica.broker_address]
 
     async def _ask(self, code: RequestCode, header: Header, also: int | None = None) -> Command:
         return self._checked(await self._controllers.ask(lambda: Command.request(code, header)), also)

@@ -73,15 +73,20 @@ class Joining:
         await run_on(self._worker, lambda: self._identity.apply(application))
         return application
 
-    async def register(self, copies_min: int, heartbeat: Callable[[], Awaitable[None]]) -> GroupView:
+    async def register(
+        self, copies_min: int, heartbeat: Callable[[], Awaitable[None]], *, is_damaged: bool = False
+    ) -> GroupView:
         """Register under our id; have a master elected if there is none. Raises RocketLakeError, OSError.
 
-        `heartbeat` tells all controllers that we live: only brokers that live are elected.
+        `heartbeat` tells all controllers that we live: only brokers that live are elected. `is_damaged`: the log of
+        this broker is, so it asks for no election.
         """
-        log_kept = "ON_DISK" if self._boot.log_whole else "DAMAGED"
+        log_kept = "ON_DISK" if self._boot.log_whole and not is_damaged else "DAMAGED"
         view = await self._calls.register(
             self.broker_id, boot_id=self._boot.boot_id, log_kept=log_kept, copies_min=copies_min
         )
         await run_on(self._worker, self._boot.told)
         await heartbeat()
-        return view if view.master_id is not None else await self._calls.elect(self.broker_id)
+        if view.master_id is not None or is_damaged:
+            return view
+        return await self._calls.elect(self.broker_id)

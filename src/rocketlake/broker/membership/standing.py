@@ -101,15 +101,15 @@ class Standing:
             self.state = State.DEPOSED
         return True
 
-    def outdated(self, epoch: int) -> bool:
-        """Somebody acts in this epoch; who the master is, is not known yet. True if it is newer than ours."""
-        if epoch <= self.goal.epoch or self.state is State.NEW:
-            return False
-        return self._aim(GroupView(master_epoch=epoch))
-
     def promoting(self) -> None:
         """The change to `goal`, this broker as the master, begins."""
         self.state = State.PROMOTING
+
+    def stuck(self, goal: Goal) -> None:
+        """This broker cannot lead, so there is no master for it until newer news come."""
+        self.reached = goal
+        if goal == self.goal:
+            self.state = State.FENCED
 
     def arrived(self, goal: Goal) -> None:
         """The parts of the broker stand at this goal. If news came meanwhile, the next change is due."""

@@ -106,7 +106,8 @@ class SavedTable(ABC):
         self.changed = True
         self._changes += 1
         if self._changes % self._version_step == 0:
-            self.data_version = self.data_version.next(self._clock.now_ms())
+            version = self.data_version
+            self.data_version = version.next(self._clock.now_ms(), version.state_version)
 
     def _version_text(self) -> str:
         """The data version as the first member of the file's object."""

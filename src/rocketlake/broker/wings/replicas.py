@@ -7,6 +7,9 @@ Must not know   bytes on the wire, why the role changes (broker.py), tables besi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.config import BrokerConfig, BrokerRole
@@ -14,27 +17,45 @@ from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.wing import Wing
 from rocketlake.net.network import TcpNetwork
-from rocketlake.replication.ack_set import AckSet
+from rocketlake.replication.ack_set import AckRule, AckSet
 from rocketlake.replication.classic import ClassicFollower, ClassicLeader
+from rocketlake.replication.dialect import FollowerDialect, LeaderDialect
 from rocketlake.replication.follower import Follower
 from rocketlake.replication.leader import Leader
 from rocketlake.replication.settings import StreamSettings
 from rocketlake.store.durability import Demands, Stage
 
-__all__ = ["Replicas"]
+__all__ = ["GroupStream", "Replicas"]
 
 _log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStream:
+    """The stream of a broker under a controller: its dialects, and who counts the acks and says what they wait for."""
+
+    leader: Callable[[], LeaderDialect]
+    follower: Callable[[], FollowerDialect]
+    rule: AckRule
+    heartbeat_seconds: float
+    """Master and slave say something this often, so that both know at once that the other hangs."""
 
 
 class Replicas(Wing):
     """Runs in both roles."""
 
-    def __init__(self, ground: Ground, master: KnownMaster, sending: Sending) -> None:
-        """`master`: where a slave finds its master. `sending`: its marks need a file before a slave appends one."""
+    def __init__(self, ground: Ground, master: KnownMaster, sending: Sending, group: GroupStream | None = None) -> None:
+        """`master`: where a slave finds its master. `sending`: its marks need a file before a slave appends one.
+
+        `group`: of a broker under a controller; else the classic stream.
+        """
         super().__init__("replicas", ground.clock)
         config, store, clock = ground.config.now, ground.store, ground.clock
         network = ground.seams.network or TcpNetwork()
         settings = stream_settings(config, store.config.body_bytes_max)
+        if group is not None:
+            settings = replace(settings, heartbeat_seconds=min(settings.heartbeat_seconds, group.heartbeat_seconds))
+        self._group = group
         self._role = ground.role
         self._config = config
         self._master = master
@@ -56,8 +77,8 @@ class Replicas(Wing):
             network,
             host=config.listen_host,
             port=config.ha_port,
-            dialect=lambda host: ClassicLeader(host, from_last_file=config.sync_from_last_file),
-            rule=self.acks,
+            dialect=self._leader_dialect,
+            rule=self.acks if group is None else group.rule,
         )
         self.follower = Follower(
             store,
@@ -65,7 +86,7 @@ class Replicas(Wing):
             clock,
             network,
             master=lambda: config.ha_master_address or master.ha_address,
-            dialect=ClassicFollower,
+            dialect=ClassicFollower if group is None else group.follower,
             waits_for=self._waits_for,
         )
         if config.ha_port is not None:
@@ -86,6 +107,11 @@ class Replicas(Wing):
 
     def lead(self) -> None:
         """Serve slaves; from the next send on acks wait for them, if the settings say so."""
+        if self._group is None:
+            self._ask_slaves()
+        self.leader.lead()
+
+    def _ask_slaves(self) -> None:
         self.acks.begin()
         if slaves := _slaves_asked(self._config):
             acks = {**self._own_demands.acks, Stage.REPLICATED: self._config.slave_timeout_ms}
@@ -93,17 +119,22 @@ class Replicas(Wing):
             _log.info("a send is answered when %d slaves have it (SYNC_MASTER, inSyncReplicas)", slaves)
         elif self._config.broker_role is BrokerRole.SYNC_MASTER:
             _log.warning("SYNC_MASTER with inSyncReplicas=1: no send waits for a slave, this broker's loss loses some")
-        self.leader.lead()
 
     async def follow(self) -> None:
         """Serve no slaves, and copy the master's log."""
         self.leader.follow()
-        self._durability.demand(self._own_demands)
+        if self._group is None:
+            self._durability.demand(self._own_demands)
         await self.follower.start()
 
     async def stop_following(self) -> None:
         """Append nothing of a master any more when this returns."""
         await self.follower.stop()
+
+    def _leader_dialect(self, host: str) -> LeaderDialect:
+        if self._group is not None:
+            return self._group.leader()
+        return ClassicLeader(host, from_last_file=self._config.sync_from_last_file)
 
     def _waits_for(self) -> str:
         """Marks of producers are counted behind the place that the file says, so it must be there first."""

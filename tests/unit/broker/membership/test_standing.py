@@ -31,7 +31,6 @@ def reach(standing: Standing) -> None:
 def test_nothing_counts_before_the_registration() -> None:
     standing = Standing()
     assert not standing.learn(view(3, 1))
-    assert not standing.outdated(3)
     assert (standing.state, standing.goal) == (State.NEW, Goal())
 
 
@@ -64,7 +63,7 @@ def test_an_epoch_without_a_known_master_deposes_too_and_its_master_is_learned_l
     standing = registered()
     standing.learn(view(3, 1))
     reach(standing)
-    assert standing.outdated(5)
+    assert standing.learn(view(5))
     assert (standing.state, standing.goal.master_id) == (State.DEPOSED, None)
     reach(standing)
     assert standing.state is State.FENCED
@@ -80,7 +79,6 @@ def test_news_of_an_older_or_the_same_epoch_change_no_goal() -> None:
     assert not standing.learn(view(2, 1))
     assert not standing.learn(view(3, None))
     assert not standing.learn(view(3, 2))
-    assert not standing.outdated(3)
     assert standing.goal == Goal(3, 2, "h2:1")
 
 
@@ -100,6 +98,17 @@ def test_a_master_chosen_again_begins_a_new_epoch() -> None:
     assert (standing.state, standing.leads) == (State.DEPOSED, True)
     reach(standing)
     assert (standing.state, standing.reached.epoch) == (State.MASTER, 4)
+
+
+def test_a_master_that_cannot_lead_waits_for_newer_news() -> None:
+    standing = registered()
+    standing.learn(view(3, 1))
+    standing.promoting()
+    standing.stuck(standing.goal)
+    assert (standing.state, standing.reached == standing.goal) == (State.FENCED, True)
+    assert standing.learn(view(4, 2))
+    reach(standing)
+    assert standing.state is State.SLAVE
 
 
 def test_news_during_a_change_leave_the_next_change_due() -> None:

@@ -1,0 +1,260 @@
+"""Keeps the set of replicas of this master: acknowledges what all members have, and has changes of the set recorded.
+
+Owns        when a replica is proposed to join or leave, the tries of a proposal, what acks and readers wait for.
+Must not know   the rule who counts (replication/sync_state_set.py), frames, why this broker is the master.
+
+A replica joins as soon as it may. It leaves when its last connection ends, or when it holds up acks for too long. Both
+are only proposed here: nothing is acknowledged without a member before the controller has recorded that it left.
+
+A set that needs one copy only and has no other member asks nobody: its acks do not wait, and all that is appended is
+confirmed. Before a replica joins such a set, acks begin to wait, so that it can catch up with what they were given for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.membership.controllers import ControllerSilent
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.sync_state_set import Follower, Proposal, SyncStateSet
+from rocketlake.store.durability import Demands, Durability, Stage
+
+__all__ = ["InStep", "Pace"]
+
+_log = get_logger(__name__)
+
+_PAUSE_SECONDS = 0.1
+"""Between two tries of a proposal that nobody answered, or that was refused."""
+_NEAR_BYTES = 1 << 20
+"""A replica that lacks no more is about to join."""
+_NOWHERE = PhysicalOffset(0)
+
+Alter = Callable[[int, frozenset[int], int], Awaitable[tuple[frozenset[int], int]]]
+"""(master epoch, members, set epoch): ask the controller once; see Calls.alter_set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long this master waits."""
+
+    ack_timeout_ms: int
+    """A send that waits longer for replicas is told so."""
+    stall_seconds: float
+    """A member that holds up acks for longer is proposed to leave."""
+    copies: int = 0
+    """Answer a send when so many brokers, this one included, have it; 0: when all members do, the only safe way."""
+
+
+class InStep(Service):
+    """The set of this broker while it is the master. It is also the rule of the stream's leader: who counts."""
+
+    def __init__(
+        self,
+        durability: Durability,
+        log_end: Callable[[], PhysicalOffset],
+        clock: Clock,
+        pace: Pace,
+        *,
+        alter: Alter,
+        look_up: Callable[[], object],
+    ) -> None:
+        """`look_up`: have the controller asked for the group: what this broker knows is outdated."""
+        super().__init__("in-step", clock)
+        self.replicas: SyncStateSet | None = None
+        """None while this broker is not the master."""
+        self.epoch = 0
+        self._durability = durability
+        self._own_acks: Mapping[Stage, int] = durability.demands.acks
+        durability.demand(Demands(self._own_acks, (Stage.CONFIRMED,)))  # the start hides what is not confirmed
+        self._log_end = log_end
+        self._pace = pace
+        self._alter = alter
+        self._look_up = look_up
+        self._followers: dict[int, Follower] = {}
+        self._leaving: set[int] = set()
+        self._is_due = asyncio.Event()
+        self._moved_at = 0.0
+        """When the confirm offset last grew, or nothing waited for it."""
+        self._admits_since: float | None = None
+        """Since when acks wait, so that a replica can join a set that waits for nobody."""
+        self._warnings = RareWarnings(_log, clock=clock)
+
+    async def start(self) -> None:
+        """Begin to have proposals recorded."""
+        await super().start()
+        self.keep("proposals", self._record_next)
+
+    # -- the role ------------------------------------------------------------------------------------------------------
+
+    def lead(self, replicas: SyncStateSet, epoch: int) -> None:
+        """This broker is the master now, with this set."""
+        self.replicas, self.epoch = replicas, epoch
+        self._followers.clear()
+        self._leaving = set(replicas.recorded) - {replicas.broker_id}  # until they come
+        self._admits_since = None
+        self._moved_at = self._clock.monotonic()
+        self._demand()
+        self._advance()
+
+    def end(self) -> None:
+        """It is not any more: from now on nothing is acknowledged, and what waits hears that it is not safe."""
+        self.replicas = None
+        self._followers.clear()
+        self._durability.demand(Demands(self._own_acks, (Stage.CONFIRMED,)))
+        self._durability.confirmed.fail_all()
+
+    @property
+    def is_short(self) -> bool:
+        """True while no message can be acknowledged: too few replicas are recorded."""
+        return self.replicas is not None and self.replicas.is_short
+
+    @property
+    def is_alone(self) -> bool:
+        """True if the set waits for no other broker."""
+        replicas = self.replicas
+        return replicas is not None and not replicas.is_short and replicas.members == {replicas.broker_id}
+
+    @property
+    def stalled_ms(self) -> int:
+        """How long the oldest message has waited for replicas, about."""
+        replicas = self.replicas
+        if replicas is None or self.is_alone or replicas.confirmed >= self._log_end():
+            return 0
+        return round((self._clock.monotonic() - self._moved_at) * 1000)
+
+    def _demand(self) -> None:
+        """Acks and readers wait for the set, unless it is this broker alone and nobody is about to join."""
+        if self.is_alone and self._admits_since is None:
+            self._durability.demand(Demands(self._own_acks))
+            return
+        acks = dict(self._own_acks)
+        if self._pace.copies != 1:
+            acks[Stage.REPLICATED if self._pace.copies else Stage.CONFIRMED] = self._pace.ack_timeout_ms
+        self._durability.demand(Demands(acks, (Stage.CONFIRMED,)))
+
+    def _count_copies(self) -> None:
+        """For acks that do not wait for all members."""
+        slaves_asked = self._pace.copies - 1
+        ends = sorted((follower.reported or _NOWHERE for follower in self._followers.values()), reverse=True)
+        if 0 < slaves_asked <= len(ends):
+            self._durability.advance(Stage.REPLICATED, ends[slaves_asked - 1])
+
+    def _advance(self) -> None:
+        """Acknowledge what all members have."""
+        replicas = self.replicas
+        if replicas is None or (self.is_alone and self._admits_since is not None):
+            return
+        before, confirmed = replicas.confirmed, replicas.advance(self._log_end())
+        if confirmed > before:
+            self._moved_at = self._clock.monotonic()
+            self._durability.advance(Stage.CONFIRMED, confirmed)
+
+    # -- the stream (replication/ack_set.py, AckRule) ------------------------------------------------------------------
+
+    def reported(self, name: str, end: PhysicalOffset) -> None:
+        """The replica with this id has the log up to `end`."""
+        replicas, broker_id = self.replicas, int(name)
+        if replicas is None:
+            return
+        follower = self._followers.get(broker_id)
+        if follower is None or (follower.reported or _NOWHERE) > end:  # only a new connection says less than before
+            follower = self._followers[broker_id] = replicas.connected(broker_id)
+        log_end = self._log_end()
+        if self.is_alone and self._admits_since is None and log_end - end <= _NEAR_BYTES:
+            self._advance()
+            self._admits_since = self._clock.monotonic()
+            self._demand()
+        replicas.report(follower, end, log_end)
+        self._leaving.discard(broker_id)
+        self._advance()
+        self._count_copies()
+        if replicas.proposal is None and replicas.may_join(broker_id):
+            self._propose()  # in the turn in which it may: it counts from here on
+
+    def left(self, name: str) -> None:
+        """The replica has no connection any more."""
+        replicas, broker_id = self.replicas, int(name)
+        follower = self._followers.pop(broker_id, None)
+        if replicas is not None and follower is not None:
+            replicas.lost(follower)
+            self._leaving.add(broker_id)
+            self._is_due.set()
+
+    def look(self, log_end: PhysicalOffset) -> None:
+        """A few times a second: members that hold up acks leave."""
+        replicas, now = self.replicas, self._clock.monotonic()
+        if replicas is None:
+            return
+        if self._admits_since is not None and now - self._admits_since > self._pace.stall_seconds:
+            self._admits_since = None  # it does not catch up: nobody is to wait for it
+            self._advance()
+            self._demand()
+        elif self.is_alone:
+            self._advance()
+        if replicas.confirmed >= log_end:
+            self._moved_at = now
+        elif now - self._moved_at > self._pace.stall_seconds:
+            self._leaving |= replicas.behind(log_end)
+        if replicas.proposal is not None or self._leaving or any(map(replicas.may_join, self._followers)):
+            self._is_due.set()
+
+    # -- proposals -----------------------------------------------------------------------------------------------------
+
+    def _propose(self) -> Proposal | None:
+        """The proposal that is open, or a new one."""
+        replicas = self.replicas
+        if replicas is None:
+            return None
+        if replicas.proposal is None and replicas.propose(self._followers, self._leaving - {replicas.broker_id}):
+            self._admits_since = None
+            self._demand()
+            self._is_due.set()
+        return replicas.proposal
+
+    async def _record_next(self) -> None:
+        """One try of the open proposal, if there is one."""
+        await self._is_due.wait()
+        self._is_due.clear()
+        replicas, proposal = self.replicas, self._propose()
+        if replicas is None or proposal is None:
+            return
+        replicas.asked()
+        try:
+            members, set_epoch = await self._alter(self.epoch, proposal.members, proposal.set_epoch)
+        except ControllerSilent as error:
+            self._warnings.warn("silent", "the set %s is not recorded yet: %s", sorted(proposal.members), error)
+            await self._clock.sleep(_PAUSE_SECONDS)
+            self._is_due.set()
+        except RemoteError as error:
+            self._warnings.warn("refused", "the set %s is refused: %s", sorted(proposal.members), error)
+            self._refused(replicas, proposal)
+            await self._clock.sleep(_PAUSE_SECONDS)
+            self._is_due.set()
+        else:
+            if replicas is self.replicas:
+                self.learn(self.epoch, members, set_epoch)
+
+    def _refused(self, replicas: SyncStateSet, proposal: Proposal) -> None:
+        replicas.refused(proposal)
+        if replicas is self.replicas:
+            self._advance()
+            self._demand()
+        self._look_up()
+
+    def learn(self, epoch: int, members: frozenset[int], set_epoch: int) -> None:
+        """The controller has recorded this set in this master epoch."""
+        replicas = self.replicas
+        if replicas is None or epoch != self.epoch or replicas.broker_id not in members:
+            return
+        if replicas.record(members, set_epoch):
+            _log.info("in step with this master: %s (set epoch %d)", sorted(members), set_epoch)
+            self._leaving &= members
+            self._demand()
+            self._advance()
+            self._is_due.set()

@@ -1,0 +1,263 @@
+"""This broker as a member of its group: it asks the controller, and changes its role as the controller decides.
+
+Owns        when the controller is asked, the change of role (standing.py says to which), the end of acks.
+Must not know   requests to the controller (calls.py), who counts for an ack (in_step.py), frames between replicas.
+
+What the controller says is believed by its epoch. A master that hears of a newer epoch stops to acknowledge in the same
+turn of the loop; the change of its parts comes after that and takes its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError, StoreError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.service import Service
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.membership.calls import Calls
+from rocketlake.broker.membership.controllers import ControllerSilent
+from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.heartbeats import Heartbeats
+from rocketlake.broker.membership.in_step import InStep
+from rocketlake.broker.membership.joining import Joining
+from rocketlake.broker.membership.standing import Goal, Standing, State
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.replication.sync_state_set import SyncStateSet
+
+__all__ = ["Member", "Parts", "Roles"]
+
+_log = get_logger(__name__)
+
+_RETRY_SECONDS = 0.2
+_SHORT_SECONDS = 2.0
+"""Sends wait so long for enough replicas in step before they are refused."""
+_HAND_OVER_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
+_UNKNOWN = (ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
+
+
+class Roles(Protocol):
+    """The broker, as far as its role goes."""
+
+    async def become_master(self, ready: Callable[[], Awaitable[None]], *, waits: bool) -> None:
+        """See Broker."""
+
+    async def become_slave(self, broker_id: int, *, waits: bool) -> None:
+        """See Broker."""
+
+    def take_messages(self, pause: str = "") -> None:
+        """See Broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a member."""
+
+    role: Role
+    roles: Roles
+    calls: Calls
+    joining: Joining
+    in_step: InStep
+    heartbeats: Heartbeats
+    begin_epoch: Callable[[int], Awaitable[tuple[PhysicalOffset, bool]]]
+    """Make the log ready for an epoch of ours: where it ends, and whether the epoch had begun before."""
+    follow: Callable[[Goal], object]
+    """The master is another one, or nobody."""
+    announce: Callable[[int], Coroutine[Any, Any, None]]
+    """Tell the other members where to copy from, in this epoch."""
+    log_end: Callable[[], PhysicalOffset]
+
+
+class _Outdated(RocketLakeError):
+    """Another goal was set during a change."""
+
+
+class Member(Service):
+    """One member. Its parts are those of the wing (broker/wings/membership.py)."""
+
+    def __init__(self, parts: Parts, clock: Clock, *, copies_min: int, poll_seconds: float) -> None:
+        super().__init__("member", clock)
+        self.standing = Standing()
+        self._parts = parts
+        self._copies_min = copies_min
+        self._poll_seconds = poll_seconds
+        self._is_registered = False
+        self._is_damaged = False
+        self._due = asyncio.Event()
+        self._woken: asyncio.Future[None] | None = None
+        self._short_since: float | None = None
+
+    async def start(self) -> None:
+        """Begin to look for the controller; a broker without one serves reads."""
+        await super().start()
+        self.keep("group", self._meet)
+        self.keep("role", self._change)
+        self.every("look", _LOOK_SECONDS, self._look)
+
+    # -- the controller ------------------------------------------------------------------------------------------------
+
+    def look_up(self) -> None:
+        """Ask the controller now."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    def learn(self, view: GroupView) -> None:
+        """The controller has said so."""
+        standing = self.standing
+        if standing.learn(view):
+            _log.info("epoch %d: the master is %s", view.master_epoch, view.master_address or "not known")
+            self._goal_changed()
+        elif view.master_id == standing.broker_id:
+            self._parts.in_step.learn(view.master_epoch, view.members, view.set_epoch)
+
+    def _goal_changed(self) -> None:
+        if self.standing.state is State.DEPOSED:
+            self._parts.in_step.end()
+            self._parts.roles.take_messages("this broker is not the master any more: ask the new one")
+        self._due.set()
+
+    async def _meet(self) -> None:
+        """One talk with the controller, and the pause behind it."""
+        try:
+            if self._is_registered:
+                self._woken = asyncio.get_running_loop().create_future()
+                await self._clock.wait(self._woken, self._poll_seconds)
+                await self._ask()
+            else:
+                await self._register()
+            self.health.set("controller", "")
+        except ControllerSilent as error:
+            self.health.set("controller", str(error))
+            await self._clock.sleep(_RETRY_SECONDS)
+        except RemoteError as error:
+            if error.code in _UNKNOWN:
+                self._is_registered = False
+            _log.warning("the controller refuses: %s", error)
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    async def _register(self) -> None:
+        parts = self._parts
+        broker_id = await parts.joining.take_id()
+        view = await parts.joining.register(self._copies_min, parts.heartbeats.beat_all, is_damaged=self._is_damaged)
+        self.standing.registered(broker_id)
+        self._is_registered = True
+        await parts.heartbeats.start()
+        self.learn(view)
+
+    async def _ask(self) -> None:
+        view = await self._parts.calls.group()
+        if view.master_id is None and not self._is_damaged:
+            view = await self._parts.calls.elect(self.standing.broker_id)
+        self.learn(view)
+
+    # -- the role ------------------------------------------------------------------------------------------------------
+
+    async def _change(self) -> None:
+        """The next change that is due."""
+        await self._due.wait()
+        standing = self.standing
+        while standing.goal != standing.reached:
+            goal = standing.goal
+            try:
+                await (self._lead(goal) if standing.leads else self._follow(goal))
+            except _Outdated:
+                continue
+            except StoreError as error:
+                self._is_damaged, self._is_registered = True, False
+                self.health.set("log", str(error))
+                _log.error("this broker cannot become the master, the controller is told: %s", error)
+                await self._follow(Goal(goal.epoch))
+                standing.stuck(goal)
+                self.look_up()
+                continue
+            standing.arrived(goal)
+            _log.info("this broker is %s in epoch %d", standing.state.value, goal.epoch)
+        self._due.clear()
+
+    async def _follow(self, goal: Goal) -> None:
+        parts = self._parts
+        await parts.roles.become_slave(self.standing.broker_id, waits=False)
+        parts.follow(goal)
+        parts.roles.take_messages()
+
+    async def _lead(self, goal: Goal) -> None:
+        parts = self._parts
+        self.standing.promoting()
+        if parts.role.is_master:  # chosen again: its replicas connect anew, for the new epoch
+            await parts.roles.become_slave(self.standing.broker_id, waits=False)
+        self._short_since = None
+
+        async def ready() -> None:
+            start, is_resumed = await parts.begin_epoch(goal.epoch)
+            if self.standing.goal != goal:
+                raise _Outdated("there is a newer epoch")
+            parts.in_step.lead(self._set(start, is_resumed), goal.epoch)
+
+        await parts.roles.become_master(ready, waits=False)
+        if self.standing.goal == goal:
+            parts.roles.take_messages()
+            self.spawn("announce", parts.announce(goal.epoch))
+
+    def _set(self, start: PhysicalOffset, is_resumed: bool) -> SyncStateSet:
+        """The set of a new master, as it is recorded. One that was master before a restart waits for a new set.
+
+        Not if it is alone and one copy is enough: there may be nobody to join it.
+        """
+        view, broker_id = self.standing.view, self.standing.broker_id
+        members = view.members | {broker_id}
+        waits = is_resumed and (self._copies_min > 1 or len(members) > 1)
+        return SyncStateSet(
+            broker_id, members, view.set_epoch, start=start, copies_min=self._copies_min, is_resumed=waits
+        )
+
+    def _look(self) -> None:
+        """Refuse sends while there are too few replicas for a while: producers ask other brokers then."""
+        if self.standing.state is not State.MASTER:
+            return
+        now = self._clock.monotonic()
+        if not self._parts.in_step.is_short:
+            if self._short_since is not None:
+                self._short_since = None
+                self._parts.roles.take_messages()
+        elif self._short_since is None:
+            self._short_since = now
+        elif now - self._short_since >= _SHORT_SECONDS:
+            self._parts.roles.take_messages(
+                f"fewer than {self._copies_min} replicas are in step (minInSyncReplicas): nothing can be kept safe"
+            )
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def hand_over(self) -> None:
+        """Before a stop: make the best replica in step the master, when it has all. Takes a few seconds at most."""
+        replicas = self._parts.in_step.replicas
+        if self.standing.state is not State.MASTER or replicas is None:
+            return
+        ends = {broker_id: replicas.reported(broker_id) or 0 for broker_id in replicas.recorded}
+        ends.pop(self.standing.broker_id, None)
+        if not ends:
+            _log.warning("no replica is in step: this broker stops without a successor")
+            return
+        best = max(ends, key=lambda broker_id: (ends[broker_id], -broker_id))
+        self._parts.roles.take_messages("this broker hands over before it stops: ask again")
+        if not await self._until(lambda: replicas.confirmed >= self._parts.log_end()):
+            _log.warning("not all replicas have caught up before the stop")
+        try:
+            self.learn(await self._parts.calls.elect(best, designated=True))
+        except RocketLakeError as error:
+            _log.warning("broker %d does not take over: %s", best, error)
+            return
+        await self._until(lambda: self.standing.goal == self.standing.reached)
+        _log.info("broker %d is the master now", best)
+
+    async def _until(self, is_reached: Callable[[], bool]) -> bool:
+        deadline = self._clock.monotonic() + _HAND_OVER_SECONDS
+        while not is_reached() and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.002)
+        return is_reached()

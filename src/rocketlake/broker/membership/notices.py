@@ -1,0 +1,45 @@
+"""What others say of the group without being asked: a controller of roles, a member of where it hands out its log.
+
+Owns        the two requests.
+Must not know   what follows from a role (member.py), how a log is followed.
+
+Both are only hints. A role counts by its epoch, and by the stream's handshake; an address that is wrong leads nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.broker.cluster.known_master import KnownMaster
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.membership.calls import notice_view
+from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.headers.replicas import ExchangeHaHeader
+
+__all__ = ["Notices"]
+
+
+class Notices:
+    """Serves them."""
+
+    def __init__(self, role: Role, master: KnownMaster, learn: Callable[[GroupView], object]) -> None:
+        self._role = role
+        self._master = master
+        self._learn = learn
+
+    def role_changed(self, request: Request) -> Reply:
+        """NOTIFY_BROKER_ROLE_CHANGED."""
+        self._learn(notice_view(request.command.fields, request.body))
+        return Reply()
+
+    def exchange_ha(self, request: Request) -> Reply:
+        """EXCHANGE_BROKER_HA_INFO: the master's addresses, or the question for them."""
+        header = request.header(ExchangeHaHeader)
+        if header.master_ha_address:
+            self._master.told(header.master_address or "", header.master_ha_address)
+            return Reply()
+        if not self._role.is_master:
+            return Reply(header=ExchangeHaHeader())
+        own = self._role.identity()
+        return Reply(header=ExchangeHaHeader(master_ha_address=own.ha_address, master_address=own.address))

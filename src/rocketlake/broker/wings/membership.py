@@ -1,0 +1,208 @@
+"""The wing of a broker under a controller: its membership in a group of replicas.
+
+Owns        how the parts of this wing are put together; what a heartbeat says; how an epoch begins.
+Must not know   the work of the parts, how controllers decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import run_on
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.dispatch_table import membership_rows
+from rocketlake.broker.membership.boot import Boot
+from rocketlake.broker.membership.calls import Calls
+from rocketlake.broker.membership.controllers import Controllers
+from rocketlake.broker.membership.heartbeats import Heartbeats
+from rocketlake.broker.membership.identity import IdentityFiles
+from rocketlake.broker.membership.in_step import InStep, Pace
+from rocketlake.broker.membership.joining import Joining
+from rocketlake.broker.membership.member import Member, Parts, Roles
+from rocketlake.broker.membership.notices import Notices
+from rocketlake.broker.membership.standing import Goal
+from rocketlake.broker.wings.cluster import Cluster
+from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.replicas import GroupStream, Replicas
+from rocketlake.broker.wings.wing import Wing
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.net.link_pool import split_address
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
+from rocketlake.protocol.headers.replicas import ExchangeHaHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.replication.auto_switch.master_end import AutoSwitchLeader, LeaderSays
+from rocketlake.replication.auto_switch.slave_end import AutoSwitchFollower
+from rocketlake.replication.epochs.kept import FILE_NAME, KeptEpochs
+from rocketlake.replication.epochs.promotion import Promotion
+from rocketlake.replication.epochs.truncation import Truncation
+
+__all__ = ["Membership"]
+
+_log = get_logger(__name__)
+
+_CONTROLLER_MS = 1000
+_MEMBER_MS = 3000
+
+
+class Membership(Wing):
+    """Runs in both roles."""
+
+    def __init__(self, ground: Ground, cluster: Cluster, roles: Roles) -> None:
+        super().__init__("membership", ground.clock)
+        config, store, clock = ground.config.now, ground.store, ground.clock
+        files, folder = ground.seams.files, config.store_folder
+        self._ground = ground
+        self._config = config
+        self._cluster = cluster
+        self._worker = ground.seams.workers("membership")
+        self._boot = Boot(folder / "bootId", files, folder / "abort")
+        self._epochs = KeptEpochs(folder / FILE_NAME, files, self._worker)
+        self._promotion = Promotion(store, self._epochs, clock)
+        controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
+        self._calls = Calls(controllers, ground.role, clock.now_ms)
+        identity = IdentityFiles(folder, files, config.cluster_name, config.broker_name)
+        self._joining = Joining(identity, self._boot, self._calls, ground.role, self._worker, clock.now_ms)
+        self.in_step = InStep(
+            store.durability,
+            lambda: store.max_physical_offset,
+            clock,
+            _pace(config),
+            alter=lambda epoch, members, set_epoch: self._calls.alter_set(
+                self._joining.broker_id, epoch, members, set_epoch
+            ),
+            look_up=lambda: self.member.look_up(),
+        )
+        heartbeats = Heartbeats(
+            cluster.net, lambda: config.controller_addresses, self._heartbeat, clock, config.controller_heartbeat_ms
+        )
+        parts = Parts(
+            role=ground.role,
+            roles=roles,
+            calls=self._calls,
+            joining=self._joining,
+            in_step=self.in_step,
+            heartbeats=heartbeats,
+            begin_epoch=self._begin_epoch,
+            follow=self._follow,
+            announce=self._announce,
+            log_end=lambda: store.max_physical_offset,
+        )
+        self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
+        self.rows = tuple(membership_rows(Notices(ground.role, cluster.master, self.member.learn)))
+        self.stream = self._stream()
+        self.replicas: Replicas
+        """Set by the broker; its follower says how long the master has been silent."""
+        self.adopt(heartbeats, self.in_step, self.member)
+
+    def _stream(self) -> GroupStream:
+        store = self._ground.store
+        says = LeaderSays(
+            lambda: self._epochs.history,
+            lambda: store.log.max_offset,
+            lambda: PhysicalOffset(store.durability.confirmed.value),
+        )
+        return GroupStream(
+            leader=lambda: AutoSwitchLeader(says),
+            follower=lambda: AutoSwitchFollower(
+                store,
+                self._epochs,
+                self._joining.broker_id,
+                least_epoch=lambda: self.member.standing.goal.epoch,
+                from_last_file=self._config.sync_from_last_file,
+            ),
+            rule=self.in_step,
+            heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,
+        )
+
+    # -- start and stop ------------------------------------------------------------------------------------------------
+
+    async def look_at_boot(self) -> None:
+        """Before the store starts. Raises StoreError, OSError."""
+        await run_on(self._worker, self._boot.load)
+        await run_on(self._worker, self._epochs.load)
+
+    async def start(self) -> None:
+        """Begin to look for the controller; the broker gets its role later."""
+        _say_what_is_given_up(self._config)
+        await Truncation(self._ground.store, self._epochs).fit()
+        await super(Wing, self).start()
+        for part in (self.in_step, self.member):
+            await part.start()  # heartbeats begin with the registration
+
+    async def stop(self) -> None:
+        """The role stays what it is."""
+        await super().stop()
+        await self._worker.close()
+
+    # -- what the member asks for --------------------------------------------------------------------------------------
+
+    async def _begin_epoch(self, epoch: int) -> tuple[PhysicalOffset, bool]:
+        last = self._epochs.history.last
+        is_resumed = last is not None and last.number == epoch
+        start = await self._promotion.become_master(epoch)
+        topics = self._ground.topics
+        topics.data_version = replace(topics.data_version, state_version=epoch)
+        return start, is_resumed
+
+    def _follow(self, goal: Goal) -> None:
+        if not goal.master_address:
+            self._cluster.master.forget()
+            return
+        host, port = split_address(goal.master_address)
+        # Apache's place for the stream, until the master or a name server says another one.
+        self._cluster.master.decide(goal.master_address, f"{host}:{port + 1}")
+
+    async def _announce(self, epoch: int) -> None:
+        """Tell the other members where to copy from: Apache's slaves would wait for a name server's word."""
+        own = self._ground.role.identity()
+        header = ExchangeHaHeader(master_ha_address=own.ha_address, master_address=own.address)
+        command = Command.request(RequestCode.EXCHANGE_BROKER_HA_INFO, header)
+        try:
+            addresses = await self._calls.addresses()
+        except RocketLakeError as error:
+            _log.warning("the members are not told of epoch %d, they find out by themselves: %s", epoch, error)
+            return
+
+        async def tell(address: str) -> None:
+            try:
+                await self._cluster.net.invoke_oneway(address, command, _MEMBER_MS)
+            except RocketLakeError as error:
+                _log.info("member %s is not told of epoch %d: %s", address, epoch, error)
+
+        await asyncio.gather(*(tell(address) for address in addresses if address != own.address))
+
+    def _heartbeat(self) -> BrokerHeartbeatHeader:
+        store, config, role = self._ground.store, self._config, self._ground.role
+        last = self._epochs.history.last
+        silent = None if role.is_master else round(self.replicas.follower.status().heard_seconds_ago * 1000)
+        return BrokerHeartbeatHeader(
+            cluster_name=config.cluster_name,
+            broker_addr="{}:{}".format(*role.address()),
+            broker_name=config.broker_name,
+            broker_id=self._joining.broker_id,
+            epoch=-1 if last is None else last.number,
+            max_offset=store.max_physical_offset,
+            confirm_offset=store.durability.confirmed.value,
+            heartbeat_timeout_mills=config.controller_silence_ms,
+            election_priority=config.election_priority,
+            boot_id=self._boot.boot_id or None,
+            ha_silent_millis=silent,
+            ack_stalled_millis=self.in_step.stalled_ms if role.is_master else None,
+        )
+
+
+def _pace(config: BrokerConfig) -> Pace:
+    copies = 0 if config.all_ack_in_sync else config.in_sync_replicas
+    return Pace(config.slave_timeout_ms, config.in_sync_stall_ms / 1000, copies)
+
+
+def _say_what_is_given_up(config: BrokerConfig) -> None:
+    if not config.all_ack_in_sync:
+        _log.warning("allAckInSyncStateSet=false: a send is answered before all replicas in step have its message;"
+                     " the loss of the master loses messages that were acknowledged")  # fmt: skip
+    elif config.copies_min < 2:
+        _log.warning("minInSyncReplicas=1: a message may be acknowledged with one copy; it is lost with its machine")

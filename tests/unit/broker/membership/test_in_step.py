@@ -1,0 +1,190 @@
+"""The set of a master at work: what acks wait for, when a replica is proposed, what an unknown outcome leaves open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.errors import RemoteError
+from rocketlake.broker.membership.controllers import ControllerSilent
+from rocketlake.broker.membership.in_step import InStep, Pace
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.sync_state_set import SyncStateSet
+from rocketlake.store.durability import Demands, Durability, Stage
+
+
+class Bench:
+    """A master whose controller is played by hand: `answers` are given in order, then it is silent."""
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        self.clock = ManualClock()
+        self.end = 1000
+        self.durability = Durability(lambda: PhysicalOffset(self.end), self.clock)
+        self.durability.demand(Demands({Stage.FLUSHED: 5000}))
+        self.asked: list[tuple[int, set[int], int]] = []
+        self.answers: list[Any] = []
+        self.look_ups: list[None] = []
+        self.in_step = InStep(
+            self.durability,
+            lambda: PhysicalOffset(self.end),
+            self.clock,
+            pace or Pace(3000, 1.0),
+            alter=self.alter,
+            look_up=lambda: self.look_ups.append(None),
+        )
+
+    async def alter(self, epoch: int, members: frozenset[int], set_epoch: int) -> tuple[frozenset[int], int]:
+        self.asked.append((epoch, set(members), set_epoch))
+        answer = self.answers.pop(0) if self.answers else ControllerSilent("no answer")
+        if isinstance(answer, Exception):
+            raise answer
+        assert answer == "recorded"
+        return members, set_epoch + 1
+
+    def lead(self, *recorded: int, copies_min: int = 2) -> SyncStateSet:
+        replicas = SyncStateSet(1, recorded, 7, start=PhysicalOffset(1000), copies_min=copies_min)
+        self.in_step.lead(replicas, 3)
+        return replicas
+
+    @property
+    def confirmed(self) -> int:
+        return self.durability.confirmed.value
+
+    async def turn(self, ms: int = 0) -> None:
+        if ms:
+            await self.clock.run_for(ms)
+        self.in_step.look(PhysicalOffset(self.end))
+        await self.clock.settle()
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.in_step.start()
+    yield bench
+    await bench.in_step.stop()
+
+
+async def test_a_replica_joins_in_the_turn_in_which_it_may_and_sends_are_acknowledged_when_that_is_recorded(
+    bench: Bench,
+) -> None:
+    replicas = bench.lead(1)
+    bench.answers = ["recorded"]
+    bench.in_step.reported("2", PhysicalOffset(999))
+    assert replicas.proposal is None
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    assert (replicas.members, bench.in_step.is_short, bench.confirmed) == ({1, 2}, True, 0)
+    await bench.clock.settle()
+    assert bench.asked == [(3, {1, 2}, 7)]
+    assert (bench.in_step.is_short, bench.confirmed) == (False, 1000)
+
+
+async def test_acks_wait_for_the_set_and_for_the_disk_if_that_was_asked(bench: Bench) -> None:
+    bench.lead(1, 2)
+    assert bench.durability.demands == Demands({Stage.FLUSHED: 5000, Stage.CONFIRMED: 3000}, (Stage.CONFIRMED,))
+
+
+async def test_a_proposal_without_an_answer_is_made_again_until_it_is_known(bench: Bench) -> None:
+    replicas = bench.lead(1)
+    bench.answers = [ControllerSilent("cut"), RemoteError("not alive", code=2006), "recorded"]
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    await bench.turn()
+    assert replicas.members == {1, 2}
+    await bench.turn(100)
+    assert (replicas.members, len(bench.look_ups)) == ({1, 2}, 1)  # the first try may still be recorded
+    await bench.turn(100)
+    assert (replicas.recorded, [members for _, members, _ in bench.asked]) == ({1, 2}, [{1, 2}] * 3)
+
+
+async def test_a_member_whose_connection_ends_leaves_when_that_is_recorded(bench: Bench) -> None:
+    bench.lead(1, 2, 3)
+    for name in ("2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    bench.end = 1200
+    bench.in_step.left("3")
+    bench.in_step.reported("2", PhysicalOffset(1200))
+    assert bench.confirmed == 1000
+    bench.answers = ["recorded"]
+    await bench.clock.settle()
+    assert (bench.asked, bench.confirmed) == ([(3, {1, 2}, 7)], 1200)
+
+
+async def test_a_member_that_holds_up_acks_leaves_after_a_while_and_an_idle_one_stays(bench: Bench) -> None:
+    bench.lead(1, 2, 3)
+    for name in ("2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    await bench.turn(5000)
+    assert bench.asked == []
+    bench.end = 1200
+    bench.in_step.reported("2", PhysicalOffset(1200))
+    await bench.turn(900)
+    assert bench.asked == []
+    await bench.turn(200)
+    assert bench.asked == [(3, {1, 2}, 7)]
+
+
+async def test_a_new_connection_that_has_less_counts_with_what_it_has(bench: Bench) -> None:
+    bench.lead(1, 2)
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    bench.end = 1300
+    bench.in_step.reported("2", PhysicalOffset(700))
+    bench.in_step.reported("2", PhysicalOffset(1300))
+    assert bench.confirmed == 1300
+
+
+async def test_the_end_of_the_role_ends_all_acks(bench: Bench) -> None:
+    heard: list[bool] = []
+    bench.lead(1, 2)
+    bench.durability.confirmed.wait(1000, heard.append, float("inf"))
+    bench.in_step.end()
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    await bench.turn()
+    assert (heard, bench.confirmed, bench.durability.demands.reads) == ([False], 0, (Stage.CONFIRMED,))
+
+
+async def test_a_set_of_one_waits_for_nobody_until_a_replica_is_near(bench: Bench) -> None:
+    replicas = bench.lead(1, copies_min=1)
+    assert bench.durability.demands == Demands({Stage.FLUSHED: 5000})
+    assert bench.confirmed == 1000
+    bench.end = 5 << 20
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    assert not bench.durability.demands.reads
+    bench.in_step.reported("2", PhysicalOffset((5 << 20) - 10))
+    assert (bench.durability.demands.reads, bench.confirmed) == ((Stage.CONFIRMED,), 5 << 20)
+    bench.end += 100  # sent meanwhile: its ack waits, so the replica need not have it
+    bench.in_step.reported("2", PhysicalOffset(5 << 20))
+    assert (replicas.members, bench.confirmed) == ({1, 2}, 5 << 20)
+    bench.in_step.reported("2", PhysicalOffset(bench.end))
+    assert bench.confirmed == bench.end
+
+
+async def test_a_set_of_one_stops_waiting_for_a_replica_that_does_not_come(bench: Bench) -> None:
+    bench.lead(1, copies_min=1)
+    bench.in_step.reported("2", PhysicalOffset(990))
+    bench.end = 1500
+    await bench.turn(500)
+    assert bench.confirmed == 1000
+    await bench.turn(600)
+    assert (bench.confirmed, bench.durability.demands.reads) == (1500, ())
+
+
+async def test_apaches_way_to_count_copies_of_any_replica_is_honoured() -> None:
+    bench = Bench(Pace(3000, 1.0, copies=2))
+    bench.lead(1, 2, 3)
+    assert bench.durability.demands == Demands({Stage.FLUSHED: 5000, Stage.REPLICATED: 3000}, (Stage.CONFIRMED,))
+    bench.in_step.reported("3", PhysicalOffset(900))
+    assert (bench.durability.replicated.value, bench.confirmed) == (900, 0)
+
+
+async def test_a_newer_set_from_elsewhere_is_taken_in_this_epoch_only(bench: Bench) -> None:
+    replicas = bench.lead(1)
+    bench.in_step.learn(4, frozenset({1, 2}), 9)
+    bench.in_step.learn(3, frozenset({2, 3}), 9)
+    assert replicas.recorded == {1}
+    bench.in_step.learn(3, frozenset({1, 2}), 9)
+    assert replicas.recorded == {1, 2}
+    await asyncio.sleep(0)
