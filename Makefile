@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -67,6 +67,9 @@ etcd-kills: install ## real members of etcd killed and stopped under swaps: KILL
 
 replicas-search: install ## the rules of a group of replicas: SEEDS=10000 walks with each, every broken rule is caught, two at a time
 	$(BIN)/python -m rocketlake.testing.replicas.search $(or $(SEEDS),10000)
+
+failovers: install ## a real group of three whose master is killed, stopped or hands over: KILLS=200 faults, 4 seconds each
+	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)
 
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each
 	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s

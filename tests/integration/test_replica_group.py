@@ -1,0 +1,111 @@
+"""Groups of brokers under our controller: they find their roles, change their master, lose nothing acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rocketlake.protocol.response_code import ResponseCode
+from tests.replica_group import ReplicaGroup
+
+OK = ResponseCode.SUCCESS
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[ReplicaGroup]:
+    group = ReplicaGroup()
+    await group.start()
+    yield group
+    await group.stop()
+
+
+async def test_three_brokers_agree_on_a_master_and_all_have_what_was_acknowledged(group: ReplicaGroup) -> None:
+    assert [await group.send(b"%d" % number) for number in range(5)] == [OK] * 5
+    await group.clock.run_for(1000)
+    assert [group.bodies(host) for host in group.hosts] == [[b"0", b"1", b"2", b"3", b"4"]] * 3
+
+
+async def others(group: ReplicaGroup) -> list[str]:
+    return [host for host in group.hosts if host != group.master]
+
+
+async def test_a_killed_master_is_replaced_and_comes_back_as_a_slave(group: ReplicaGroup) -> None:
+    old = group.master
+    for number in range(5):
+        assert await group.send(b"%d" % number) == OK
+    group.crash(old)
+    assert await group.send_until_taken(b"next") < 1000
+    assert group.master != old
+    await group.begin_again(old)
+    await group.until(lambda: group.in_step == {1, 2, 3})
+    await group.send(b"last")
+    await group.clock.run_for(1000)
+    assert group.master != old
+    bodies = [b"0", b"1", b"2", b"3", b"4", b"next", b"last"]
+    assert [group.bodies(host) for host in group.hosts] == [bodies] * 3
+
+
+async def test_a_master_that_vanishes_is_replaced_when_it_was_silent(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"0") == OK
+    group.crash(old, silent=True)
+    assert await group.send_until_taken(b"next") < 3000
+    assert group.bodies(group.master) == [b"0", b"next"]
+
+
+async def test_a_slave_that_is_gone_leaves_the_set_and_sends_go_on(group: ReplicaGroup) -> None:
+    gone = (await others(group))[0]
+    group.crash(gone)
+    assert await group.send(b"0") == OK
+    assert len(group.in_step) == 2
+    await group.begin_again(gone)
+    await group.until(lambda: group.in_step == {1, 2, 3})
+    await group.clock.run_for(500)
+    assert group.bodies(gone) == [b"0"]
+
+
+async def test_a_master_alone_acknowledges_nothing_until_a_replica_is_back(group: ReplicaGroup) -> None:
+    gone = await others(group)
+    for host in gone:
+        group.crash(host)
+    codes = [await group.send(b"%d" % number) for number in range(2)]
+    assert OK not in codes
+    await group.clock.run_for(3000)
+    assert await group.send(b"refused") == ResponseCode.SYSTEM_BUSY
+    assert group.bodies(group.master) == []
+    await group.begin_again(gone[0])
+    assert await group.send_until_taken(b"taken") < 3000
+    assert b"taken" in group.bodies(group.master)
+
+
+async def test_a_master_that_stops_hands_over(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"0") == OK
+    stopped = group.clock.monotonic()
+    import asyncio
+
+    stop = asyncio.ensure_future(group.brokers[old].stop())
+    while old in group.masters or not group.masters:
+        await group.clock.run_for(2)
+    assert await group.send(b"1") == OK
+    print("hand over", group.clock.monotonic() - stopped)
+    await group.run_through(stop)
+    assert group.bodies(group.master) == [b"0", b"1"]
+
+
+async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"0") == OK
+    for host in [*await others(group), "10.0.0.1"]:
+        group.net.partition(old, host)
+    lost = await group.send(b"lost", old)
+    await group.until(lambda: [host for host in group.masters if host != old])
+    (new,) = [host for host in group.masters if host != old]
+    assert (lost, await group.send(b"1", new)) != (OK, OK)
+    assert await group.send(b"lost, too", old) != OK
+    group.net.heal()
+    await group.until(lambda: group.masters == [new] and group.in_step == {1, 2, 3})
+    await group.clock.run_for(1000)
+    assert group.bodies(old) == group.bodies(new)
+    assert b"lost" not in group.bodies(new)

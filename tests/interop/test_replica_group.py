@@ -1,0 +1,86 @@
+"""Our brokers in a group with Apache's, under Apache's controller: a set of both, a master killed, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interop.apache import PeerMissing, classpath, free_ports
+from interop.apache_group import CLUSTER, NAME, ApacheGroup
+from rocketlake.base.clock import SystemClock
+from rocketlake.net.client import NetClient
+from tests.crash.broker_process import BrokerProcess, Ledger, Reader
+from tests.crash.failovers import Sending, settled
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+
+LOG_FILE_BYTES = 4 << 20
+"""Brokers of a group have the same: frames of the log end with its files."""
+
+
+@pytest.fixture
+def apache(tmp_path: Path) -> Iterator[ApacheGroup]:
+    try:
+        classpath("server550")
+    except PeerMissing as error:
+        pytest.skip(str(error))
+    group = ApacheGroup(tmp_path)
+    try:
+        group.start()
+        yield group
+    finally:
+        group.stop()
+
+
+def our_broker(apache: ApacheGroup, root: Path) -> BrokerProcess:
+    return BrokerProcess(
+        root,
+        brokerName=NAME,
+        brokerClusterName=CLUSTER,
+        namesrvAddr=apache.namesrv,
+        enableControllerMode="true",
+        controllerAddr=apache.controller,
+        haListenPort=free_ports(1)[0],
+        fastListenPort=0,
+        mappedFileSizeCommitLog=LOG_FILE_BYTES,
+    )
+
+
+async def test_a_group_of_both_loses_its_master_and_no_acknowledged_message(
+    apache: ApacheGroup, tmp_path: Path
+) -> None:
+    brokers = [our_broker(apache, tmp_path / name) for name in ("ours1", "ours2")]
+    java = apache.broker(
+        allAckInSyncStateSet="true",
+        minInSyncReplicas=2,
+        totalReplicas=3,
+        mappedFileSizeCommitLog=LOG_FILE_BYTES,
+        brokerHeartbeatInterval=200,
+    )
+    net, ledger = NetClient(clock=SystemClock()), Ledger()
+    sending = Sending([*(broker.address for broker in brokers), f"127.0.0.1:{java.port}"], ledger)
+    try:
+        for broker in brokers:
+            broker.start()
+        await settled(net, apache.controller, NAME, 2)
+        sending.begin(2, "s")
+        await asyncio.to_thread(java.start)
+        old = await settled(net, apache.controller, NAME, 3)
+        await sending.goes_on(100)
+        victim = next(broker for broker in brokers if broker.address == old)
+        victim.kill()
+        await asyncio.wait_for(sending.goes_on(200), 60)
+        victim.start()
+        master = await settled(net, apache.controller, NAME, 3)
+        assert master != old
+        await sending.end()
+        reader = Reader(master, ledger)
+        await reader.read_new()
+        assert (reader.lost(), len(ledger.acked) > 300) == ([], True)
+    finally:
+        for broker in brokers:
+            broker.kill()
+        await net.close()

@@ -1,0 +1,181 @@
+"""A group of brokers under a controller, in one process: network and disks in memory, time moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.errors import LinkError
+from rocketlake.base.worker import InlineWorker
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import BrokerConfig
+from rocketlake.broker.membership.standing import State
+from rocketlake.codec.record import decode_records
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
+from rocketlake.net.client import NetClient
+from rocketlake.net.memory_net import MemoryHost, MemoryNet
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.config import StoreConfig
+from tests.requests import send_header
+
+NAMESRV = "10.0.0.1"
+STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, flush_least_pages=0)
+
+
+class ReplicaGroup:
+    """Brokers of "b" at 10.0.0.11, 10.0.0.12, ...; the name server with the controller at 10.0.0.1."""
+
+    def __init__(self, count: int = 3, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.net = MemoryNet(clock=self.clock)
+        self.client = NetClient(clock=self.clock, network=self.net.host("10.0.0.77"))
+        self.settings = settings
+        self.namesrv_files = MemoryFiles(clock=self.clock)
+        self.namesrv = self.new_namesrv()
+        self.hosts = [f"10.0.0.{11 + number}" for number in range(count)]
+        self.files = {host: MemoryFiles(clock=self.clock) for host in self.hosts}
+        self.networks: dict[str, MemoryHost] = {}
+        self.brokers = {host: self.new_broker(host) for host in self.hosts}
+
+    def new_namesrv(self) -> NameServer:
+        config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), enable_controller=True)
+        network = self.net.host(NAMESRV)
+        return NameServer(config, clock=self.clock, files=self.namesrv_files, network=network)
+
+    def new_broker(self, host: str) -> Broker:
+        """A broker on the disk of this host, not started."""
+        config = BrokerConfig(
+            **{
+                "broker_name": "b",
+                "cluster_name": "C",
+                "listen_host": host,
+                "fast_listen_port": 0,
+                "store_root": Path("/s"),
+                "namesrv_addresses": (f"{NAMESRV}:9876",),
+                "controller_mode": True,
+                "controller_addresses": (f"{NAMESRV}:9876",),
+                "slave_timeout_ms": 2000,
+                **self.settings,
+            }
+        )
+        self.networks[host] = self.net.host(host)
+        return Broker(
+            config,
+            STORE,
+            files=self.files[host],
+            clock=self.clock,
+            network=self.networks[host],
+            workers=InlineWorker,
+        )
+
+    async def start(self) -> None:
+        """Start all, one after the other, and wait until there is a master with all in step."""
+        await self.namesrv.start()
+        for host in self.hosts:
+            await self.brokers[host].start()
+        await self.until(lambda: self.in_step == set(range(1, len(self.hosts) + 1)), 20_000)
+
+    async def stop(self) -> None:
+        """Stop all."""
+        await self.client.close()
+        stops = [broker.stop() for broker in self.brokers.values() if broker.is_running]
+        await self.run_through(asyncio.gather(*stops))
+        await self.run_through(asyncio.ensure_future(self.namesrv.stop()))
+
+    async def run_through(self, future: asyncio.Future[Any]) -> None:
+        """Move time until it is done."""
+        while not future.done():
+            await self.clock.run_for(20)
+        future.result()
+
+    async def until(self, is_so: Any, most_ms: int = 10_000) -> int:
+        """Move time until it is so; the milliseconds it took."""
+        for passed in range(0, most_ms, 10):
+            if is_so():
+                return passed
+            await self.clock.run_for(10)
+        raise AssertionError(f"not within {most_ms} ms: {self.picture()}")
+
+    # -- what is so ----------------------------------------------------------------------------------------------------
+
+    def picture(self) -> list[tuple[str, str, int, Any]]:
+        found = []
+        for host, broker in self.brokers.items():
+            membership = broker.membership
+            assert membership is not None
+            replicas = membership.in_step.replicas
+            standing = membership.member.standing
+            found.append((host, standing.state.value, standing.goal.epoch, replicas and sorted(replicas.recorded)))
+        return found
+
+    @property
+    def masters(self) -> list[str]:
+        """The hosts of running brokers that are masters."""
+        return [host for host, broker in self.brokers.items() if broker.is_running and self.state(host) is State.MASTER]
+
+    @property
+    def master(self) -> str:
+        (host,) = self.masters
+        return host
+
+    @property
+    def in_step(self) -> set[int]:
+        """The recorded set, as the newest master knows it."""
+        sets = [
+            (membership.in_step.epoch, membership.in_step.replicas.recorded)
+            for broker in self.brokers.values()
+            if (membership := broker.membership) is not None and membership.in_step.replicas is not None
+        ]
+        return set(max(sets, key=lambda each: each[0])[1]) if sets else set()
+
+    def state(self, host: str) -> State:
+        membership = self.brokers[host].membership
+        assert membership is not None
+        return membership.member.standing.state
+
+    def bodies(self, host: str) -> list[bytes]:
+        """What consumers can read of topic T, queue 0."""
+        read = self.brokers[host].store.get("T", 0, 0, 1000, 1 << 20)
+        return [bytes(message.body) for message in decode_records(b"".join(read.slices))]
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    async def send(self, body: bytes, host: str = "") -> int:
+        """Send to a broker, the master unless one is named; the code of the answer, -1 without one."""
+        command = Command.request(RequestCode.SEND_MESSAGE_V2, send_header(topic="T", properties=""), body)
+        asked = asyncio.ensure_future(self.client.invoke(f"{host or self.master}:10911", command, 3000))
+        while not asked.done():
+            await self.clock.run_for(5)
+        try:
+            return asked.result().code
+        except LinkError:
+            return -1
+
+    async def send_until_taken(self, body: bytes, most_ms: int = 10_000) -> int:
+        """Try again at whatever master there is until the message is acknowledged; the milliseconds it took."""
+        began = self.clock.monotonic()
+        while (self.clock.monotonic() - began) * 1000 < most_ms:
+            hosts = self.masters
+            if hosts and await self.send(body, hosts[-1]) == 0:
+                return round((self.clock.monotonic() - began) * 1000)
+            await self.clock.run_for(10)
+        raise AssertionError(f"not taken within {most_ms} ms: {self.picture()}")
+
+    def crash(self, host: str, *, silent: bool = False) -> None:
+        """The process is gone, and what it wrote stays; `silent`: its machine, which tells nobody."""
+        self.networks[host].crash(silent=silent)
+        for service in self.brokers[host].services():
+            service.is_running = False
+            for task in list(service._tasks):
+                task.cancel()
+
+    async def begin_again(self, host: str) -> None:
+        """Start a broker that has crashed, on its disk."""
+        self.files[host] = self.files[host].killed()
+        self.brokers[host] = self.new_broker(host)
+        await self.brokers[host].start()
