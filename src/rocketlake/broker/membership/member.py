@@ -71,6 +71,8 @@ class Parts:
     """The master is another one, or nobody."""
     announce: Callable[[int], Coroutine[Any, Any, None]]
     """Tell the other members where to copy from, in this epoch."""
+    hears_master: Callable[[], bool]
+    """True while a slave has a connection to its master."""
     log_end: Callable[[], PhysicalOffset]
 
 
@@ -217,7 +219,12 @@ class Member(Service):
         )
 
     def _look(self) -> None:
-        """Refuse sends while there are too few replicas for a while: producers ask other brokers then."""
+        """A slave without its master asks for a new one. A master with too few replicas refuses sends after a while.
+
+        Producers ask other brokers then.
+        """
+        if self.standing.state is State.SLAVE and not self._parts.hears_master():
+            self.look_up()
         if self.standing.state is not State.MASTER:
             return
         now = self._clock.monotonic()

@@ -23,10 +23,16 @@ __all__ = ["Notices"]
 class Notices:
     """Serves them."""
 
-    def __init__(self, role: Role, master: KnownMaster, learn: Callable[[GroupView], object]) -> None:
+    def __init__(
+        self, role: Role, master: KnownMaster, learn: Callable[[GroupView], object], look_up: Callable[[], object]
+    ) -> None:
+        """`look_up`: have the controller asked."""
+        self.announced = "", ""
+        """The addresses of the master that has announced itself last: its listener, its HA address."""
         self._role = role
         self._master = master
         self._learn = learn
+        self._look_up = look_up
 
     def role_changed(self, request: Request) -> Reply:
         """NOTIFY_BROKER_ROLE_CHANGED."""
@@ -37,7 +43,10 @@ class Notices:
         """EXCHANGE_BROKER_HA_INFO: the master's addresses, or the question for them."""
         header = request.header(ExchangeHaHeader)
         if header.master_ha_address:
-            self._master.told(header.master_address or "", header.master_ha_address)
+            self.announced = header.master_address or "", header.master_ha_address
+            self._master.told(*self.announced)
+            if header.master_address != self._master.address:
+                self._look_up()  # a new master is quicker than the controller's notice
             return Reply()
         if not self._role.is_master:
             return Reply(header=ExchangeHaHeader())

@@ -89,10 +89,12 @@ class Membership(Wing):
             begin_epoch=self._begin_epoch,
             follow=self._follow,
             announce=self._announce,
+            hears_master=lambda: self.replicas.follower.status().is_connected,
             log_end=lambda: store.max_physical_offset,
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
-        self.rows = tuple(membership_rows(Notices(ground.role, cluster.master, self.member.learn)))
+        self._notices = Notices(ground.role, cluster.master, self.member.learn, self.member.look_up)
+        self.rows = tuple(membership_rows(self._notices))
         self.stream = self._stream()
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
@@ -153,8 +155,11 @@ class Membership(Wing):
             self._cluster.master.forget()
             return
         host, port = split_address(goal.master_address)
-        # Apache's place for the stream, until the master or a name server says another one.
-        self._cluster.master.decide(goal.master_address, f"{host}:{port + 1}")
+        address, ha_address = self._notices.announced
+        if address != goal.master_address:
+            # Apache's place for the stream, until the master or a name server says another one.
+            ha_address = f"{host}:{port + 1}"
+        self._cluster.master.decide(goal.master_address, ha_address)
 
     async def _announce(self, epoch: int) -> None:
         """Tell the other members where to copy from: Apache's slaves would wait for a name server's word."""
