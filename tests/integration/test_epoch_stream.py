@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
 from tests.epoch_group import PORT, EpochGroup, Replica
 from tests.unit.store.store_world import bodies_of as all_bodies
@@ -158,3 +160,34 @@ async def test_a_replica_that_was_away_while_old_files_went_is_told_what_it_lack
     await b.follow(f"a:{PORT}")
     await group.clock.run_for(3000)
     assert (b.end < first.end, b.follower.status().is_connected) == (True, False)
+
+
+async def test_a_follower_that_stops_in_the_middle_of_a_truncation_waits_for_its_end() -> None:
+    group, queues = EpochGroup(2), HandWorker()
+    a, old = group.replicas
+    b = group.replicas[1] = Replica(
+        group.clock,
+        group.net.host("b"),
+        2,
+        host="b",
+        workers=lambda name: queues if name == "store-queues" else InlineWorker(name),
+    )
+    del old
+    await group.start()
+    await b.lead(1)
+    b.put(*numbered(b"lost", 5))
+    await group.elect(a, 2)
+    a.put(b"kept")
+    queues.run_all()
+    await b.follow(f"a:{PORT}")
+    await group.clock.run_for(20)
+    assert (b.end, b.store.writable, len(queues.pending)) == (0, False, 1)  # the log is cut, its queues not synced
+    stopping = asyncio.create_task(b.follower.stop())
+    await group.clock.run_for(20)
+    assert not stopping.done()
+    queues.run_all()
+    await stopping
+    assert (b.store.not_writable_reason, b.epochs.history) == ("", EpochHistory())
+    await b.lead(3)
+    b.put(b"new")
+    await group.stop()

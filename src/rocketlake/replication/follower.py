@@ -98,6 +98,7 @@ class Follower(Service):
         link, self._link = self._link, None
         if link is not None:
             link.close()
+            await link.settled()
         await super().stop()
         self.health.set(_DUTY, "")
 
@@ -129,15 +130,16 @@ class Follower(Service):
         if not host or not port.isdigit():
             raise LinkError(f"{master!r} is no address", hint="write haMasterAddress as host:port")
         link = MasterLink(self._store, self._settings, self._make_dialect(), self._clock, self.spawn)
-        connecting = self.spawn("connect", self._network.connect(lambda: link, host, int(port)))
-        if not await self._clock.wait(connecting, _CONNECT_SECONDS):
-            connecting.cancel()
-            raise LinkError(f"no connection within {_CONNECT_SECONDS:g} s")
-        connecting.result()
-        self._link, self._address = link, master
         try:
+            connecting = self.spawn("connect", self._network.connect(lambda: link, host, int(port)))
+            if not await self._clock.wait(connecting, _CONNECT_SECONDS):
+                connecting.cancel()
+                raise LinkError(f"no connection within {_CONNECT_SECONDS:g} s")
+            connecting.result()
+            self._link, self._address = link, master
             await asyncio.wait((link.ended,))
         finally:
+            # Also when this is cancelled: a connection that was just made would go on appending.
             self._link = None
             link.close()
         if link.is_good:

@@ -53,6 +53,8 @@ class MasterLink(asyncio.Protocol):
         self._confirm: PhysicalOffset | None = None
         self._reported = _NOWHERE
         self._awaits_sync = False
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @property
     def position(self) -> PhysicalOffset:
@@ -64,11 +66,16 @@ class MasterLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say hello at once: a master is silent until then."""
         self._transport = cast(asyncio.Transport, transport)
+        if self.ended.done():
+            self._transport.abort()
+            return
         self._reported = self._safe_end()
         self._write(self._dialect.hello(self._reported))
 
     def data_received(self, data: bytes) -> None:
         """Frames, cut anywhere."""
+        if self.ended.done():
+            return
         self.heard_at = self._clock.monotonic()
         self._counted += len(data)
         self._work(iter(self._dialect.feed(data)))
@@ -121,13 +128,23 @@ class MasterLink(asyncio.Protocol):
 
     def _settle(self, events: Iterator[Piece | Agreement], agreement: Agreement) -> None:
         async def settle() -> None:
-            answer = await agreement.settle()
+            try:
+                answer = await agreement.settle()
+            finally:
+                self._settled.set()
+            if self.ended.done():
+                return
             self._incoming = Incoming(self._store, self._settings.record_bytes_max)
             self._reported = self._safe_end()
             self._write(answer)
             self._work(events)
 
+        self._settled.clear()
         self._pause("settle", settle())
+
+    async def settled(self) -> None:
+        """Wait for what is being settled: a truncation that is cancelled half way leaves a store that must restart."""
+        await self._settled.wait()
 
     async def _when_made(self) -> None:
         """The next file of the log is still being made: read nothing until it is there."""

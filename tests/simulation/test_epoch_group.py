@@ -1,0 +1,136 @@
+"""Three replicas of one log under random masters, cuts of the network and kills: confirmed records stay, logs agree."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from rocketlake.base.clock import ManualClock
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.net.memory_net import MemoryNet
+from rocketlake.store.durability import Stage
+from tests.epoch_group import PORT, Replica, Reports
+from tests.unit.store.store_world import abandon, bodies_of
+
+HOSTS = "abc"
+STEPS = 40
+_MORE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "0"))
+
+
+class AllThree(Reports):
+    """Confirms what both other replicas have reported since this one became the master."""
+
+    def reported(self, name: str, end: int) -> None:  # type: ignore[override]
+        self.ends[name] = end  # type: ignore[assignment]
+        if len(self.ends) == 2:
+            self._store.durability.advance(Stage.CONFIRMED, min(self.ends.values()))
+
+
+class Life:
+    """One group and what its clients know."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.clock = ManualClock()
+        self.net = MemoryNet(clock=self.clock)
+        self.epoch = 0
+        self.sent = 0
+        self.master: Replica | None = None
+        self.confirmed: list[bytes] = []
+        """The longest list of messages that any reader has seen."""
+        self.replicas = [self._new(host) for host in HOSTS]
+
+    def _new(self, host: str, files: MemoryFiles | None = None) -> Replica:
+        replica = Replica(self.clock, self.net.host(host), HOSTS.index(host) + 1, host=host, files=files)
+        replica.reports = replica.leader.rule = AllThree(replica.store)
+        return replica
+
+    async def run(self) -> None:
+        for replica in self.replicas:
+            await replica.start()
+        await self.elect()
+        for _ in range(STEPS):
+            await self.draw.choice((self.elect, self.put, self.put, self.cut, self.heal, self.kill, self.wait))()
+            self.look()
+        await self.elect()
+        await self.heal()
+        await self.put()
+        await self.clock.run_for(3000)
+        self.look()
+        logs = {replica.log for replica in self.replicas}
+        ends = [(replica.end, replica.confirmed, str(replica.epochs.history)) for replica in self.replicas]
+        assert len(logs) == 1, ends
+        assert {replica.confirmed for replica in self.replicas} == {self.replicas[0].end}, ends
+        assert all(bodies_of(replica.store) == self.confirmed for replica in self.replicas)
+        for replica in self.replicas:
+            await replica.stop()
+
+    async def elect(self) -> None:
+        """Any replica will do: each has all that is confirmed. The old master may not hear of it."""
+        self.epoch += 1
+        master = self.draw.choice(self.replicas)
+        self.master = master
+        master.reports.ends.clear()
+        master.leader.follow()
+        await master.lead(self.epoch)
+        for replica in self.replicas:
+            if replica is not master and self.draw.random() < 0.8:
+                replica.least_epoch = self.epoch
+                await replica.follow(f"{master.host}:{PORT}")
+        await self.wait()
+
+    async def put(self) -> None:
+        """Also to a master that was deposed and does not know it."""
+        masters = [replica for replica in self.replicas if replica.leader.leads]
+        for _ in range(self.draw.randrange(1, 8)):
+            self.sent += 1
+            self.draw.choice(masters).put(b"%d" % self.sent + bytes(self.draw.choice((0, 0, 700))))
+        await self.wait()
+
+    async def cut(self) -> None:
+        self.net.partition(*self.draw.sample(HOSTS, 2))
+
+    async def heal(self) -> None:
+        self.net.heal()
+        for replica in self.replicas:
+            if replica is not self.master and self.master is not None:
+                replica.least_epoch = self.epoch
+                await replica.follow(f"{self.master.host}:{PORT}")
+
+    async def wait(self) -> None:
+        await self.clock.run_for(self.draw.choice((0, 1, 20, 1500)))
+
+    async def kill(self) -> None:
+        """kill -9 and a start; a master comes back as nobody until the next election."""
+        index = self.draw.randrange(3)
+        old = self.replicas[index]
+        await old.follower.stop()
+        await old.leader.stop()
+        await abandon(old.store)
+        assert isinstance(old.files, MemoryFiles)
+        old.files.process_died()
+        new = self.replicas[index] = self._new(old.host, old.files)
+        new.least_epoch = old.least_epoch
+        await new.start()
+        if self.master is old:
+            await self.elect()
+        elif old.master:
+            await new.follow(old.master)
+
+    def look(self) -> None:
+        """No reader sees two histories, on whichever replica it reads."""
+        for replica in self.replicas:
+            seen = bodies_of(replica.store)
+            common = min(len(seen), len(self.confirmed))
+            assert seen[:common] == self.confirmed[:common]
+            self.confirmed = max(self.confirmed, seen, key=len)
+            assert not any("confirmed" in str(reason) for reason in replica.follower.health.troubles.values())
+
+
+@pytest.mark.parametrize("seed", [*range(6), 13, *range(1000, 1000 + _MORE)])
+async def test_what_was_read_stays_and_all_logs_agree_in_the_end(seed: int) -> None:
+    life = Life(seed)
+    await life.run()
+    assert life.confirmed
