@@ -68,8 +68,10 @@ class StoreReads:
         `wait` False: the disk is not waited for; NOT_IN_MEMORY says that `cold` must be given to `load` first.
         """
         queue = self.queues.find(topic, queue_id)
-        if self._late.are_open and offset > (end := _FIRST if queue is None else queue.max_offset):
-            # The queue's end is not known yet: a consumer that is sent back would read the last messages twice.
+        end, given_out = (_FIRST, _FIRST) if queue is None else (queue.max_offset, queue.next_offset)
+        if offset > end and (self._late.are_open or offset <= given_out):
+            # The queue's end is not known yet, or lies behind messages that nobody may read before they are confirmed
+            # again (unconfirmed.py): a consumer that is sent back would read its last messages twice.
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, next_offset=offset, max_offset=end)
         if queue is None:
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE)

@@ -10,6 +10,7 @@ from rocketlake.base.disk.faulty import FaultyFiles
 from rocketlake.store.audit import audit_store
 from rocketlake.store.durability import Demands, Stage
 from rocketlake.store.message_store import MessageStore
+from rocketlake.store.results import GetStatus
 from tests.unit.store.store_world import ROOT, World, bodies_of, put_ok
 from tests.unit.store.test_cut import Death, Killed, contents, feed, fill, key_hits
 
@@ -65,6 +66,20 @@ async def test_a_new_master_goes_on_behind_records_that_nobody_has_read(world: W
     assert [put_ok(store, b"c", queue_id=queue_id)[0].queue_offset for queue_id in (0, 1)] == [13, 13]
     store.durability.advance(Stage.CONFIRMED, store.max_physical_offset)
     assert bodies_of(store)[-2:] == [b"b", b"c"]
+
+
+async def test_a_consumer_that_has_read_more_than_a_start_knows_to_be_confirmed_waits(world: World) -> None:
+    store, _offsets = await filled(world)
+    for offset, status in ((5, GetStatus.OFFSET_OVERFLOW_ONE), (7, GetStatus.OFFSET_OVERFLOW_BADLY)):
+        assert store.get("T", 0, offset, 32, 1 << 20).status is status  # type: ignore[arg-type]
+    await world.killed()
+    store = await started(world)
+    for offset in (5, 7, 12):
+        answer = store.get("T", 0, offset, 32, 1 << 20)  # type: ignore[arg-type]
+        assert (answer.status, answer.next_offset) == (GetStatus.OFFSET_OVERFLOW_ONE, offset)
+    assert store.get("T", 0, 13, 32, 1 << 20).next_offset == 5  # type: ignore[arg-type]
+    store.durability.advance(Stage.CONFIRMED, store.max_physical_offset)
+    assert store.get("T", 0, 7, 32, 1 << 20).count > 0  # type: ignore[arg-type]
 
 
 async def test_a_log_that_was_no_replicas_can_be_read_as_before(world: World) -> None:
