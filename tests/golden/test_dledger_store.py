@@ -118,8 +118,18 @@ async def test_damage_anywhere_is_found_and_nothing_is_made(
     with pytest.raises(StoreError, match=r"the log is damaged.*another member"):
         await Conversion(source).run(tmp_path / "target")
     assert not (tmp_path / "target").exists()
-    path.write_bytes((STORE / DATA / name).read_bytes())
-    assert (await Conversion(source).run(tmp_path / "target")).records == 350  # what was begun is begun anew
+
+
+async def test_a_conversion_that_failed_is_begun_anew(source: Path, tmp_path: Path) -> None:
+    path = source / DATA / "00000000000000131072"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: starts(path)[-1]] + bytes(FILE_BYTES - starts(path)[-1]))
+    with pytest.raises(StoreError):
+        await Conversion(source).run(tmp_path / "target")
+    assert (tmp_path / "target.unfinished" / "commitlog").is_dir()
+    path.write_bytes(whole)
+    assert (await Conversion(source).run(tmp_path / "target")).records == 350
+    assert not (tmp_path / "target.unfinished").exists()
 
 
 async def test_a_member_that_was_killed_ends_at_its_last_sound_entry(source: Path, tmp_path: Path) -> None:

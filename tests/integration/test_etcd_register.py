@@ -13,9 +13,13 @@ import trustme
 
 from interop.etcd import Certificates, EtcdPeers
 from rocketlake.base.errors import LinkError
+from rocketlake.controller.decider import Decider
 from rocketlake.controller.etcd.register import EtcdRegister
 from rocketlake.controller.etcd.settings import EtcdSettings
+from rocketlake.controller.questions import AlterSet, ApplyId, Elect, Heard
 from rocketlake.controller.registers.register import ABSENT, Conflict, OutcomeUnknown, Swapped
+from rocketlake.namesrv.config import NameServerConfig
+from rocketlake.namesrv.server import NameServer
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +198,33 @@ async def test_the_version_of_these_members_is_for_tests_only(peers: EtcdPeers) 
     async with EtcdRegister(EtcdSettings(peers.addresses, ask_seconds=0.2)) as one:
         with pytest.raises(LinkError, match=r"etcd 3\.5\.1 is not used: members of 3.5.0 to 3.5.2 can diverge"):
             await one.read("")
+
+
+def decider_of(server: NameServer) -> Decider:
+    assert server._controlling is not None
+    return server._controlling.controller.decider
+
+
+@pytest.mark.crash
+async def test_the_controllers_of_two_name_servers_decide_together(peers: EtcdPeers, tmp_path: Path) -> None:
+    config = NameServerConfig(
+        listen_port=0,
+        kv_config_path=tmp_path / "kv.json",
+        enable_controller=True,
+        controller_etcd_addresses=peers.addresses,
+        controller_etcd_unsafe_versions=True,
+    )
+    alive = {1: Heard(), 2: Heard()}
+    async with NameServer(config) as first, NameServer(config) as second:
+        one, two = decider_of(first), decider_of(second)
+        for broker_id in (1, 2):
+            await one.ask("b", ApplyId("c", broker_id, f"h{broker_id}:1;7"), lambda _: alive)
+        elected = (await one.ask("b", Elect(asker=1), lambda _: alive)).group
+        await until(lambda: two.groups.get("b") == elected, 3)
+        leader = peers.leader()
+        assert leader is not None
+        peers.kill(leader)
+        joined = await two.ask("b", AlterSet(1, elected.master_epoch, frozenset({1, 2}), 1), lambda _: alive)
+        assert (joined.group.master, joined.group.in_sync) == (1, {1, 2})
+        await until(lambda: one.groups["b"] == joined.group, 5)
+        assert first.health.is_green

@@ -55,6 +55,8 @@ def convert(
 
         def show(done: int) -> None:
             bar.update(task, completed=done)
+            if target is not None and done >= conversion.bytes:
+                bar.update(task, description="queues, key index, audit")
 
         if target is None:
             converted = conversion.look(show)

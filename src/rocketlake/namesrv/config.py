@@ -68,6 +68,9 @@ class NameServerConfig:
     controller_etcd_ca_file: str = setting("", why="certificates that vouch for etcd; empty: those of the machine")
     controller_etcd_cert_file: str = setting("", why="certificate of this controller for etcd")
     controller_etcd_key_file: str = setting("", why="key of that certificate")
+    controller_etcd_unsafe_versions: bool = setting(
+        False, why="for tests only: take etcd 3.5.0 to 3.5.2, whose members can diverge after a crash"
+    )
     enable_elect_unclean_master: bool = setting(
         False, why="choose a master that may lack acknowledged messages when there is no other: they are lost then"
     )

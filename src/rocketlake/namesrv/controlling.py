@@ -88,6 +88,7 @@ def _register(
         ca_file=_file(config.controller_etcd_ca_file),
         certificate_file=_file(config.controller_etcd_cert_file),
         key_file=_file(config.controller_etcd_key_file),
+        unsafe_versions=config.controller_etcd_unsafe_versions,
     )
     return EtcdRegister(settings, network, clock)
 

@@ -58,7 +58,9 @@ class DLedgerWriter:
 
 
 async def converted(disk: MemoryFiles) -> list[bytes]:
-    await Conversion(SOURCE, disk=disk).run(TARGET, StoreConfig(commit_log_file_bytes=FILE_BYTES))
+    await Conversion(SOURCE, disk=disk).run(
+        TARGET, StoreConfig(commit_log_file_bytes=FILE_BYTES, index_slots=97, index_entries=400)
+    )
     reader = StoreReader(TARGET, files=disk)
     return [bytes(reader.record(each.physical_offset) or b"") for each in reader.scan_log()]
 
