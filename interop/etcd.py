@@ -60,12 +60,12 @@ class EtcdPeers:
     # -- the processes -------------------------------------------------------------------------------------------------
 
     def start(self, *members: int) -> None:
-        """Start these that do not run (all of them without arguments), and wait until there is a leader."""
+        """Start these that do not run (all of them without arguments), and wait until they have a leader."""
         for member in members or range(len(self.ports)):
             if member not in self._processes:
                 self._processes[member] = self._spawn(member)
         end = time.monotonic() + _START_SECONDS
-        while self.leader() is None or any(self.status(member) is None for member in members):
+        while not any(map(self.is_healthy, self._processes)) or not all(map(self.is_healthy, members)):
             if time.monotonic() > end:
                 raise RuntimeError(f"etcd has no leader: {self._folder}")
             time.sleep(0.02)
@@ -96,13 +96,21 @@ class EtcdPeers:
 
     # -- what they say -------------------------------------------------------------------------------------------------
 
-    def status(self, member: int) -> dict[str, Any] | None:
-        """What a member says of itself; None if it is down or paused."""
+    def is_healthy(self, member: int) -> bool:
+        """True if it can read by way of a leader."""
+        told = self._ask(member, "/health", None)
+        return told is not None and str(told.get("health")) == "true"
+
+    def version(self, member: int) -> str:
+        """The release that it says it is."""
+        told = self._ask(member, "/version", None)
+        return str(told["etcdserver"]) if told else ""
+
+    def _ask(self, member: int, path: str, body: bytes | None) -> dict[str, Any] | None:
+        """Its answer; None if it is down or paused, or refuses."""
         if member not in self._processes or member in self._paused:
             return None
-        request = urllib.request.Request(
-            f"{self._scheme}://127.0.0.1:{self.ports[member]}/v3/maintenance/status", b"{}"
-        )
+        request = urllib.request.Request(f"{self._scheme}://127.0.0.1:{self.ports[member]}{path}", body)
         tls = ssl.create_default_context(cafile=self._certificates.ca) if self._certificates else None
         try:
             with urllib.request.urlopen(request, timeout=2, context=tls) as answer:
@@ -112,9 +120,9 @@ class EtcdPeers:
             return None
 
     def leader(self) -> int | None:
-        """The member that leads, None if none does that can be asked."""
+        """The member that leads, None if none does that can be asked (newer releases want an account for this)."""
         for member in range(len(self.ports)):
-            told = self.status(member)
+            told = self._ask(member, "/v3/maintenance/status", b"{}")
             if told and told.get("leader") and told["leader"] == told["header"]["member_id"]:
                 return member
         return None

@@ -81,8 +81,8 @@ class History:
     def _faulty(self, world: World, peer: Peer) -> Callable[..., Says]:
         truth = peer.answer
 
-        def answer(path: str, ask: dict[str, Any], token: str) -> Says:
-            if path == "/v3/maintenance/status":
+        def answer(path: str, ask: Any, token: str) -> Says:
+            if path == "/version":
                 return truth(path, ask, token)
             chance = self.random.random()
             if path == "/v3/kv/txn" and chance < 0.10:

@@ -194,8 +194,11 @@ async def test_members_with_certificates_and_accounts(tmp_path: Path) -> None:
                 await one.read("a")
 
 
-async def test_the_version_of_these_members_is_for_tests_only(peers: EtcdPeers) -> None:
+async def test_a_version_that_can_diverge_is_for_tests_only(peers: EtcdPeers) -> None:
     async with EtcdRegister(EtcdSettings(peers.addresses, ask_seconds=0.2)) as one:
+        if peers.version(0) != "3.5.1":  # of another package: see interop/etcd.py
+            assert await one.read("nothing/") == {}
+            return
         with pytest.raises(LinkError, match=r"etcd 3\.5\.1 is not used: members of 3.5.0 to 3.5.2 can diverge"):
             await one.read("")
 

@@ -213,7 +213,7 @@ class EtcdCluster(Service):
         link: HttpLink | None = None
         answer: HttpAnswer | None = None
         try:
-            link = await member.take(self.headers())
+            link = await member.take()
             ended.has_sent = True
             answer = await link.ask(path, body, self.headers())
         except RocketLakeError as error:

@@ -50,25 +50,22 @@ class HttpLink(asyncio.Protocol):
         return self._transport is not None and self._answer is None and self._http.our_state is h11.IDLE
 
     def ask(
-        self, path: str, body: bytes, headers: Mapping[str, str], on_line: OnLine | None = None
+        self, path: str, body: bytes | None, headers: Mapping[str, str], on_line: OnLine | None = None
     ) -> asyncio.Future[HttpAnswer]:
-        """POST `body`, JSON. The future fails with LinkError if the connection breaks, ProtocolError on bad bytes.
+        """POST `body`, which is JSON; without one, GET.
 
-        With `on_line` an answer of status 200 is a stream: each line is passed on, and the future's body is empty.
+        The future fails with LinkError if the connection breaks, ProtocolError on bad bytes. With `on_line` an answer
+        of status 200 is a stream: each line is passed on, and the future's body is empty.
         """
         if not self.is_usable or self._transport is None:
             raise LinkError("the connection is closed")
+        own = {"Host": self._host}
+        if body is not None:
+            own |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
         request = h11.Request(
-            method="POST",
-            target=path,
-            headers=[
-                ("Host", self._host),
-                ("Content-Type", "application/json"),
-                ("Content-Length", str(len(body))),
-                *headers.items(),
-            ],
+            method="GET" if body is None else "POST", target=path, headers=[*own.items(), *headers.items()]
         )
-        parts = [self._http.send(event) for event in (request, h11.Data(data=body), h11.EndOfMessage())]
+        parts = [self._http.send(event) for event in (request, h11.Data(data=body or b""), h11.EndOfMessage())]
         self._answer = asyncio.get_running_loop().create_future()
         self._on_line = on_line
         self._transport.write(b"".join(part for part in parts if part))

@@ -6,12 +6,10 @@ Must not know   the other members, what requests mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rocketlake.base.errors import LinkError
 from rocketlake.controller.etcd.http_link import HttpLink
 from rocketlake.controller.etcd.versions import refused_version
-from rocketlake.controller.etcd.wire import Status, read_answer
+from rocketlake.controller.etcd.wire import Version, read_answer
 from rocketlake.net.network import Network
 
 __all__ = ["Member"]
@@ -30,7 +28,7 @@ class Member:
         self._unsafe_versions = unsafe_versions
         self._idle: list[HttpLink] = []
 
-    async def take(self, headers: Mapping[str, str]) -> HttpLink:
+    async def take(self) -> HttpLink:
         """An idle connection, or a new one. Raises LinkError, ProtocolError."""
         while self._idle:
             link = self._idle.pop()
@@ -39,7 +37,7 @@ class Member:
         made = await self._network.connect(lambda: HttpLink(self.name), self.host, self.port)
         assert isinstance(made, HttpLink)
         try:
-            await self._look_at(made, headers)
+            await self._look_at(made)
         except BaseException:
             made.close()
             raise
@@ -57,10 +55,10 @@ class Member:
         while self._idle:
             self._idle.pop().close()
 
-    async def _look_at(self, link: HttpLink, headers: Mapping[str, str]) -> None:
-        answer = await link.ask("/v3/maintenance/status", b"{}", headers)
+    async def _look_at(self, link: HttpLink) -> None:
+        answer = await link.ask("/version", None, {})
         if answer.status != 200:
             raise LinkError(f"it does not say its version: status {answer.status}, {answer.body[:200]!r}")
-        refused = refused_version(read_answer(answer.body, Status).version, unsafe_versions=self._unsafe_versions)
+        refused = refused_version(read_answer(answer.body, Version).etcdserver, unsafe_versions=self._unsafe_versions)
         if refused:
             raise LinkError(refused)

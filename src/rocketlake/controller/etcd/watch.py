@@ -123,7 +123,7 @@ class EtcdWatch(Service):
 
     async def _open(self, member: Member) -> HttpLink | str:
         try:
-            return await member.take(self._cluster.headers())
+            return await member.take()
         except RocketLakeError as error:
             return error.what
 

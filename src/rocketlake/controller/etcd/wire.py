@@ -21,8 +21,8 @@ __all__ = [
     "Header",
     "KeyValue",
     "RangeAnswer",
-    "Status",
     "SwapAnswer",
+    "Version",
     "WatchLine",
     "authenticate_body",
     "changes_body",
@@ -80,13 +80,10 @@ class SwapAnswer(msgspec.Struct):
         return kvs[0] if kvs else KeyValue()
 
 
-class Status(msgspec.Struct):
-    """Of /v3/maintenance/status."""
+class Version(msgspec.Struct):
+    """Of /version, which a member answers without an account and without its leader."""
 
-    header: Header = msgspec.field(default_factory=Header)
-    version: str = ""
-    leader: int = 0
-    errors: list[str] = []
+    etcdserver: str = ""
 
 
 class Authenticated(msgspec.Struct):
@@ -132,7 +129,7 @@ class WatchLine(msgspec.Struct):
     error: Failure | None = None
 
 
-_Form = TypeVar("_Form", RangeAnswer, SwapAnswer, Status, Authenticated, WatchLine)
+_Form = TypeVar("_Form", RangeAnswer, SwapAnswer, Version, Authenticated, WatchLine)
 
 
 def read_answer(body: bytes, form: type[_Form]) -> _Form:

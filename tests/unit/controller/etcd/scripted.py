@@ -95,9 +95,9 @@ class Peer:
             "raft_term": str(self.term),
         }
 
-    def answer(self, path: str, ask: dict[str, Any], token: str) -> Says:
-        if path == "/v3/maintenance/status":
-            return self.tell({"version": self.version})
+    def answer(self, path: str, ask: Any, token: str) -> Says:
+        if path == "/version":
+            return self.tell({"etcdserver": self.version})
         self.asked.append(path)
         if path == "/v3/auth/authenticate" and self.to_log_in is not None:
             return self.to_log_in
@@ -170,7 +170,7 @@ class PeerLink(asyncio.Protocol):
             event = self.http.next_event()
 
     def serve(self) -> None:
-        ask = json.loads(self.body)
+        ask = json.loads(self.body or b"null")
         if self.path == "/v3/watch":
             self.peer.asked.append(self.path)
             self.send(h11.Response(status_code=200, headers=[("Transfer-Encoding", "chunked")]))

@@ -52,6 +52,15 @@ async def test_exchanges_follow_each_other_on_one_connection() -> None:
     assert wire.written.endswith(b'Authorization: t\r\n\r\n{"key":"2"}')
 
 
+async def test_without_a_body_it_is_a_get() -> None:
+    link, wire = connected()
+    asked = link.ask("/version", None, {})
+    assert wire.written == b"GET /version HTTP/1.1\r\nHost: a:2379\r\n\r\n"
+    link.data_received(OK)
+    assert (await asked).body == b"{}"
+    assert link.is_usable
+
+
 async def test_a_connection_that_the_server_ends_after_its_answer_is_not_used_again() -> None:
     link, wire = connected()
     asked = link.ask("/", b"{}", {})

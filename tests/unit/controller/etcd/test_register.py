@@ -88,7 +88,7 @@ def test_a_swap_made_without_an_answer_and_overwritten_since_is_found_in_the_his
             third.answer = first_answer  # type: ignore[method-assign]
             return first_answer(*asked)  # type: ignore[arg-type]
 
-        await world.register._cluster.members[2].take({})  # its version is asked now, not by the swap
+        await world.register._cluster.members[2].take()  # its version is asked now, not by the swap
         third.answer = overwrite  # type: ignore[method-assign]
         assert await world.register.swap("a", 2, b"1/mine") == Swapped(3)
         assert second.asked == ["/v3/kv/txn"]
