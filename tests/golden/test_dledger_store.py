@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rocketlake.base.errors import StoreError, UsageError
+from rocketlake.broker.broker import Broker
+from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app
 from rocketlake.codec.record import decode_record
 from rocketlake.store.dledger.conversion import Conversion
@@ -70,6 +72,24 @@ async def test_every_message_is_there_with_its_place_in_its_queue(source: Path, 
     for name in ("consumerOffset.json", "topics.json", "subscriptionGroup.json", "delayOffset.json"):
         assert (tmp_path / "target" / "config" / name).read_bytes() == (STORE / "config" / name).read_bytes()
     assert tree(source) == before
+
+
+async def test_our_broker_goes_on_where_the_member_stopped(source: Path, tmp_path: Path) -> None:
+    await Conversion(source).run(tmp_path / "target")
+    given = {
+        "mappedFileSizeCommitLog": str(FILE_BYTES),
+        "listenPort": "0",
+        "storePathRootDir": str(tmp_path / "target"),
+    }
+    async with Broker(*load_broker_conf(None, given)) as broker:
+        golden = broker.topics.get("Golden")
+        assert golden is not None and golden.read_queues == 4
+        read = [broker.offsets.query("golden_group", "Golden", queue) for queue in range(4)]
+        assert read == [broker.store.max_offset("Golden", queue) for queue in range(4)] == [76, 116, 76, 76]
+        (waiting,) = broker.delay.schedule.waiting().values()
+        assert waiting[0] == waiting[1]
+        found = broker.store.query("Golden", "k299", 10, 0, 2**42)
+        assert [decode_record(record).properties["number"] for record in found.slices] == ["299"]
 
 
 async def test_a_store_whose_oldest_files_were_deleted_begins_where_it_begins(source: Path, tmp_path: Path) -> None:
