@@ -31,7 +31,12 @@ from rocketlake.store.mapped_file import LogFile
 from rocketlake.store.mapped_file_list import LogFiles
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from rocketlake.codec import record_run
+    from rocketlake.store.entry_run import EntryRun
+
+    Run: TypeAlias = record_run.RecordRun | EntryRun
 
 __all__ = ["Arrival", "Dispatch", "perhaps"]
 
@@ -82,7 +87,7 @@ class Dispatch:
         self._index = index
         self._deletions = deletions
         self._delays_ms = delays_ms
-        self._appended: deque[DispatchEntry | record_run.RecordRun] = deque()
+        self._appended: deque[DispatchEntry | Run] = deque()
         self._warnings = RareWarnings(_log)
 
     # -- the short way -------------------------------------------------------------------------------------------------
@@ -98,7 +103,7 @@ class Dispatch:
             self._appended.clear()  # no dispatch for long: the records will be scanned from the log
         self._appended.append(entry)
 
-    def appended_run(self, run: record_run.RecordRun, *, readable: bool = False) -> None:
+    def appended_run(self, run: Run, *, readable: bool = False) -> None:
         """The same for a run of records that were appended together."""
         if readable and run.physical_offset == self.position and not self._appended and self._dispatched(run):
             return
@@ -106,7 +111,7 @@ class Dispatch:
             self._appended.clear()
         self._appended.append(run)
 
-    def _dispatched(self, entry: DispatchEntry | record_run.RecordRun) -> bool:
+    def _dispatched(self, entry: DispatchEntry | Run) -> bool:
         try:
             self._dispatch_any(entry)
         except (OSError, StoreError):
@@ -273,7 +278,7 @@ class Dispatch:
         self.last_store_ms = entry.store_ms
         self.position = entry.physical_offset + entry.size
 
-    def _find_queues(self, run: record_run.RecordRun) -> None:
+    def _find_queues(self, run: Run) -> None:
         """The queues of a run that has waited: those it was numbered for, or none where the topic was deleted since."""
         first, deletions, find_or_make = run.physical_offset, self._deletions, self._table.find_or_make
         if first >= deletions.until:
@@ -284,13 +289,13 @@ class Dispatch:
 
         run.find_queues(find)
 
-    def _dispatch_any(self, entry: DispatchEntry | record_run.RecordRun) -> None:
+    def _dispatch_any(self, entry: DispatchEntry | Run) -> None:
         if isinstance(entry, DispatchEntry):
             self._dispatch(entry)
         else:
             self._dispatch_run(entry)
 
-    def _dispatch_run(self, run: record_run.RecordRun) -> None:
+    def _dispatch_run(self, run: Run) -> None:
         """All records of a run, by one call for each queue; after an error it may be given again."""
         touched = run.entries()
         if run.physical_offset < self._deletions.until:

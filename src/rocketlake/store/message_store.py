@@ -96,7 +96,7 @@ class MessageStore(StoreReads, Service):
         """Why nothing is appended while the log is cut."""
         self.upkeep.on_index_damage = lambda what: self.health.set("store/key-index", what)
         self._opening = Opening(parts, self.upkeep)
-        self._raw = RawAppend(parts.log, parts.dispatch, parts.delays_ms)
+        self._raw = RawAppend(parts.log, parts.queues, parts.dispatch, parts.delays_ms)
         self._acks = Acks(parts, lambda: self.not_writable_reason if self._sync.failure or self._closed else "")
         self.when_durable = self._acks.when_durable
         self.after_cut: list[Callable[[PhysicalOffset], object]] = [

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from rocketlake.codec.record_layout import BLANK_BYTES
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import AppendFailed, CommitLog
+from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
+from rocketlake.store.entry_run import EntryRun, of_one_time
 from rocketlake.store.results import PutStatus
 
 __all__ = ["RawAppend"]
@@ -34,8 +36,9 @@ class _Piece:
 class RawAppend:
     """Raw records of one store."""
 
-    def __init__(self, log: CommitLog, dispatch: Dispatch, delays_ms: Sequence[int]) -> None:
+    def __init__(self, log: CommitLog, queues: ConsumeQueueTable, dispatch: Dispatch, delays_ms: Sequence[int]) -> None:
         self._log = log
+        self._queues = queues
         self._dispatch = dispatch
         self._delays_ms = delays_ms
 
@@ -58,13 +61,27 @@ class RawAppend:
         for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc, is_whole):
             if piece.entries:
                 self._log.append_raw(piece.data, end, piece.entries[-1].store_ms)
-                for entry in piece.entries:
-                    self._dispatch.appended(entry, readable=readable)
+                for entries in of_one_time(piece.entries):
+                    self._appended(entries, readable)
                 end += len(piece.data)
             if piece.is_closed:
                 self._log.close_raw(end)
                 end = self._log.next_file_start(end)
         return end
+
+    def _appended(self, entries: Sequence[DispatchEntry], readable: bool) -> None:
+        """Have records dispatched, together if there are several."""
+        if len(entries) > 1:
+            run = EntryRun(entries)
+            try:
+                run.find_queues(self._queues.find_or_make)
+            except BadQueueName:  # a log from elsewhere; each record has its own fate then
+                pass
+            else:
+                self._dispatch.appended_run(run, readable=readable)
+                return
+        for entry in entries:
+            self._dispatch.appended(entry, readable=readable)
 
     def _pieces(self, data: memoryview, offset: PhysicalOffset, check_crc: bool, is_whole: bool) -> list[_Piece]:
         pieces: list[_Piece] = []
