@@ -48,8 +48,8 @@ class FailingDuty(Duty):
 
     __slots__ = ("begun", "faults", "real")
 
-    def __init__(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(name, self._faulty)
+    def __init__(self, name: str, run: Callable[[], Awaitable[object]], pause_seconds_max: float) -> None:
+        super().__init__(name, self._faulty, pause_seconds_max)
         self.real = run
         self.faults = 1
         self.begun = 0
