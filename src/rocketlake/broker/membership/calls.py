@@ -28,12 +28,11 @@ from rocketlake.protocol.headers.controller import (
     NextBrokerIdReplyHeader,
     RegisterReplicaHeader,
     RegisterReplicaReplyHeader,
-    RoleChangedHeader,
 )
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Calls", "notice_view"]
+__all__ = ["Calls"]
 
 
 class Calls:
@@ -145,12 +144,6 @@ class Calls:
                 address=self._controllers.chosen,
             )
         return answer
-
-
-def notice_view(fields: dict[str, str] | None, body: bytes) -> GroupView:
-    """The view in a NOTIFY_BROKER_ROLE_CHANGED. Raises UsageError, ProtocolError."""
-    notice = from_fields(RoleChangedHeader, fields)
-    return _view(notice, SyncStateSet.decode(body), notice.sync_state_set_epoch)
 
 
 def _view(header: Any, recorded: SyncStateSet, set_epoch: int | None) -> GroupView:

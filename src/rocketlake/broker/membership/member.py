@@ -39,6 +39,8 @@ _SHORT_SECONDS = 2.0
 """Sends wait so long for enough replicas in step before they are refused."""
 _HAND_OVER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
+_HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
+"""After a notice a controller that does not know of it yet is asked so soon again, so many times."""
 _UNKNOWN = (ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
 
 
@@ -93,6 +95,9 @@ class Member(Service):
         self._is_damaged = False
         self._due = asyncio.Event()
         self._woken: asyncio.Future[None] | None = None
+        self._noticed = 0
+        """The newest epoch that somebody has told of."""
+        self._hurried = 0
         self._short_since: float | None = None
 
     async def start(self) -> None:
@@ -108,6 +113,18 @@ class Member(Service):
         """Ask the controller now."""
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
+
+    def noticed(self, epoch: int) -> None:
+        """Somebody says that there is a newer epoch: ask, more often for a while if the controller is behind."""
+        if epoch > self.standing.goal.epoch:
+            self._noticed, self._hurried = epoch, 0
+            self.look_up()
+
+    def _pause_seconds(self) -> float:
+        if self.standing.goal.epoch < self._noticed and self._hurried < _HURRIED_MAX:
+            self._hurried += 1
+            return _HURRY_SECONDS
+        return self._poll_seconds
 
     def learn(self, view: GroupView) -> None:
         """The controller has said so."""
@@ -129,7 +146,7 @@ class Member(Service):
         try:
             if self._is_registered:
                 self._woken = asyncio.get_running_loop().create_future()
-                await self._clock.wait(self._woken, self._poll_seconds)
+                await self._clock.wait(self._woken, self._pause_seconds())
                 await self._ask()
             else:
                 await self._register()

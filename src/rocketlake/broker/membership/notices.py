@@ -3,7 +3,7 @@
 Owns        the two requests.
 Must not know   what follows from a role (member.py), how a log is followed.
 
-Both are only hints. A role counts by its epoch, and by the stream's handshake; an address that is wrong leads nowhere.
+Both are only hints, as anyone could send them: this broker asks its controller before it changes anything.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cluster.role import Role
-from rocketlake.broker.membership.calls import notice_view
-from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.headers.controller import RoleChangedHeader
 from rocketlake.protocol.headers.replicas import ExchangeHaHeader
 
 __all__ = ["Notices"]
@@ -24,19 +23,19 @@ class Notices:
     """Serves them."""
 
     def __init__(
-        self, role: Role, master: KnownMaster, learn: Callable[[GroupView], object], look_up: Callable[[], object]
+        self, role: Role, master: KnownMaster, noticed: Callable[[int], object], look_up: Callable[[], object]
     ) -> None:
-        """`look_up`: have the controller asked."""
+        """`noticed`: there may be a newer master epoch. `look_up`: have the controller asked."""
         self.announced = "", ""
         """The addresses of the master that has announced itself last: its listener, its HA address."""
         self._role = role
         self._master = master
-        self._learn = learn
+        self._noticed = noticed
         self._look_up = look_up
 
     def role_changed(self, request: Request) -> Reply:
         """NOTIFY_BROKER_ROLE_CHANGED."""
-        self._learn(notice_view(request.command.fields, request.body))
+        self._noticed(request.header(RoleChangedHeader).master_epoch or 0)
         return Reply()
 
     def exchange_ha(self, request: Request) -> Reply:

@@ -93,7 +93,7 @@ class Membership(Wing):
             log_end=lambda: store.max_physical_offset,
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
-        self._notices = Notices(ground.role, cluster.master, self.member.learn, self.member.look_up)
+        self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
         self.rows = tuple(membership_rows(self._notices))
         self.stream = self._stream()
         self.replicas: Replicas
@@ -136,8 +136,9 @@ class Membership(Wing):
             await part.start()  # heartbeats begin with the registration
 
     async def stop(self) -> None:
-        """The role stays what it is."""
+        """The role stays what it is. Nothing is followed any more: the epochs of what comes could not be kept."""
         await super().stop()
+        await self.replicas.follower.stop()
         await self._worker.close()
 
     # -- what the member asks for --------------------------------------------------------------------------------------
