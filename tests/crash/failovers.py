@@ -192,13 +192,13 @@ async def judge(group: GroupProcesses, ledger: Ledger) -> list[str]:
 
 
 def report(gaps: dict[str, list[float]], acknowledged: int, lost: int) -> None:
-    """Print the quantiles; keep all gaps in bench/results/failover-gaps.json."""
+    """Print the quantiles; keep all gaps in bench/results/failovers.json."""
     figures = {kind: sorted(round(gap * 1000) for gap in found) for kind, found in gaps.items() if found}
     for kind, found in figures.items():
         print(f"{kind}: p50 {statistics.median(found):.0f} ms, most {found[-1]} ms of {len(found)}")
     print(f"{lost} of {acknowledged} acknowledged messages are lost")
     text = json.dumps({"gap_ms": figures, "acknowledged": acknowledged, "lost": lost})
-    Path("bench/results/failover-gaps.json").write_text(text + "\n")
+    Path("bench/results/failovers.json").write_text(text + "\n")
 
 
 async def play(folder: Path, kills: int) -> tuple[dict[str, list[float]], int, list[str]]:
