@@ -24,6 +24,7 @@ from rocketlake.store.config import StoreConfig
 from tests.requests import send_header
 
 NAMESRV = "10.0.0.1"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, flush_least_pages=0)
 
 
@@ -40,7 +41,15 @@ class ReplicaGroup:
         self.hosts = [f"10.0.0.{11 + number}" for number in range(count)]
         self.files = {host: MemoryFiles(clock=self.clock) for host in self.hosts}
         self.networks: dict[str, MemoryHost] = {}
+        self.boots = 0
+        for files in self.files.values():
+            self.boot(files)
         self.brokers = {host: self.new_broker(host) for host in self.hosts}
+
+    def boot(self, files: MemoryFiles) -> None:
+        """The kernel gives this boot of the machine a name."""
+        files.make_dirs(BOOT_ID.parent)
+        files.write_bytes(BOOT_ID, f"boot-{self.boots}\n".encode())
 
     def new_namesrv(self) -> NameServer:
         config = NameServerConfig(listen_host=NAMESRV, kv_config_path=Path("/n/kv.json"), enable_controller=True)
@@ -174,8 +183,12 @@ class ReplicaGroup:
             for task in list(service._tasks):
                 task.cancel()
 
-    async def begin_again(self, host: str) -> None:
-        """Start a broker that has crashed, on its disk."""
-        self.files[host] = self.files[host].killed()
+    async def begin_again(self, host: str, *, power_cut: bool = False) -> None:
+        """Start a broker that has crashed, on its disk; `power_cut`: without what was not synced, in a new boot."""
+        files = self.files[host]
+        self.files[host] = files.power_cut() if power_cut else files.killed()
+        if power_cut:
+            self.boots += 1
+            self.boot(self.files[host])
         self.brokers[host] = self.new_broker(host)
         await self.brokers[host].start()

@@ -1,4 +1,4 @@
-"""How a broker comes into its group: an id, its registration, a master.
+"""How a broker comes into its group: an id, its registration.
 
 Owns        the order of the steps, what is on disk before each of them.
 Must not know   roles, heartbeats after the first, how often the steps are tried.
@@ -76,10 +76,9 @@ class Joining:
     async def register(
         self, copies_min: int, heartbeat: Callable[[], Awaitable[None]], *, is_damaged: bool = False
     ) -> GroupView:
-        """Register under our id; have a master elected if there is none. Raises RocketLakeError, OSError.
+        """Register under our id, then say with `heartbeat` that this broker lives. Raises RocketLakeError, OSError.
 
-        `heartbeat` tells all controllers that we live: only brokers that live are elected. `is_damaged`: the log of
-        this broker is, so it asks for no election.
+        A view without a master: none is alive. `is_damaged`: the log of this broker is.
         """
         log_kept = "ON_DISK" if self._boot.log_whole and not is_damaged else "DAMAGED"
         view = await self._calls.register(
@@ -87,6 +86,4 @@ class Joining:
         )
         await run_on(self._worker, self._boot.told)
         await heartbeat()
-        if view.master_id is not None or is_damaged:
-            return view
-        return await self._calls.elect(self.broker_id)
+        return view

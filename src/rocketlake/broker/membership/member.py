@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError, RocketLakeError, StoreError
-from rocketlake.base.logs import get_logger
+from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.calls import Calls
@@ -99,6 +99,7 @@ class Member(Service):
         """The newest epoch that somebody has told of."""
         self._hurried = 0
         self._short_since: float | None = None
+        self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
         """Begin to look for the controller; a broker without one serves reads."""
@@ -147,7 +148,7 @@ class Member(Service):
             if self._is_registered:
                 self._woken = asyncio.get_running_loop().create_future()
                 await self._clock.wait(self._woken, self._pause_seconds())
-                await self._ask()
+                await self._take(await self._parts.calls.group())
             else:
                 await self._register()
             self.health.set("controller", "")
@@ -157,7 +158,7 @@ class Member(Service):
         except RemoteError as error:
             if error.code in _UNKNOWN:
                 self._is_registered = False
-            _log.warning("the controller refuses: %s", error)
+            self._warnings.warn(error.what, "the controller refuses: %s", error)
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _register(self) -> None:
@@ -167,13 +168,13 @@ class Member(Service):
         self.standing.registered(broker_id)
         self._is_registered = True
         await parts.heartbeats.start()
-        self.learn(view)
+        await self._take(view)
 
-    async def _ask(self) -> None:
-        view = await self._parts.calls.group()
-        if view.master_id is None and not self._is_damaged:
-            view = await self._parts.calls.elect(self.standing.broker_id)
+    async def _take(self, view: GroupView) -> None:
+        """Believe the view; if there is no master, have one elected. A broker whose log is damaged does not ask."""
         self.learn(view)
+        if view.master_id is None and not self._is_damaged:
+            self.learn(await self._parts.calls.elect(self.standing.broker_id))
 
     # -- the role ------------------------------------------------------------------------------------------------------
 

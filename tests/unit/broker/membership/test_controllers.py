@@ -156,7 +156,7 @@ async def test_an_application_of_before_a_crash_is_made_again(world: World) -> N
     assert codes == ["10.0.0.2:10911;5"]
 
 
-async def test_a_broker_registers_says_that_it_lives_and_has_a_master_elected(world: World) -> None:
+async def test_a_broker_registers_says_that_it_lives_and_asks_for_a_master(world: World) -> None:
     world.identity.applied(2)
     await world.joining.take_id()
     elected = ElectMasterReplyHeader(
@@ -172,10 +172,7 @@ async def test_a_broker_registers_says_that_it_lives_and_has_a_master_elected(wo
         REGISTER_BROKER=lambda _request: Reply(header=RegisterReplicaReplyHeader(), body=set_of(epoch=0)),
         ELECT_MASTER=lambda _request: Reply(2011, elected, ElectMasterReply(members=[2]).encode()),
     )
-    assert await world.joining.register(2, heartbeat) == GroupView(
+    assert (await world.joining.register(2, heartbeat), beats) == (GroupView(), [1])
+    assert await world.calls.elect(2) == GroupView(
         master_id=2, master_address="10.0.0.2:10911", master_epoch=1, members=frozenset({2}), set_epoch=1
-    )
-    assert (beats, [code for _, code in world.asked]) == (
-        [1],
-        [Code.CONTROLLER_REGISTER_BROKER, Code.CONTROLLER_ELECT_MASTER],
     )
