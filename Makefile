@@ -65,7 +65,7 @@ etcd-histories: install ## the register in etcd while members lose, delay and re
 etcd-kills: install ## real members of etcd killed and stopped under swaps: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.etcd_kills $(or $(KILLS),200)
 
-replicas-search: install ## the rules of a group of replicas: SEEDS=10000 walks with each, every broken rule is caught, two at a time
+replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, every broken rule is caught, SEEDS simulated groups, two at a time
 	$(BIN)/python -m rocketlake.testing.replicas.search $(or $(SEEDS),10000)
 
 failovers: install ## a real group of three whose master is killed, stopped or hands over: KILLS=200 faults, 4 seconds each

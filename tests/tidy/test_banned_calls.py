@@ -19,6 +19,7 @@ SLEEPING = {
 PRINTING = {
     # Programs of their own (python -m ...): what they print is their answer.
     "testing/replicas/search.py",
+    "testing/replicas/simulation.py",
     "testing/simulation.py",
     "testing/transaction_history.py",
     "testing/transaction_search.py",

@@ -21,19 +21,13 @@ from rocketlake.controller.registers.register import ABSENT, Swapped
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode as Code
 from rocketlake.replication.sync_state_set import Follower, Proposal, ReportRefused, SyncStateSet
+from rocketlake.testing.replicas.promises import Broken, Entry, Promises
 from rocketlake.testing.replicas.rules import Rules
 
-__all__ = ["Broken", "Model"]
-
-Entry = tuple[int, int]
-"""Epoch of the master that wrote it, number."""
+__all__ = ["Model"]
 
 _KEY = "group"
 _IDS = (1, 2, 3)
-
-
-class Broken(Exception):
-    """A promise does not hold."""
 
 
 class Replica:
@@ -85,10 +79,9 @@ class Model:
         self.messages: list[Callable[[], object]] = []
         self.cuts: set[tuple[int, int]] = set()
         """Pairs of brokers, smaller id first; 0 and -1 stand for the controllers."""
-        self.acked: list[Entry] = []
+        self.promises = Promises()
         self.elections = 0
         self._number = 0
-        self._masters: dict[int, int | None] = {}
         self._is_calm = True
         for each in _IDS:
             self._ask(0, ApplyId("c", each, f"b{each}"), lambda _code, _group: None)
@@ -219,10 +212,7 @@ class Model:
         if not isinstance(self.register.swap(_KEY, revision, value), Swapped):
             return False
         group = self.group
-        if group.master_epoch < before.master_epoch or group.in_sync_epoch < before.in_sync_epoch:
-            raise Broken(f"an epoch went back: {before} {group}")
-        if self._masters.setdefault(group.master_epoch, group.master) != group.master:
-            raise Broken(f"two masters in epoch {group.master_epoch}")
+        self.promises.recorded(before, group)
         self.elections += group.master_epoch > before.master_epoch
         self._check()
         return True
@@ -291,7 +281,8 @@ class Model:
             copies_min=self.rules.min_in_sync,
             is_resumed=is_resumed,
         )
-        self._check_log(replica, "the master of the newest epoch" if replica.epoch == self.group.master_epoch else "")
+        if replica.epoch == self.group.master_epoch and not replica.lacks:
+            self.promises.holds_all(replica.log, f"{replica.broker_id} is the master")
 
     def _append(self, replica: Replica) -> None:
         if replica.set is not None:
@@ -344,13 +335,7 @@ class Model:
         confirmed = master.set.advance(PhysicalOffset(len(master.log)))
         if confirmed < before:
             raise Broken(f"the confirm offset of {master.broker_id} fell from {before} to {confirmed}")
-        self._tell_clients(master.log, confirmed)
-
-    def _tell_clients(self, log: list[Entry], confirmed: int) -> None:
-        both = min(confirmed, len(self.acked))
-        if log[:both] != self.acked[:both]:
-            raise Broken("an acknowledged record was replaced by another one that is acknowledged now")
-        self.acked.extend(log[len(self.acked) : confirmed])
+        self.promises.acknowledge(master.log, confirmed)
         self._check()
 
     def _propose(self, master: Replica) -> None:
@@ -407,12 +392,5 @@ class Model:
                 message()
 
     def _check(self) -> None:
-        for broker_id in self.group.electable:
-            self._check_log(self.replicas[broker_id], "electable")
-
-    def _check_log(self, replica: Replica, what: str) -> None:
-        if what and not replica.lacks and replica.log[: len(self.acked)] != self.acked:
-            number = next(
-                (at for at, entry in enumerate(self.acked) if len(replica.log) <= at or replica.log[at] != entry)
-            )
-            raise Broken(f"{replica.broker_id} is {what} and lacks the acknowledged entry {number}: {self.group}")
+        logs = {each: replica.log for each, replica in self.replicas.items() if not replica.lacks}
+        self.promises.electable(self.group, logs)

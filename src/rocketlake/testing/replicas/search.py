@@ -1,7 +1,7 @@
-"""Many walks of the model of a group, in two processes: `make replicas-search SEEDS=10000`.
+"""Many walks of the model of a group, and many simulated groups, in two processes: `make replicas-search SEEDS=10000`.
 
 Owns        the seeds of each process, the sums of all, the first seed that catches each broken rule.
-Must not know   the steps of a walk.
+Must not know   the steps of a walk, the faults of a simulation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from rocketlake.testing.replicas.model import Broken, Model
+from rocketlake.testing.replicas.model import Model
+from rocketlake.testing.replicas.promises import Broken
 from rocketlake.testing.replicas.rules import BROKEN, OURS, Rules
+from rocketlake.testing.replicas.simulation import run_group
 
-__all__ = ["Walks", "first_caught", "walk"]
+__all__ = ["Walks", "first_caught", "groups", "walk"]
 
 STEPS = 1500
 _CHUNK = 200
@@ -51,7 +53,7 @@ def walk(rules: Rules, seeds: range, steps: int = STEPS) -> Walks:
         except Broken as error:
             sums.broken.append(f"seed {seed}: {error}")
         sums.walks += 1
-        sums.acked += len(model.acked)
+        sums.acked += len(model.promises.acked)
         sums.elections += model.elections
     return sums
 
@@ -66,8 +68,19 @@ def _chunk(job: tuple[str, int]) -> Walks:
     return walk(OURS[name], range(start, start + _CHUNK))
 
 
+def groups(seeds: range) -> Walks:
+    """Simulate one group for each seed."""
+    sums = Walks()
+    for seed in seeds:
+        outcome = run_group(seed)
+        sums.add(
+            Walks(1, outcome.acked, outcome.epochs, [f"seed {seed}: {outcome.problem}"] if outcome.problem else [])
+        )
+    return sums
+
+
 def main(seeds: int) -> int:
-    """Walk `seeds` times with each of our rules, then see each broken rule caught; returns the exit code."""
+    """Walk `seeds` times with each of our rules, see each broken rule caught, simulate; returns the exit code."""
     failed = False
     with ProcessPoolExecutor(2) as pool:
         for name in OURS:
@@ -80,7 +93,11 @@ def main(seeds: int) -> int:
         for name, seed in zip(BROKEN, caught, strict=True):
             print(f"{name}: {'NOT CAUGHT' if seed is None else f'caught by seed {seed}'}", flush=True)
             failed |= seed is None
-    return int(failed)
+        sums = Walks()
+        for part in pool.map(groups, [range(start, min(start + 50, seeds)) for start in range(0, seeds, 50)]):
+            sums.add(part)
+            print(f"groups: {sums}", *part.broken, sep="\n  ", flush=True)
+    return int(failed or bool(sums.broken))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""Whole groups in virtual time: controllers, register, replicas and clients under faults, one run for each seed.
+
+Many more: `make replicas-search SEEDS=10000`. One, told: `python -m rocketlake.testing.replicas.simulation SEED`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketlake.testing.replicas.rules import BROKEN
+from rocketlake.testing.replicas.simulation import run_group
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_every_promise_holds(seed: int) -> None:
+    outcome = run_group(seed)
+    assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
+    assert outcome.acked > 100, f"seed {seed}: nothing was acknowledged, so nothing was tested"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shrinks before it is recorded, two copies",
+        "a joiner counts when it is recorded",
+        "any two copies are enough",
+        "swaps do not compare",
+        "a proposal without an answer is dropped",
+    ],
+)
+def test_a_broken_rule_is_caught(name: str) -> None:
+    assert any(run_group(seed, BROKEN[name]).problem for seed in range(60))
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        ("kill master", 1.0),
+        ("power of master", 1.5),
+        ("pause master", 1.5),
+        ("kill", 1.5),
+        ("cut master from slaves", 3.0),
+    ],
+)
+def test_sends_go_on_soon_after_one_fault(fault: str, seconds: float) -> None:
+    gaps = [run_group(seed, only=fault).longest_gap for seed in range(2)]
+    assert max(gaps) < seconds
+
+
+def test_one_seed_has_one_history() -> None:
+    assert run_group(3).events == run_group(3).events
