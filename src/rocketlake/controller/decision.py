@@ -178,6 +178,10 @@ def _register(group: Group, asked: Register) -> Decision:
         # The eligible replicas were kept under the other promise.
         new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
         reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
+    if asked.broker_id == new.master:
+        # It was away, and knows nothing of what it had proposed: that must not be recorded behind its back.
+        new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
+        reasons.append(f"the master {asked.broker_id} is back")
     if _may_lack_records(old, asked):
         if asked.broker_id in new.electable:
             new = without(new, frozenset({asked.broker_id}))

@@ -119,6 +119,13 @@ def test_a_lost_log_ends_every_proposal_on_its_way() -> None:
     assert ask(answer.group, proposal, 1, 2, 3).code == Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
 
 
+def test_a_master_that_is_back_ends_what_it_had_proposed() -> None:
+    answer = ask(group(sss=ids(1, 2)), Register(1, "b1", boot_id="boot", min_in_sync=2), 1, 2)
+    assert (elected(answer), answer.group.master_epoch, answer.group.in_sync_epoch) == ((1, {1, 2}, set()), 5, 10)
+    late = AlterSet(1, 5, ids(1, 2, 3), 9)
+    assert ask(answer.group, late, 1, 2, 3).code == Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+
+
 def test_a_master_with_another_promise_loses_the_eligible_replicas() -> None:
     answer = ask(group(sss=ids(1), elr=ids(2, 3)), Register(1, "b1", boot_id="boot", min_in_sync=1))
     assert (answer.group.min_in_sync, answer.group.eligible) == (1, ids())

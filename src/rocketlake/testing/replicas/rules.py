@@ -128,6 +128,15 @@ def _lets_proposals_pass(group: Group, question: Question, alive: Alive) -> Deci
     return decision
 
 
+def _lets_its_proposals_pass(group: Group, question: Question, alive: Alive) -> Decision:
+    """A master that comes back does not end what it had proposed before."""
+    decision = decide(group, question, alive)
+    if isinstance(question, Register) and question.broker_id == decision.group.master:
+        same = replace(decision.group, in_sync_epoch=group.in_sync_epoch)
+        return Decision(same, decision.code, decision.remark, decision.why if same != group else "")
+    return decision
+
+
 def _elects_any(group: Group, question: Question, alive: Alive) -> Decision:
     """Each replica may be elected."""
     if isinstance(question, Elect) and group.in_sync:
@@ -135,7 +144,13 @@ def _elects_any(group: Group, question: Question, alive: Alive) -> Decision:
     return decide(group, question, alive)
 
 
-OURS = {"two copies": Rules(), "one copy": Rules(min_in_sync=1), "three copies": Rules(min_in_sync=3)}
+OURS = {
+    "two copies": Rules(),
+    "one copy": Rules(min_in_sync=1),
+    "three copies": Rules(min_in_sync=3),
+    "one copy, a master goes on at once when it is back": Rules(min_in_sync=1, resumes=False),
+    "two copies, a master goes on at once when it is back": Rules(resumes=False),
+}
 
 BROKEN = {
     "shrinks before it is recorded, one copy": Rules(1, sets=_ShrinksFirst),
@@ -150,5 +165,5 @@ BROKEN = {
     "swaps do not compare": Rules(swaps_compare=False),
     "a proposal without an answer is dropped": Rules(1, unknown_is_refused=True),
     "a proposal outlives the log of the joiner": Rules(decide=_lets_proposals_pass),
-    "a restarted master goes on at once": Rules(1, resumes=False),
+    "what a restarted master had proposed is recorded": Rules(1, decide=_lets_its_proposals_pass, resumes=False),
 }
