@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
@@ -21,9 +22,11 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.client.alarm import Alarm
 from rocketlake.client.calls import group as group_calls
+from rocketlake.client.calls.answer import is_of_slave
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.errors import NoRoute
+from rocketlake.client.masters import Masters
 from rocketlake.client.member import ConsumerMember, TransactionCheck
 from rocketlake.client.routes import MASTER, RouteCache
 from rocketlake.client.served import Served
@@ -32,10 +35,15 @@ from rocketlake.model.names import DEFAULT_CONSUMER_GROUP, DEFAULT_PRODUCER_GROU
 from rocketlake.net.client import NetClient
 from rocketlake.net.local_address import local_address
 from rocketlake.net.network import Network
+from rocketlake.protocol.command import Command
 
 log = get_logger(__name__)
 ALARM_PAUSE_SECONDS = 0.1
 WARNING_SECONDS = 30.0
+SEARCH_TIMEOUT_MS = 300
+JUST_MOVED_SECONDS = 2.0
+NEWS_SECONDS = 0.2
+T = TypeVar("T")
 REFUSED_GROUPS = frozenset((DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP))
 _numbers = itertools.count(1)
 
@@ -59,6 +67,11 @@ class ClientInstance(Service):
         self.adopt(self.net)
         self.name_servers = NameServers(self.net, self.config.name_servers, self.config.call_timeout_ms)
         self.routes = RouteCache()
+        self.masters = Masters(self.routes, self._ask_in_doubt, self.net.give_up, self.clock, self.spawn)
+        self.masters.on_move.append(self._master_moved)
+        self.routes.on_move = self.masters.moved
+        self.routes.on_loss = self._master_lost
+        self.routes.awaits = lambda broker_name: broker_name in self.masters.in_doubt
         self._published: dict[str, tuple[str, int]] = {}
         self._warnings = RareWarnings(log, interval_seconds=WARNING_SECONDS, clock=self.clock)
         self._route_lock = asyncio.Lock()
@@ -170,14 +183,14 @@ class ClientInstance(Service):
         self._published.setdefault(topic, (template, new_queues))
         return queues
 
-    async def _ask_publish_route(self, topic: str) -> None:
-        if await self._ask_route(topic) or topic not in self._published:
+    async def _ask_publish_route(self, topic: str, timeout_ms: int | None = None) -> None:
+        if await self._ask_route(topic, timeout_ms) or topic not in self._published:
             return
         if self.routes.to_read(topic) is not None:
             # The topic is known and its brokers are down now: no other broker must create it because of that.
             return
         template, new_queues = self._published[topic]
-        route = await self.name_servers.route(template)
+        route = await self.name_servers.route(template, timeout_ms)
         if route is not None and self.routes.put_template(topic, route, new_queues):
             # A broker asks about transactions only after it has seen a heartbeat of this client.
             self.heartbeat_soon()
@@ -193,8 +206,8 @@ class ClientInstance(Service):
         async with self._route_lock:
             return await self._ask_route(topic)
 
-    async def _ask_route(self, topic: str) -> bool:
-        route = await self.name_servers.route(topic)
+    async def _ask_route(self, topic: str, timeout_ms: int | None = None) -> bool:
+        route = await self.name_servers.route(topic, timeout_ms)
         if route is None:
             return False
         if self.routes.put(topic, route):
@@ -209,10 +222,68 @@ class ClientInstance(Service):
         """A link broke: ask for all routes now, not at the next interval, for the broker may have moved."""
         self._route_alarm.ring()
 
+    # masters
+
+    async def _ask_in_doubt(self, topic: str, elsewhere: bool) -> None:
+        """A name server that is gone with the master costs a third of a second, not the usual time."""
+        if elsewhere:
+            self.name_servers.turn()
+        await self._ask_publish_route(topic, SEARCH_TIMEOUT_MS)
+
+    def _master_lost(self, broker_name: str, topic: str) -> None:
+        if self.routes.has_replicas(broker_name):
+            self.masters.doubt(broker_name, topic, None)
+
+    def _master_moved(self, _broker_name: str) -> None:
+        self.routes_soon()
+        self.heartbeat_soon()
+
+    async def invoke_at_master(self, address: str, queue: MessageQueue, command: Command, timeout_ms: float) -> Command:
+        """Ask the master of a queue's broker. If no answer comes, or it is a slave by now, a new one is looked for.
+
+        Raises LinkError: also when there is a new master and the old one has not answered for half a second.
+        """
+        masters, broker_name = self.masters, queue.broker_name
+        number = masters.begin(address, broker_name, queue.topic)
+        try:
+            answer = await self.net.invoke(address, command, timeout_ms)
+        except LinkError:
+            masters.doubt(broker_name, queue.topic, address)
+            raise
+        finally:
+            masters.end(number)
+        if is_of_slave(answer):
+            masters.doubt(broker_name, queue.topic, address)
+        elif masters.in_doubt:
+            masters.heard(broker_name, address)
+        return answer
+
+    async def at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
+        """The outcome of `ask(address)` at the master. After a LinkError a new one is looked for, for the next try."""
+        masters = self.masters
+        address = await self.master(broker_name, topic)
+        number = masters.begin(address, broker_name, topic)
+        try:
+            outcome = await ask(address)
+        except LinkError:
+            masters.doubt(broker_name, topic, address)
+            await masters.wait(broker_name, address, NEWS_SECONDS)
+            raise
+        finally:
+            masters.end(number)
+        masters.heard(broker_name, address)
+        return outcome
+
+    async def after_break(self, queue: MessageQueue, seconds: float) -> None:
+        """A link to the queue's broker broke: pause for so long, less if the broker has a new master before."""
+        if self.masters.has_just_moved(queue.broker_name, JUST_MOVED_SECONDS):
+            seconds = min(seconds, ALARM_PAUSE_SECONDS)
+        await self.masters.wait(queue.broker_name, self.routes.master(queue.broker_name), seconds)
+
     async def master(self, broker_name: str, topic: str) -> str:
         """Address of the broker's master; asks for the route once when unknown. Raises LinkError."""
         address = self.routes.master(broker_name)
-        if address is None:
+        if address is None and broker_name not in self.masters.in_doubt:
             await self.refresh_route(topic)
             address = self.routes.master(broker_name)
         if address is None:

@@ -1,6 +1,6 @@
 """Where a topic lives, as the client sees it: queues to publish to, queues to read, addresses of brokers.
 
-Owns        the route cache, the publish and subscribe views, which address serves a broker name.
+Owns        the route cache, the publish and subscribe views, which address serves a broker name, which master is new.
 Must not know   how and when routes are asked for (instance.py).
 
 Rules: queues to publish need write permission and a master (id 0); queues to read need read permission only. An order
@@ -10,7 +10,7 @@ configuration `broker:n;broker:n` fixes the publish list of an ordered topic, wh
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from rocketlake.model.message_queue import MessageQueue
@@ -20,11 +20,11 @@ from rocketlake.model.topic import Perm
 MASTER = 0
 
 
-def publish_view(topic: str, route: Route) -> tuple[MessageQueue, ...]:
-    """Queues to send to, broker by broker, ids rising."""
+def publish_view(topic: str, route: Route, *, awaited: Collection[str] = ()) -> tuple[MessageQueue, ...]:
+    """Queues to send to, broker by broker, ids rising. `awaited`: brokers that count though they have no master now."""
     if route.order_config:
         return tuple(_ordered_queues(topic, route.order_config))
-    masters = {broker.name for broker in route.brokers if MASTER in broker.addresses}
+    masters = {broker.name for broker in route.brokers if MASTER in broker.addresses or broker.name in awaited}
     queues: list[MessageQueue] = []
     for entry in sorted(route.queues, key=lambda entry: entry.broker_name):
         if entry.perm & Perm.WRITE and entry.broker_name in masters:
@@ -61,21 +61,46 @@ class RouteCache:
         self._publish: dict[str, tuple[MessageQueue, ...]] = {}
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._last_masters: dict[str, str] = {}
+        self._replicated: set[str] = set()
+        self.on_move: Callable[[str, str, str], object] = lambda _name, _old, _new: None
+        """Called with (broker name, old address, new address) when a broker name has a new master."""
+        self.on_loss: Callable[[str, str], object] = lambda _name, _topic: None
+        """Called with (broker name, topic) when a route names replicas and no master: a new one may come soon."""
+        self.awaits: Callable[[str], bool] = lambda _name: False
+        """True while a new master of this broker name is looked for. Its queues stay, so that keys keep theirs."""
 
     def put(self, topic: str, route: Route) -> bool:
         """Remember a route; true when queues or brokers differ from what was known."""
-        for broker in route.brokers:
-            self._brokers[broker.name] = dict(broker.addresses)
+        self._note_brokers(topic, route)
         # Name servers list queues and brokers in any order, so another order is no change.
         queues = sorted(route.queues, key=lambda entry: entry.broker_name)
         route = replace(route, queues=queues, brokers=sorted(route.brokers, key=lambda broker: broker.name))
-        changed = self._routes.get(topic) != route
+        publish = publish_view(topic, route, awaited=self._awaited(route))
+        changed = self._routes.get(topic) != route or self._publish.get(topic) != publish
         if changed:
             self._routes[topic] = route
             self._templates.pop(topic, None)
-            self._publish[topic] = publish_view(topic, route)
+            self._publish[topic] = publish
             self._subscribe[topic] = subscribe_view(topic, route)
         return changed
+
+    def _note_brokers(self, topic: str, route: Route) -> None:
+        for broker in route.brokers:
+            self._brokers[broker.name] = dict(broker.addresses)
+            if any(number != MASTER for number in broker.addresses):
+                self._replicated.add(broker.name)
+            master = broker.addresses.get(MASTER)
+            if master is None:
+                self.on_loss(broker.name, topic)
+                continue
+            before = self._last_masters.get(broker.name)
+            self._last_masters[broker.name] = master
+            if before is not None and before != master:
+                self.on_move(broker.name, before, master)
+
+    def _awaited(self, route: Route) -> list[str]:
+        return [broker.name for broker in route.brokers if MASTER not in broker.addresses and self.awaits(broker.name)]
 
     def put_template(self, topic: str, route: Route, queues_max: int) -> bool:
         """Queues for a topic that does not exist yet: those of the template topic, at most `queues_max` per broker.
@@ -83,12 +108,12 @@ class RouteCache:
         True when a broker of the template was not known, or was known at another address.
         """
         is_new = any(self._brokers.get(broker.name) != dict(broker.addresses) for broker in route.brokers)
-        for broker in route.brokers:
-            self._brokers[broker.name] = dict(broker.addresses)
+        self._note_brokers(topic, route)
         self._templates[topic] = route
         # Java takes the smaller of its own number and the template's read queues.
         queues = [replace(entry, write_queues=min(queues_max, entry.read_queues)) for entry in route.queues]
-        self._publish[topic] = publish_view(topic, replace(route, queues=queues, order_config=None))
+        view = replace(route, queues=queues, order_config=None)
+        self._publish[topic] = publish_view(topic, view, awaited=self._awaited(route))
         return is_new
 
     def to_publish(self, topic: str) -> tuple[MessageQueue, ...] | None:
@@ -107,6 +132,10 @@ class RouteCache:
     def master(self, broker_name: str) -> str | None:
         """Address of the broker's master."""
         return self._brokers.get(broker_name, {}).get(MASTER)
+
+    def has_replicas(self, broker_name: str) -> bool:
+        """True when a route has named a replica beside the master: another broker may become the master."""
+        return broker_name in self._replicated
 
     def to_read_from(self, broker_name: str, broker_id: int = MASTER) -> str | None:
         """Address to read from: the wanted replica, else the next id, else any."""
@@ -143,3 +172,5 @@ class RouteCache:
                 self._brokers[name] = kept
             else:
                 del self._brokers[name]
+                self._last_masters.pop(name, None)
+                self._replicated.discard(name)

@@ -10,7 +10,7 @@ Only names that stand here are used above: an import contract (pyproject.toml) c
 from __future__ import annotations
 
 from rocketlake.client.calls import offset as offset_calls
-from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, refusal
+from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, is_of_slave, refusal
 from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, pull, query_messages
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.calls.send import Outgoing, Sender
@@ -42,6 +42,7 @@ __all__ = [
     "PullStatus",
     "Sender",
     "ask",
+    "is_of_slave",
     "java_hash",
     "offset_calls",
     "pull",

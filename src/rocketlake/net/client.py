@@ -84,9 +84,9 @@ class NetClient(Service):
         link = await self._writable(address, self._clock.monotonic() + timeout_ms / 1000)
         link.send(command)
 
-    def drop(self, address: str) -> None:
-        """Closes the connection to an address; the next request opens a new one."""
-        self._pool.drop(address)
+    def give_up(self, address: str, why: str) -> None:
+        """Ends the connection to an address at once; requests that wait there get LinkError."""
+        self._pool.give_up(address, why)
 
     async def close(self) -> None:
         """The same as `stop`."""

@@ -76,7 +76,7 @@ class LinkPool(Service):
         if not await self._clock.wait(task, timeout_seconds):
             raise LinkError(f"no connection to {address} within {timeout_seconds:.3g} s")
         if task.cancelled():
-            raise LinkError(f"the client was closed while it connected to {address}")
+            raise LinkError(f"the connection to {address} was given up before it was open")
         link_or_error = task.result()
         if isinstance(link_or_error, Exception):
             raise link_or_error
@@ -99,12 +99,14 @@ class LinkPool(Service):
             if current is link:
                 del self._links[address]
 
-    def drop(self, address: str) -> None:
-        """Closes the link to an address, if any, and forgets its failures."""
-        self._failures.pop(address, None)
+    def give_up(self, address: str, why: str) -> None:
+        """Ends the link to an address, or the attempt to open one: its peer may read and answer nothing any more."""
+        opening = self._opening.get(address)
+        if opening is not None:
+            opening.cancel()
         link = self._links.pop(address, None)
         if link is not None:
-            link.close()
+            link.abort("given up", why)
 
     async def stop(self) -> None:
         """Closes all links and waits until they are closed."""
@@ -141,7 +143,12 @@ class LinkPool(Service):
     async def _connect(self, address: str) -> ClientLink:
         host, port = split_address(address)
         connecting = self.spawn(f"open {address}", self._try_open(host, port))
-        if not await self._clock.wait(connecting, self._limits.connect_seconds):
+        try:
+            is_open = await self._clock.wait(connecting, self._limits.connect_seconds)
+        except asyncio.CancelledError:
+            connecting.cancel()
+            raise
+        if not is_open:
             connecting.cancel()
             raise LinkError(f"no connection to {address} within {self._limits.connect_seconds:g} s")
         link = connecting.result()

@@ -72,8 +72,8 @@ class ScriptedBroker:
         header = read_send_header(request.command)
         return Reply(header=SendReplyHeader(msg_id="ID", queue_id=header.queue_id, queue_offset=len(self.sent) - 1))
 
-    def refuse(self, code: ResponseCode) -> None:
-        self.answer_send = lambda request: Reply(code, remark="scripted")
+    def refuse(self, code: ResponseCode, remark: str = "scripted") -> None:
+        self.answer_send = lambda request: Reply(code, remark=remark)
 
     def _heartbeat(self, request: Request) -> Reply:
         self.heartbeats.append(Heartbeat.decode(request.body))
@@ -128,6 +128,11 @@ class Peers:
             queues=[QueueInfo(broker.name, queues, queues) for broker in brokers],
             brokers=[BrokerInfo("c", broker.name, {0: broker.address}) for broker in brokers],
         )
+
+    def group(self, topic: str, name: str, *members: ScriptedBroker | None, queues: int = 2) -> None:
+        """The route of a topic on one broker name; `members` by broker id, None where there is none."""
+        addresses = {number: member.address for number, member in enumerate(members) if member is not None}
+        self.routes[topic] = Route(queues=[QueueInfo(name, queues, queues)], brokers=[BrokerInfo("c", name, addresses)])
 
     def client(self, namesrv: str = "ns:9876", **settings: int) -> ClientInstance:
         config = ClientConfig(namesrv=namesrv, client_ip="10.0.0.1", **settings)

@@ -66,7 +66,7 @@ class Stage:
             submit=self.submit,
             restart=self.restart,
             unregistered=self.unregistered,
-            line_broke=self.line_broke,
+            after_break=self.after_break,
             is_paused=lambda: self.is_paused,
             is_locked=None,
             damaged=self.settle,
@@ -103,8 +103,9 @@ class Stage:
         held.dropped = True
         self.restarted.append(offset)
 
-    def line_broke(self) -> None:
+    async def after_break(self, queue: MessageQueue, seconds: float) -> None:
         self.route_questions += 1
+        await self.clock.sleep(seconds)
 
     def unregistered(self) -> None:
         self.heartbeats += 1

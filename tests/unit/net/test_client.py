@@ -284,12 +284,12 @@ async def test_closing_the_client_ends_who_waits() -> None:
     await world.server.stop(0)
 
 
-async def test_dropping_an_address_makes_the_next_request_connect_anew() -> None:
+async def test_giving_an_address_up_makes_the_next_request_connect_anew() -> None:
     world = World()
     await world.server.start()
     await world.ask()
     before = set(world.server.links)
-    world.client.drop("a:10911")
+    world.client.give_up("a:10911", "for a test")
     await world.ask()
     assert before.isdisjoint(world.server.links)
     await world.close()

@@ -75,7 +75,7 @@ class MasterCalls:
 
     def hang_up(self, master: str) -> None:
         """Requests to it that wait end with a LinkError."""
-        self._net.drop(master)
+        self._net.give_up(master, "its tables are not copied from it any more")
 
     async def _ask(self, master: str, code: RequestCode, header: Header | None, timeout_ms: int) -> Command:
         return await self._net.invoke(master, Command.request(code, header), timeout_ms)

@@ -88,6 +88,21 @@ OTHERWISE_SUBSCRIBED = _codes(Meaning.NO_SUBSCRIPTION)
 """If heartbeats do not help, the members of the group subscribe differently."""
 
 
+_REFUSED_AS_SLAVE = ("slave", "[REJECTREQUEST]")
+"""Apache's slaves refuse a send with SYSTEM_BUSY or SERVICE_NOT_AVAILABLE and such a remark."""
+
+
+def is_of_slave(answer: Command | RemoteError) -> bool:
+    """True when the broker refused because it is a slave, or may have: another one may be the master.
+
+    SLAVE_NOT_AVAILABLE has two meanings: a slave refuses, or a master has stored the message and lacks a slave.
+    """
+    if answer.code == ResponseCode.SLAVE_NOT_AVAILABLE:
+        return isinstance(answer, RemoteError) or "msgId" not in (answer.fields or ())
+    busy = answer.code in (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+    return busy and any(word in (answer.remark or "") for word in _REFUSED_AS_SLAVE)
+
+
 async def ask(
     net: NetClient,
     address: str,

@@ -33,10 +33,19 @@ class NameServers:
         self._timeout_ms = timeout_ms
         self._chosen = random.randrange(len(self.addresses))
 
-    async def route(self, topic: str) -> Route | None:
-        """The topic's route; None when the name server does not know the topic. Raises LinkError, RemoteError."""
+    def turn(self) -> None:
+        """Ask the next name server from now on: the present one may be the last to hear of a change."""
+        self._chosen = (self._chosen + 1) % len(self.addresses)
+
+    async def route(self, topic: str, timeout_ms: int | None = None) -> Route | None:
+        """The topic's route; None when the name server does not know the topic. Raises LinkError, RemoteError.
+
+        `timeout_ms`: how long each name server may take.
+        """
         header = GetRouteHeader(topic=topic, accept_standard_json_only=True)
-        answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, accept=ResponseCode.TOPIC_NOT_EXIST)
+        answer = await self._ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_ms, accept=ResponseCode.TOPIC_NOT_EXIST
+        )
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         return RouteBody.decode(answer.body_bytes).to_model()
@@ -52,19 +61,25 @@ class NameServers:
         return sorted(TopicList.decode(answer.body_bytes).topics)
 
     async def _ask(
-        self, code: RequestCode, header: Header | None, *, accept: ResponseCode = ResponseCode.SUCCESS
+        self,
+        code: RequestCode,
+        header: Header | None,
+        timeout_ms: int | None = None,
+        *,
+        accept: ResponseCode = ResponseCode.SUCCESS,
     ) -> Command:
+        timeout_ms = timeout_ms or self._timeout_ms
         problems: list[str] = []
         for _ in self.addresses:
             address = self.addresses[self._chosen]
             # A command belongs to one link; each try makes its own.
             command = Command.request(code, header)
             try:
-                return await ask(self._net, address, command, self._timeout_ms, accept=(ResponseCode.SUCCESS, accept))
+                return await ask(self._net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, accept))
             except LinkError as error:
                 # Without the cure, and without the address if that is the one asked: the error below names both once.
                 problems.append(error.what if error.where in ("", address) else f"{error.what} ({error.where})")
-                self._chosen = (self._chosen + 1) % len(self.addresses)
+                self.turn()
             except RemoteError as error:
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise

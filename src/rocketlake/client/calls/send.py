@@ -10,7 +10,7 @@ from enum import Enum
 
 import msgspec
 
-from rocketlake.client.calls.answer import ask, refusal
+from rocketlake.client.calls.answer import ask, is_of_slave, refusal
 from rocketlake.codec import compression, property_text
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -178,7 +178,7 @@ async def send(
 def result_of(answer: Command, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
     """The result in the broker's answer. Raises RemoteError for a refusal."""
     status = STATUSES.get(answer.code)
-    if status is None:
+    if status is None or is_of_slave(answer):
         raise refusal(answer, _BATCH_CODE if outgoing.count else _CODE, address)
     reply = answer.header(SendReplyHeader)
     return SendResult(

@@ -42,7 +42,7 @@ class Fetch:
         arrived: Callable[[], None],
         unregistered: Callable[[], None],
         damaged: Callable[[Sequence[DamagedRecord]], None],
-        line_broke: Callable[[], None],
+        after_break: Callable[[MessageQueue, float], Awaitable[None]],
         config: ConsumerConfig,
         clock: Clock,
         keep: Keep,
@@ -54,7 +54,7 @@ class Fetch:
         self._arrived = arrived
         self._unregistered = unregistered
         self._damaged = damaged
-        self._line_broke = line_broke
+        self._after_break = after_break
         self._warnings = RareWarnings(log, clock=clock)
         self._config = config
         self._clock = clock
@@ -102,7 +102,11 @@ class Fetch:
         try:
             answer = await self._pull(self.queue, self._subscription, self._next)
         except RocketLakeError as error:
-            await self._clock.sleep(self._after_error(error))
+            seconds = self._after_error(error)
+            if isinstance(error, LinkError):
+                await self._after_break(self.queue, seconds)
+            else:
+                await self._clock.sleep(seconds)
         else:
             self._take_in(answer)
 
@@ -117,8 +121,6 @@ class Fetch:
                 return BROKER_FLOW_CONTROL_SECONDS
             if error.code in PULLED_AFTER_HEARTBEAT:
                 self._unregistered()
-        elif isinstance(error, LinkError):
-            self._line_broke()
         self._warnings.warn("failed", "pull of %s failed: %s", self.queue, error)
         return self._config.error_pause_ms / 1000
 

@@ -34,6 +34,7 @@ log = get_logger(__name__)
 LISTENER_END_SECONDS = 0.5
 LISTENER_END_STEP_SECONDS = 0.01
 LISTENER_LONG_SECONDS = 30.0
+OTHERS_FIRST_SECONDS = 3.0
 
 
 class Runner(Protocol):
@@ -66,6 +67,7 @@ class HeldQueues:
         spawn: Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._clock = instance.clock
+        self._masters = instance.masters
         self._offsets = offsets
         self._start_policy = start_policy
         self._config = config
@@ -88,7 +90,7 @@ class HeldQueues:
             submit=runner.submit,
             restart=self.restart,
             unregistered=instance.heartbeat_soon,
-            line_broke=instance.routes_soon,
+            after_break=instance.after_break,
             is_paused=is_suspended,
             is_locked=is_locked,
             damaged=damaged,
@@ -115,6 +117,8 @@ class HeldQueues:
 
     async def take(self, queue: MessageQueue) -> bool:
         """Lock the queue (ordered), find its first offset, begin to pull; false without a lock or offset now."""
+        if self._locks is not None and self._masters.has_just_moved(queue.broker_name, OTHERS_FIRST_SECONDS):
+            return False  # the new master knows no locks: the member that has the queue must be the first to ask
         if self._locks is not None and queue not in await self._locks.lock([queue]):
             log.info("%s is still locked by another member", queue)
             return False

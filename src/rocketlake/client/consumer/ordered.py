@@ -3,6 +3,8 @@
 Owns        taking messages in order, suspending a queue after a failure, the client's view of its queue locks.
 Must not know   how messages are pulled, how members share queues.
 
+A new master knows no locks. The queues of its broker wait until it has granted theirs anew, which is asked for at once.
+
 Rule: a failed batch is put back and comes again after `suspend_ms`, so nothing overtakes it. A message that failed
 `reconsume_max` times goes to %RETRY%group, from where the broker moves it to the dead letters. Locks are renewed every
 20 s, trusted for 30 s, and dropped by the broker after 60 s.
@@ -35,6 +37,8 @@ LOCK_RETRY_SECONDS = 0.1
 REPEATS_TO_TELL = 16
 TURN_RETRY_SECONDS = 0.05
 LOCK_REFUSED_SECONDS = 3.0
+LOCK_ANEW_SECONDS = 0.2
+LOCK_ANEW_TIMES = 50
 
 
 class OrderedRunner:
@@ -69,6 +73,7 @@ class OrderedRunner:
     def start(self, service: Service, queues: Queues) -> list[asyncio.Task[None]]:
         """Start the workers in the service; the tasks returned end by themselves after `stop`."""
         self._spawn = spawn = service.spawn
+        self._queues = queues
         if self._lock is not None:
             interval = self._config.lock_interval_ms / 1000
             service.every("queue locks", interval, partial(self._renew_locks, self._lock, queues))
@@ -91,6 +96,24 @@ class OrderedRunner:
         if self._lock is None:
             return True
         return held.locked and self._clock.monotonic() - held.last_lock < self._config.lock_valid_ms / 1000
+
+    def master_moved(self, broker_name: str) -> None:
+        """Another broker is the master of this name: trust no lock that the old one granted."""
+        if self._lock is not None and not self._is_stopping:
+            for held in self._queues():
+                held.locked = held.locked and held.queue.broker_name != broker_name
+            self._spawn("locks of a new master", self._lock_anew(self._lock, broker_name))
+
+    async def _lock_anew(self, lock: LockQueues, broker_name: str) -> None:
+        for _ in range(LOCK_ANEW_TIMES):
+            lost = [held for held in self._queues() if held.queue.broker_name == broker_name and not held.locked]
+            locked = await lock([held.queue for held in lost]) if lost else set()
+            for held in lost:
+                if held.queue in locked:
+                    held.locked, held.last_lock = True, self._clock.monotonic()
+            if len(locked) == len(lost):
+                return
+            await self._clock.sleep(LOCK_ANEW_SECONDS)
 
     def listener_runs(self, queue: MessageQueue) -> bool:
         """True while the listener has messages of this queue: no other member may get the queue's lock then."""

@@ -359,7 +359,7 @@ class PullConsumer(GroupConsumer):
             arrived=self._arrived.ring,
             unregistered=self.instance.heartbeat_soon,
             damaged=self._damage.skip,
-            line_broke=self.instance.routes_soon,
+            after_break=self.instance.after_break,
             config=self.config,
             clock=self._clock,
             keep=self.keep,

@@ -25,6 +25,7 @@ from rocketlake.client.config import ConsumerConfig
 from rocketlake.client.consumer.offset_store import OffsetStore
 from rocketlake.client.consumer.process_queue import ProcessQueue
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.subscription import Subscription
 
 log = get_logger(__name__)
@@ -44,7 +45,8 @@ class PullPlan:
     submit: Callable[[ProcessQueue, Sequence[StoredMessage]], None]
     restart: Callable[[ProcessQueue, int], Awaitable[None]]
     unregistered: Callable[[], None]
-    line_broke: Callable[[], None]
+    after_break: Callable[[MessageQueue, float], Awaitable[None]]
+    """Pause for so many seconds, less if the queue's broker has a new master."""
     is_paused: Callable[[], bool]
     is_locked: Callable[[ProcessQueue], bool] | None
     damaged: Callable[[DamagedRecord], Awaitable[bool]]
@@ -121,9 +123,10 @@ class PullLoop:
             return plan.config.error_pause_ms / 1000
         except RocketLakeError as error:
             plan.warnings.warn("failed", "pull of %s failed: %s", held.queue, error)
-            if isinstance(error, LinkError):
-                plan.line_broke()
-            return plan.config.error_pause_ms / 1000
+            if not isinstance(error, LinkError):
+                return plan.config.error_pause_ms / 1000
+            await plan.after_break(held.queue, plan.config.error_pause_ms / 1000)
+            return 0.0
         if held.dropped or plan.subscription(held.queue.topic) is not subscription:
             # The user has changed the filter since: messages that the old one left out may be wanted.
             return 0.0

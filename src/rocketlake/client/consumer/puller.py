@@ -9,6 +9,7 @@ that is damaged in the second answer is damaged at the broker.
 
 from __future__ import annotations
 
+from rocketlake.base.errors import LinkError
 from rocketlake.client.calls import pull as calls
 from rocketlake.client.calls.pull import PullAnswer
 from rocketlake.client.config import ConsumerConfig
@@ -38,21 +39,29 @@ class Puller:
     async def _pull(self, queue: MessageQueue, subscription: Subscription, offset: int, commit: int) -> PullAnswer:
         broker_id = self._suggested.get(queue.broker_name, MASTER)
         address, is_master = await self._instance.to_read_from(queue, broker_id)
-        answer = await calls.pull(
-            self._instance.net,
-            address,
-            queue,
-            group=self._group,
-            offset=offset,
-            subscription=subscription,
-            max_messages=self._config.pull_batch_size,
-            max_bytes=self._config.pull_bytes,
-            hold_ms=self._config.hold_ms,
-            # A replica does not take commits.
-            commit=commit if is_master else 0,
-            lite=self._lite,
-            around_damage=True,
-            timeout_ms=self._config.pull_timeout_ms,
-        )
+        masters = self._instance.masters
+        try:
+            answer = await calls.pull(
+                self._instance.net,
+                address,
+                queue,
+                group=self._group,
+                offset=offset,
+                subscription=subscription,
+                max_messages=self._config.pull_batch_size,
+                max_bytes=self._config.pull_bytes,
+                hold_ms=self._config.hold_ms,
+                # A replica does not take commits.
+                commit=commit if is_master else 0,
+                lite=self._lite,
+                around_damage=True,
+                timeout_ms=self._config.pull_timeout_ms,
+            )
+        except LinkError:
+            masters.doubt(queue.broker_name, queue.topic, address)
+            self._suggested.pop(queue.broker_name, None)
+            raise
+        if masters.in_doubt:
+            masters.heard(queue.broker_name, address)
         self._suggested[queue.broker_name] = answer.suggested_broker_id
         return answer

@@ -107,6 +107,8 @@ class PushConsumer(GroupConsumer):
         self.instance.add_consumer(self._membership)
         await super().start()
         self._workers = self._runner.start(self, self._held.all)
+        if isinstance(self._runner, OrderedRunner):
+            self.instance.masters.on_move.append(self._runner.master_moved)
         try:
             if self._own_instance:
                 await self.instance.start()
@@ -213,6 +215,8 @@ class PushConsumer(GroupConsumer):
 
     async def _drain(self) -> None:
         self._runner.stop()
+        if isinstance(self._runner, OrderedRunner):
+            self.instance.masters.on_move.remove(self._runner.master_moved)
         # Do not wait for a listener that stops its own consumer: it cannot end before this returns.
         if running := [task for task in self._workers if task is not asyncio.current_task()]:
             try:

@@ -33,8 +33,8 @@ class QueueAccess:
         return await calls.committed_offset(self._instance.net, address, self._group, queue, OFFSET_TIMEOUT_MS)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Save the group's offset at the queue's broker."""
-        address, _ = await self._instance.to_read_from(queue)
+        """Save the group's offset at the queue's broker, at its master: what a replica has is overwritten."""
+        address = await self._master(queue)
         await calls.commit_offset(self._instance.net, address, self._group, queue, offset, OFFSET_TIMEOUT_MS)
 
     async def end_of(self, queue: MessageQueue) -> int:

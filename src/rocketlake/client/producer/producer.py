@@ -1,11 +1,8 @@
 """The producer: send one message, many, one-way or with a callback; retries on another broker.
 
-Owns        the send loop: attempts, their shared time, which broker is tried next.
-Must not know   consumers, bytes of a request (calls/send.py), which messages are refused (message_check.py).
-
-Rule: a send has 1 + `retries` attempts within one time limit. When the refusal may not hold elsewhere
-(calls/answer.py), or the link broke, the next attempt goes to another broker; a message may then be stored twice
-(at-least-once). A send to a queue that the caller chose is tried once: order would not survive a detour.
+Owns        the kinds of sends, their messages made ready, sends in the background.
+Must not know   consumers, bytes of a request (calls/send.py), which messages are refused (message_check.py), which
+            broker is tried next (attempts.py).
 """
 
 from __future__ import annotations
@@ -17,20 +14,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
+from rocketlake.base.errors import RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
-from rocketlake.client.calls.answer import SENT_TO_ANOTHER_BROKER
-from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus
+from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.errors import BatchFailed, NotRunning, SendFailed, TooManySends
-from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
+from rocketlake.client.errors import BatchFailed, NotRunning, TooManySends
+from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
+from rocketlake.client.producer.attempts import Attempts, Deadline
 from rocketlake.client.producer.batch import check_batch, results_of_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
 from rocketlake.client.producer.message_check import MessageCheck
@@ -48,17 +43,8 @@ COMPRESSION_TYPES = {
     "lz4": sys_flag.LZ4,
     "zstd": sys_flag.ZSTD,
 }
-SAME_BROKER_PAUSE_SECONDS = 0.1
-NOBODY: frozenset[str] = frozenset()
 Callback = Callable[[SendResult | None, BaseException | None], None]
 """Called with the result or with the error of a send; the other argument is None."""
-
-
-class _Deadline(msgspec.Struct, frozen=True, gc=False):
-    """All attempts of one send end before `until` (monotonic seconds), `limit_ms` after it began."""
-
-    until: float
-    limit_ms: int
 
 
 class Producer(Service):
@@ -87,8 +73,11 @@ class Producer(Service):
         self._own_instance = instance is None
         self.instance = instance or ClientInstance(client_settings(client_config, namesrv), clock=clock)
         self._clock = self.instance.clock
-        self._faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
-        self._choice = QueueChoice(self._faults)
+        faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
+        self._choice = QueueChoice(faults)
+        self._attempts = Attempts(
+            self._sender, self.instance, self.config, self.hooks, faults, self._choice, self._queues
+        )
         self._messages = MessageCheck(self.config)
         self._sends: set[asyncio.Task[None]] = set()
         self._checked_by: TransactionCheck | None = None
@@ -143,7 +132,7 @@ class Producer(Service):
         deadline = self._deadline(timeout_ms)
         if queue is not None or selector is not None or key is not None:
             queue = await self._fixed_queue(message, queue, selector, key)
-        return await self._send(self._prepare(message), queue, deadline, message)
+        return await self._attempts.send(self._prepare(message), queue, deadline, message)
 
     async def send_oneway(
         self,
@@ -213,7 +202,9 @@ class Producer(Service):
         limit = min(self.config.batch_bytes_max, self.config.message_bytes_max)
         for part in split(messages, self._make_key, bytes_max=limit):
             try:
-                first = await self._send(part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)])
+                first = await self._attempts.send(
+                    part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)]
+                )
             except RocketLakeError as error:
                 raise BatchFailed(messages[0].topic, results, len(messages), error) from error
             results += results_of_batch(first, part.message_ids)
@@ -239,9 +230,9 @@ class Producer(Service):
         self._must_run()
         self._messages.check(message)
 
-    def _deadline(self, timeout_ms: int | None) -> _Deadline:
+    def _deadline(self, timeout_ms: int | None) -> Deadline:
         limit_ms = self.config.send_timeout_ms if timeout_ms is None else timeout_ms
-        return _Deadline(self._clock.monotonic() + limit_ms / 1000, limit_ms)
+        return Deadline(self._clock.monotonic() + limit_ms / 1000, limit_ms)
 
     def _prepare(self, message: Message) -> Outgoing:
         config = self.config
@@ -278,72 +269,6 @@ class Producer(Service):
         if selector is None:
             return queue
         return selector(await self._queues(message.topic), message)
-
-    async def _send(
-        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: _Deadline, message: Message
-    ) -> SendResult:
-        """The attempts: one to `fixed`, or each to another broker. Hooks see `message`, brokers get `outgoing`."""
-        attempts: list[tuple[str, BaseException]] = []
-        not_ok: SendResult | None = None
-        for _ in range(1 if fixed is not None else 1 + self.config.retries):
-            now = self._clock.monotonic()
-            failed = frozenset(broker for broker, _ in attempts) if attempts else NOBODY
-            queue = fixed
-            if queue is None:
-                queues = self.instance.known_queues(outgoing.topic) or await self._queues(outgoing.topic)
-                queue = self._choice.choose(outgoing.topic, queues, avoid=failed, now=now)
-            if queue.broker_name in failed:
-                # There is no other broker: give this one a moment, it may be restarting.
-                await self._clock.sleep(max(0.0, min(deadline.until - now, SAME_BROKER_PAUSE_SECONDS * len(attempts))))
-            left_ms = int((deadline.until - self._clock.monotonic()) * 1000)
-            if left_ms <= 0:
-                break
-            try:
-                result = await self._attempt(outgoing, queue, left_ms, message)
-            except RemoteError as error:
-                if error.code not in SENT_TO_ANOTHER_BROKER or fixed is not None:
-                    raise
-                attempts.append((queue.broker_name, error))
-            except LinkError as error:
-                self.instance.routes_soon()
-                attempts.append((queue.broker_name, error))
-            else:
-                if result.status is SendStatus.OK or not self.config.retry_when_not_stored_ok:
-                    return result
-                not_ok = result
-        if not_ok is not None:
-            return not_ok
-        timed_out = self._clock.monotonic() >= deadline.until
-        last = attempts[-1][1] if attempts else None
-        raise SendFailed(outgoing.topic, attempts, timeout_ms=deadline.limit_ms, timed_out=timed_out) from last
-
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, message: Message) -> SendResult:
-        """One request to one broker, with hooks around it; FaultLatency learns its latency or failure."""
-        begun = self._clock.monotonic()
-        known = self.instance.routes.master(queue.broker_name)
-        address = known or await self.instance.master(queue.broker_name, outgoing.topic)
-        event = None
-        if self.hooks.before_send or self.hooks.after_send:
-            event = SendEvent(self.group, message, queue, address)
-            run_hooks(self.hooks.before_send, event)
-        try:
-            command = self._sender.command(outgoing, queue, self._clock.now_ms())
-            answer = await self.instance.net.invoke(address, command, timeout_ms)
-            result = calls.result_of(answer, outgoing, queue, address)
-        except (RemoteError, LinkError) as error:
-            if event is not None:
-                event.error = error
-            self._faults.failed(queue.broker_name, self._clock.monotonic())
-            raise
-        else:
-            if self._faults.enabled:
-                now = self._clock.monotonic()
-                self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
-            return result
-        finally:
-            if event is not None:
-                event.latency_ms = (self._clock.monotonic() - begun) * 1000
-                run_hooks(self.hooks.after_send, event)
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import stop_each
 from rocketlake.client.calls.send import SendResult, SendStatus
@@ -40,6 +40,7 @@ from rocketlake.protocol.headers.transaction import CheckTransactionHeader
 __all__ = ["TransactionEnd", "TransactionProducer", "TransactionResult"]
 
 log = get_logger(__name__)
+_END_PAUSE_SECONDS = 0.2
 M = TypeVar("M", bound=Message)
 End = TransactionEnd | None
 Decide = Callable[[M], End | Awaitable[End]]
@@ -156,14 +157,22 @@ class TransactionProducer(Producer):
         return answer or TransactionEnd.UNKNOWN, None
 
     async def _tell(self, sent: SendResult, end: TransactionEnd, error: Exception | None) -> None:
-        """Tell the broker the end; a broker that is not reached asks later."""
-        try:
-            address = await self.instance.master(sent.queue.broker_name, sent.queue.topic)
-            await self.instance.net.invoke_oneway(
-                address, end_of_send(self.group, sent, end, _remark(error)), self.config.send_timeout_ms
-            )
-        except RocketLakeError as problem:
-            log.warning("the end %s of transaction %s was not sent: %s", end.name, sent.message_id, problem)
+        """Tell the broker's master the end, also a new master; a broker that is not reached asks later."""
+        limit_ms = self.config.send_timeout_ms
+        until = self._clock.monotonic() + limit_ms / 1000
+        instance, queue = self.instance, sent.queue
+        while True:
+            try:
+                address = await instance.master(queue.broker_name, queue.topic)
+                await instance.net.invoke_oneway(address, end_of_send(self.group, sent, end, _remark(error)), limit_ms)
+            except RocketLakeError as problem:
+                has_replicas = instance.routes.has_replicas(queue.broker_name)
+                if not (isinstance(problem, LinkError) and has_replicas and self._clock.monotonic() < until):
+                    log.warning("the end %s of transaction %s was not sent: %s", end.name, sent.message_id, problem)
+                    return
+                await instance.after_break(queue, _END_PAUSE_SECONDS)
+            else:
+                return
 
     def _take_question(self, question: CheckTransactionHeader, message: StoredMessage, answer: Answer) -> None:
         if len(self._checks) >= self.config.pending_checks_max:

@@ -57,11 +57,11 @@ class ClusterSends:
         client = self._client
         address = client.routes.master(queue.broker_name) or await client.master(queue.broker_name, queue.topic)
         command = self._sender.command(outgoing, queue, self._clock.now_ms())
-        return await client.net.invoke(address, command, timeout_ms)
+        return await client.invoke_at_master(address, queue, command, timeout_ms)
 
-    def route_is_old(self) -> None:
-        """A link broke: ask for the routes again."""
-        self._client.routes_soon()
+    async def pause(self, queue: MessageQueue, seconds: float) -> None:
+        """Wait; not so long if the queue's broker has a new master before."""
+        await self._client.after_break(queue, seconds)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

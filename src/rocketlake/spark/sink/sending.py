@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.wire import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, Outgoing, refusal
+from rocketlake.client.wire import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, Outgoing, is_of_slave, refusal
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.send import SendReplyHeader
@@ -71,8 +71,8 @@ class SinkCluster(Protocol):
     async def send(self, queue: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> Command:
         """One try. Raises LinkError without an answer."""
 
-    def route_is_old(self) -> None:
-        """A link broke: ask for the routes again."""
+    async def pause(self, queue: MessageQueue, seconds: float) -> None:
+        """Wait before the next try, but not when the queue's broker has a new master."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait on this cluster's clock."""
@@ -185,19 +185,20 @@ class Sending:
                 may_pass = answer.code in SENT_TO_THE_SAME_QUEUE or answer.code in STORED_UNSURELY
             except LinkError as broken:
                 error, may_pass = broken, True
-                cluster.route_is_old()
             except RemoteError as refused:  # of the name server
                 error, may_pass = refused, True
             if not may_pass or cluster.monotonic() + pause > deadline:
                 raise self._failure(request, queue, tries, error) from error
             self._counts.retries += 1
             _log.warning("rocketmq sink: %d messages to %s, try %d: %s", request.messages, queue, tries, error)
-            await cluster.sleep(pause * random.uniform(0.5, 1.0))
+            await cluster.pause(queue, pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _PAUSE_MAX_SECONDS)
             queue = _other(request, queue)
 
     def _is_stored(self, answer: Command, request: SendRequest) -> bool:
         """Count a request whose messages the broker has."""
+        if is_of_slave(answer):
+            return False
         if answer.code in STORED_UNSURELY and not self._options.effectively_once:
             # A second try would store the messages twice; how much the delay of a sync or copy matters is set at the
             # broker.

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from rocketlake.base.clock import SystemClock
-from rocketlake.base.errors import LinkError, ProtocolError, RemoteError, UsageError
+from rocketlake.base.errors import ProtocolError, RemoteError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.wire import (
     ClientInstance,
@@ -199,10 +199,5 @@ class ClusterBrokers:
         return await self._at_master(queue.broker_name, queue.topic, ask)
 
     async def _at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Ask the master; after a broken link refresh the route for the caller's next try."""
-        address = await self._client.master(broker_name, topic)
-        try:
-            return await ask(address)
-        except LinkError:
-            await self._client.refresh_route(topic)
-            raise
+        """Ask the master; after a broken link a new one is looked for, for the caller's next try."""
+        return await self._client.at_master(broker_name, topic, ask)

@@ -73,8 +73,8 @@ class FakeCluster:
         fields["rlNext"] = str(self.next_number)
         return Command(outcome or ResponseCode.SUCCESS, remark="because", fields=fields)
 
-    def route_is_old(self) -> None:
-        pass
+    async def pause(self, queue: MessageQueue, seconds: float) -> None:
+        await self.sleep(seconds)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

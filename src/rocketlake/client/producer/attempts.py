@@ -1,0 +1,203 @@
+"""The attempts of one send: which broker is tried next, when a new master is waited for, when it is given up.
+
+Owns        the loop of attempts, their shared time, the order of repeated sends to one queue.
+Must not know   which messages are refused (message_check.py), bytes of a request (calls/send.py), how a new master is
+            found (masters.py).
+
+Rule: a send has 1 + `retries` attempts within one time limit. When the refusal may not hold elsewhere
+(calls/answer.py), or the link broke, the next attempt goes to another broker; a message may then be stored twice
+(at-least-once). A send to a queue that the caller chose goes to that queue only: order would not survive a detour.
+
+A broker that has replicas gets another master when its master is lost. Sends to it that got no answer, or that of a
+slave, are then repeated on the new master until their time is over (without an answer only if `retries` allows
+repeats), in the order of queue_order.py when the caller chose the queue.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.client.calls import send as calls
+from rocketlake.client.calls.answer import SENT_TO_ANOTHER_BROKER, is_of_slave
+from rocketlake.client.calls.send import Outgoing, Sender, SendResult, SendStatus
+from rocketlake.client.config import ProducerConfig
+from rocketlake.client.errors import SendFailed
+from rocketlake.client.hooks import Hooks, SendEvent, run_hooks
+from rocketlake.client.instance import ClientInstance
+from rocketlake.client.producer.fault_latency import FaultLatency
+from rocketlake.client.producer.queue_choice import QueueChoice
+from rocketlake.client.producer.queue_order import QueueOrder, Turn
+from rocketlake.model.message import Message
+from rocketlake.model.message_queue import MessageQueue
+
+__all__ = ["Attempts", "Deadline"]
+
+_SAME_BROKER_PAUSE_SECONDS = 0.1
+_NEW_MASTER_PAUSE_SECONDS = 0.2
+"""So long a repeat waits for a new master before it tries the known one again."""
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Deadline(msgspec.Struct, frozen=True, gc=False):
+    """All attempts of one send end before `until` (monotonic seconds), `limit_ms` after it began."""
+
+    until: float
+    limit_ms: int
+
+
+@dataclass(slots=True)
+class _Send:
+    """One send. Hooks see `message`, brokers get `outgoing`."""
+
+    outgoing: Outgoing
+    fixed: MessageQueue | None
+    deadline: Deadline
+    message: Message
+    turn: Turn | None
+    tries: int
+    attempts: list[tuple[str, BaseException]] = field(default_factory=list)
+    not_ok: SendResult | None = None
+    address: str | None = None
+    """The master that was asked last."""
+
+    def note(self, broker_name: str, error: RemoteError | LinkError) -> None:
+        """An attempt has failed. Repeats at one broker are named once, by the last of them."""
+        if self.attempts and self.attempts[-1][0] == broker_name and self.tries > 0:
+            self.attempts.pop()
+        self.attempts.append((broker_name, error))
+
+
+class Attempts:
+    """The attempts of all sends of one producer."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        instance: ClientInstance,
+        config: ProducerConfig,
+        hooks: Hooks,
+        faults: FaultLatency,
+        choice: QueueChoice,
+        queues: Callable[[str], Awaitable[tuple[MessageQueue, ...]]],
+    ) -> None:
+        """`queues`: the queues of a topic that take messages; it raises NoRoute."""
+        self._sender = sender
+        self._instance = instance
+        self._clock = instance.clock
+        self._config = config
+        self._hooks = hooks
+        self._faults = faults
+        self._choice = choice
+        self._queues = queues
+        self._orders: dict[MessageQueue, QueueOrder] = {}
+
+    async def send(
+        self, outgoing: Outgoing, fixed: MessageQueue | None, deadline: Deadline, message: Message
+    ) -> SendResult:
+        """Send it to `fixed`, or to any queue. Raises NoRoute, SendFailed, RemoteError."""
+        if fixed is None:
+            return await self._repeat(_Send(outgoing, None, deadline, message, None, 1 + self._config.retries))
+        if not self._instance.routes.has_replicas(fixed.broker_name):
+            return await self._repeat(_Send(outgoing, fixed, deadline, message, None, 1))
+        order = self._orders.get(fixed)
+        if order is None:
+            order = self._orders[fixed] = QueueOrder()
+        turn = order.enter()
+        try:
+            return await self._repeat(_Send(outgoing, fixed, deadline, message, turn, 1))
+        finally:
+            turn.leave()
+
+    async def _repeat(self, send: _Send) -> SendResult:
+        while send.tries > 0:
+            queue = send.fixed or await self._choose(send)
+            await self._wait(send, queue)
+            left_ms = int((send.deadline.until - self._clock.monotonic()) * 1000)
+            if left_ms <= 0:
+                break
+            send.tries -= 1
+            try:
+                result = await self._attempt(send, queue, left_ms)
+            except (RemoteError, LinkError) as error:
+                self._look_at(send, queue.broker_name, error)
+            else:
+                if send.turn is not None:
+                    send.turn.stored()
+                if result.status is SendStatus.OK or not self._config.retry_when_not_stored_ok:
+                    return result
+                send.not_ok = result
+        if send.not_ok is not None:
+            return send.not_ok
+        timed_out = self._clock.monotonic() >= send.deadline.until
+        last = send.attempts[-1][1] if send.attempts else None
+        limit_ms = send.deadline.limit_ms
+        raise SendFailed(send.outgoing.topic, send.attempts, timeout_ms=limit_ms, timed_out=timed_out) from last
+
+    async def _choose(self, send: _Send) -> MessageQueue:
+        instance, topic = self._instance, send.outgoing.topic
+        queues = instance.known_queues(topic) or await self._queues(topic)
+        avoid = frozenset(broker for broker, _ in send.attempts) if send.attempts else _NOBODY
+        if instance.masters.in_doubt:
+            avoid |= {name for name in instance.masters.in_doubt if instance.routes.master(name) is None}
+        return self._choice.choose(topic, queues, avoid=avoid, now=self._clock.monotonic())
+
+    async def _wait(self, send: _Send, queue: MessageQueue) -> None:
+        """Behind the sends before it; then for a new master, or for a broker that may be restarting."""
+        left = send.deadline.until - self._clock.monotonic()
+        if any(broker == queue.broker_name for broker, _ in send.attempts):
+            if self._instance.routes.has_replicas(queue.broker_name):
+                pause = _NEW_MASTER_PAUSE_SECONDS * random.uniform(0.5, 1.0)
+                await self._instance.masters.wait(queue.broker_name, send.address, max(0.0, min(left, pause)))
+            else:
+                pause = _SAME_BROKER_PAUSE_SECONDS * len(send.attempts)
+                await self._clock.sleep(max(0.0, min(left, pause)))
+            left = send.deadline.until - self._clock.monotonic()
+        if send.turn is not None:
+            await send.turn.wait(left, self._clock)
+
+    def _look_at(self, send: _Send, broker_name: str, error: RemoteError | LinkError) -> None:
+        """Note the failure of an attempt; grant one more on a new master. Raises a refusal that is final."""
+        turn, of_slave = send.turn, isinstance(error, RemoteError) and is_of_slave(error)
+        if isinstance(error, RemoteError) and not of_slave:
+            if error.code not in SENT_TO_ANOTHER_BROKER or send.fixed is not None:
+                raise error
+        elif self._instance.routes.has_replicas(broker_name) and (of_slave or self._config.retries > 0):
+            if turn is not None and turn.is_late:
+                raise error
+            if turn is not None:
+                turn.failed()
+            send.tries += 1
+        send.note(broker_name, error)
+
+    async def _attempt(self, send: _Send, queue: MessageQueue, timeout_ms: int) -> SendResult:
+        """One request to one broker, with hooks around it; FaultLatency learns its latency or failure."""
+        instance, begun = self._instance, self._clock.monotonic()
+        send.address = instance.routes.master(queue.broker_name)
+        address = send.address or await instance.master(queue.broker_name, send.outgoing.topic)
+        event = None
+        if self._hooks.before_send or self._hooks.after_send:
+            event = SendEvent(self._sender.group, send.message, queue, address)
+            run_hooks(self._hooks.before_send, event)
+        try:
+            command = self._sender.command(send.outgoing, queue, self._clock.now_ms())
+            answer = await instance.invoke_at_master(address, queue, command, timeout_ms)
+            result = calls.result_of(answer, send.outgoing, queue, address)
+        except (RemoteError, LinkError) as error:
+            if event is not None:
+                event.error = error
+            self._faults.failed(queue.broker_name, self._clock.monotonic())
+            raise
+        else:
+            if self._faults.enabled:
+                now = self._clock.monotonic()
+                self._faults.sent(queue.broker_name, (now - begun) * 1000, now)
+            return result
+        finally:
+            if event is not None:
+                event.latency_ms = (self._clock.monotonic() - begun) * 1000
+                run_hooks(self._hooks.after_send, event)

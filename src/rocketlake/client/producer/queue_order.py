@@ -1,0 +1,128 @@
+"""The order of sends to one queue is kept while they are repeated on a new master.
+
+Owns        which send may go out now, which has to wait for those before it, which must not be repeated any more.
+Must not know   how a message is sent, how a master is found.
+
+Usually sends to a queue go out as they come, many at a time. When one of them fails, those behind it mostly fail, too.
+Then the first one is repeated alone. When a master has taken it, the others follow in the order in which they came. A
+send behind which another one is stored already is not repeated: its message would come after a later one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from heapq import heapify, heappop, heappush
+
+from rocketlake.base.clock import Clock
+
+__all__ = ["QueueOrder", "Turn"]
+
+
+class Turn:
+    """One send to the queue."""
+
+    __slots__ = ("_order", "_woken", "is_late", "number")
+
+    def __init__(self, order: QueueOrder, number: int) -> None:
+        self._order = order
+        self._woken: asyncio.Future[None] | None = None
+        self.number = number
+        self.is_late = False
+        """True when a later message is stored already: this one must not be sent again."""
+
+    def __lt__(self, other: Turn) -> bool:
+        return self.number < other.number
+
+    async def wait(self, seconds: float, clock: Clock) -> bool:
+        """Until this send may go out; False when the time was up before."""
+        order, until = self._order, clock.monotonic() + seconds
+        while not order.may_go(self):
+            self._woken = asyncio.get_running_loop().create_future()
+            heappush(order.waiting, self)
+            if not await clock.wait(self._woken, until - clock.monotonic()):
+                order.give_place(self)
+                return False
+        order.went(self)
+        return True
+
+    def failed(self) -> None:
+        """It is not stored, or that is not known: the sends behind it wait from now on."""
+        self._order.is_broken = True
+
+    def stored(self) -> None:
+        """The sends behind it may follow."""
+        order = self._order
+        for turn in order.turns:
+            if turn is self:
+                break
+            turn.is_late = True
+        if order.first is self:
+            order.is_broken = False
+
+    def leave(self) -> None:
+        """Its end is known, or it is given up."""
+        del self._order.turns[self]
+        self._order.give_place(self)
+
+    def wake(self) -> None:
+        """It may go out."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+
+class QueueOrder:
+    """All sends to one queue whose end is not known yet, in the order in which they came."""
+
+    __slots__ = ("_next", "_numbers", "is_broken", "turns", "waiting")
+
+    def __init__(self) -> None:
+        self.turns: dict[Turn, None] = {}
+        self.waiting: list[Turn] = []
+        """Those that may not go out yet: a heap."""
+        self.is_broken = False
+        """True from a failure until a master takes the first send."""
+        self._numbers = itertools.count()
+        self._next: Turn | None = None
+        """The one that was woken and has not gone out yet: no other one goes before it."""
+
+    @property
+    def first(self) -> Turn:
+        """The oldest send."""
+        return next(iter(self.turns))
+
+    def enter(self) -> Turn:
+        """A place behind all sends so far; `Turn.leave` gives it up."""
+        turn = Turn(self, next(self._numbers))
+        self.turns[turn] = None
+        if len(self.turns) == 1:
+            self.is_broken = False
+        return turn
+
+    def may_go(self, turn: Turn) -> bool:
+        """True when no send before this one has still to go out."""
+        if self._next is not None:
+            return self._next is turn
+        if self.is_broken:
+            return self.first is turn
+        return not self.waiting or turn < self.waiting[0]
+
+    def went(self, turn: Turn) -> None:
+        """This one goes out now; perhaps the next one may, too."""
+        if self._next is turn:
+            self._next = None
+        self._wake_next()
+
+    def give_place(self, turn: Turn) -> None:
+        """This one waits no longer."""
+        if self._next is turn:
+            self._next = None
+        if turn in self.waiting:
+            self.waiting.remove(turn)
+            heapify(self.waiting)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._next is None and self.waiting and (not self.is_broken or self.first is self.waiting[0]):
+            self._next = heappop(self.waiting)
+            self._next.wake()
