@@ -54,10 +54,10 @@ async def group(peers: Any, make_broker: Any) -> Group:
 async def start(peers: Any) -> Any:
     started: list[Producer] = []
 
-    async def make(**settings: Any) -> Producer:
+    async def make(*, send_timeout_ms: int = 20_000, **settings: Any) -> Producer:
         instance = peers.client()
         await instance.start()
-        producer = Producer("p", instance=instance, config=ProducerConfig(**settings))
+        producer = Producer("p", instance=instance, config=ProducerConfig(send_timeout_ms=send_timeout_ms, **settings))
         await producer.start()
         started.append(producer)
         await producer.queues("T")
@@ -113,7 +113,7 @@ async def test_the_refusal_of_a_slave_leads_to_the_master(
 
 
 async def test_a_master_that_hangs_is_left_as_soon_as_there_is_another(group: Group, start: Any) -> None:
-    producer = await start(send_timeout_ms=10_000)
+    producer = await start()
     group.a.answer_send = lambda request: HELD
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -127,7 +127,7 @@ async def test_a_master_that_hangs_is_left_as_soon_as_there_is_another(group: Gr
 
 
 async def test_sends_to_one_queue_keep_their_order_over_a_switch(group: Group, start: Any) -> None:
-    producer = await start(send_timeout_ms=10_000)
+    producer = await start()
     await producer.send(Message("T", b"opens the link"), queue=QUEUE)
     group.a.answer_send = lambda request: group.a.accept(request) if len(group.a.sent) <= 6 else HELD
     refusals = 3

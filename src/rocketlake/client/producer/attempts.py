@@ -81,6 +81,7 @@ class Attempts:
         instance: ClientInstance,
         config: ProducerConfig,
         hooks: Hooks,
+        *,
         faults: FaultLatency,
         choice: QueueChoice,
         queues: Callable[[str], Awaitable[tuple[MessageQueue, ...]]],

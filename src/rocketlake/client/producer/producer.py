@@ -76,7 +76,13 @@ class Producer(Service):
         faults = FaultLatency(enabled=self.config.avoid_slow_brokers)
         self._choice = QueueChoice(faults)
         self._attempts = Attempts(
-            self._sender, self.instance, self.config, self.hooks, faults, self._choice, self._queues
+            self._sender,
+            self.instance,
+            self.config,
+            self.hooks,
+            faults=faults,
+            choice=self._choice,
+            queues=self._queues,
         )
         self._messages = MessageCheck(self.config)
         self._sends: set[asyncio.Task[None]] = set()
