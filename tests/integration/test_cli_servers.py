@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -15,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from rocketlake import Message, Producer
 from rocketlake.base.errors import LinkError
-from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster import Cluster, TopicPlan
+from rocketlake.cli.cluster_replicas import ClusterReplicas
+from rocketlake.client.config import ProducerConfig
 from rocketlake.testing.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
@@ -227,3 +231,32 @@ async def test_a_hangup_ends_no_server(start: Start, tmp_path: Path) -> None:
     assert end(process).endswith("stopped\n")
     assert process.returncode == 0
     assert not (tmp_path / "data" / "store" / "abort").exists()
+
+
+async def test_up_with_replicas_survives_the_kill_of_its_master(start: Start, tmp_path: Path) -> None:
+    process = start("up", "--replicas", "3", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
+    namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)
+    found = [read_until(process, rf"broker {number} .*process (\d+)") for number in (1, 2, 3)]
+    pids = {number: int(each.group(1)) for number, each in enumerate(found, 1)}
+    read_until(process, "Ctrl-C")
+    async with Cluster(namesrv) as cluster:
+        replicas = ClusterReplicas(cluster)
+        while len((await replicas.group("broker-a")).in_sync) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        await cluster.create_topic(TopicPlan("T", 1, 6))
+        async with Producer("p", namesrv=namesrv, config=ProducerConfig(send_timeout_ms=20_000)) as producer:
+            await producer.send(Message("T", b"before"))
+            old = (await replicas.group("broker-a")).master
+            assert old is not None
+            os.kill(pids[old], signal.SIGKILL)
+            assert (await producer.send(Message("T", b"after"))).queue_offset == 1
+        now = await replicas.group("broker-a")
+        assert now.master not in (None, old)
+        newest = (await replicas.switches("broker-a"))[0]
+        assert (newest.epoch, newest.before, newest.master) == (now.master_epoch, old, now.master)
+    read_until(process, f"broker {old} was killed by SIGKILL; it starts again")
+    again = int(read_until(process, f"broker {old} is up again: process (\\d+)").group(1))
+    assert end(process).endswith("stopped\n")
+    for pid in (*pids.values(), again):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -11,7 +11,7 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -46,6 +46,10 @@ def up(
         int, typer.Option(min=0, max=65535, help="Port of the name server, 0: any free one.")
     ] = 9876,
     broker_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the broker, 0: any free one.")] = 10911,
+    replicas: Annotated[
+        int,
+        typer.Option(min=1, max=9, help="Brokers of the group, each a process; more than 1: with a controller."),
+    ] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of broker.conf, NAME=VALUE; may be repeated.", show_default=False),
@@ -54,7 +58,12 @@ def up(
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
 ) -> None:
-    """Start a name server and a broker in one process, on this machine only."""
+    """Start a name server and a broker in one process, on this machine only; or a group of brokers (--replicas)."""
+    if replicas > 1:
+        _up_with_replicas(
+            folder, replicas, namesrv_port, broker_port, settings or (), Logs(log_level, log_format, log_file)
+        )
+        return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
     from rocketlake.cli.given import make_folder, settings_of
@@ -81,6 +90,44 @@ def up(
 
         ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
         run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
+
+
+def _up_with_replicas(
+    folder: Path, replicas: int, namesrv_port: int, broker_port: int, settings: Sequence[str], logs: Logs
+) -> None:
+    began = time.perf_counter()
+    from rocketlake.cli.build import build_line
+    from rocketlake.cli.given import make_folder, settings_of
+    from rocketlake.cli.supervisor import Supervisor
+
+    with logs:
+        make_folder(folder, "--dir")
+        supervisor = Supervisor(
+            folder,
+            replicas,
+            namesrv_port=namesrv_port,
+            broker_port=broker_port,
+            settings=settings_of(settings),
+            say=typer.echo,
+        )
+
+        def ready() -> None:
+            namesrv = supervisor.name_server
+            at = "" if namesrv.address == "127.0.0.1:9876" else f" -n {namesrv.address}"
+            typer.echo(f"RocketLake is up ({time.perf_counter() - began:.1f} s)")
+            typer.echo(f"  build         {build_line()}")
+            typer.echo(f"  name server   {namesrv.address}  (with the controller; process {namesrv.pid})")
+            for broker in supervisor.brokers:
+                typer.echo(f"  {broker.name}      {broker.address}  (group {supervisor.group}; process {broker.pid})")
+            typer.echo(f"  files, logs   {folder.resolve()}")
+            typer.echo("\nTry, in another terminal:")
+            typer.echo(f"  rocketlake tail orders{at}")
+            typer.echo(f'  rocketlake send orders "hello"{at}')
+            typer.echo(f"  rocketlake replicas show {supervisor.group}{at}")
+            typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (another broker becomes the master)")
+            typer.echo("\nCtrl-C stops it; the messages stay.")
+
+        run(_serve(supervisor, ready, logs, lambda _: "--broker-port", "host"))
 
 
 def namesrv(
