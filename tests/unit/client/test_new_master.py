@@ -112,6 +112,24 @@ async def test_the_refusal_of_a_slave_leads_to_the_master(
     assert (result.status, group.bodies(group.a), group.bodies(group.b)) == (SendStatus.OK, [b"x"], [b"x"])
 
 
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_a_message_that_no_replica_had_is_sent_again_if_the_master_is_replaced(
+    group: Group, start: Any, is_replaced: bool
+) -> None:
+    producer = await start()
+
+    def lacks_a_slave(request: Request) -> Reply:
+        stored = group.a.accept(request)
+        return Reply(ResponseCode.FLUSH_SLAVE_TIMEOUT, header=stored.header)
+
+    group.a.answer_send = lacks_a_slave
+    if is_replaced:
+        group.switch()
+    result = await producer.send(Message("T", b"x"), queue=QUEUE)
+    assert result.status is (SendStatus.OK if is_replaced else SendStatus.FLUSH_SLAVE_TIMEOUT)
+    assert (group.bodies(group.a), group.bodies(group.b)) == ([b"x"], [b"x"] if is_replaced else [])
+
+
 async def test_a_master_that_hangs_is_left_as_soon_as_there_is_another(group: Group, start: Any) -> None:
     producer = await start()
     group.a.answer_send = lambda request: HELD

@@ -127,6 +127,11 @@ class Attempts:
             except (RemoteError, LinkError) as error:
                 self._look_at(send, queue.broker_name, error)
             else:
+                if result.status is SendStatus.FLUSH_SLAVE_TIMEOUT and await self._is_replaced(send, queue):
+                    send.not_ok = result
+                    what = "another master came before the replicas had the message"
+                    self._look_at(send, queue.broker_name, LinkError(what, where=send.address or ""))
+                    continue
                 if send.turn is not None:
                     send.turn.stored()
                 if result.status is SendStatus.OK or not self._config.retry_when_not_stored_ok:
@@ -134,7 +139,7 @@ class Attempts:
                 send.not_ok = result
         if send.not_ok is not None:
             return send.not_ok
-        timed_out = self._clock.monotonic() >= send.deadline.until
+        timed_out = self._clock.monotonic() >= send.deadline.until - 0.001  # less is no time for an attempt
         last = send.attempts[-1][1] if send.attempts else None
         limit_ms = send.deadline.limit_ms
         raise SendFailed(send.outgoing.topic, send.attempts, timeout_ms=limit_ms, timed_out=timed_out) from last
@@ -174,6 +179,16 @@ class Attempts:
                 turn.failed()
             send.tries += 1
         send.note(broker_name, error)
+
+    async def _is_replaced(self, send: _Send, queue: MessageQueue) -> bool:
+        """A master that loses its role says of what it stored last that no replica has it: the new one may lack it."""
+        instance, name = self._instance, queue.broker_name
+        if not instance.routes.has_replicas(name) or self._config.retries == 0:
+            return False
+        left = send.deadline.until - self._clock.monotonic()
+        instance.masters.doubt(name, queue.topic, send.address)
+        await instance.masters.wait(name, send.address, max(0.0, min(left, _NEW_MASTER_PAUSE_SECONDS)))
+        return instance.routes.master(name) not in (None, send.address)
 
     async def _attempt(self, send: _Send, queue: MessageQueue, timeout_ms: int) -> SendResult:
         """One request to one broker, with hooks around it; FaultLatency learns its latency or failure."""
