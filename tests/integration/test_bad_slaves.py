@@ -208,3 +208,9 @@ async def test_flow_control_holds_its_rate_and_beats_as_usual(alone: Alone) -> N
     await alone.clock.run_for(5000)
     assert 450_000 < len(slave.data) < 650_000
     assert slave.is_open
+    (link,) = alone.master.replicas.leader._links
+    slave.transport.abort()
+    await alone.clock.settle()
+    sent = link.sent
+    await alone.clock.run_for(5000)
+    assert link.sent == sent < alone.end, "nothing is read for a slave that is gone"

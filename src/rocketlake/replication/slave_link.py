@@ -160,6 +160,8 @@ class SlaveLink(asyncio.Protocol):
 
     def send(self) -> None:
         """Send what there is, as far as it may be sent now. Called after each append, so it ends soon."""
+        if self._transport is None or self._transport.is_closing():
+            return  # what it waited for came when the slave was gone
         if self._is_paused or self._waits or not self._starts():
             return
         sent = 0
