@@ -20,6 +20,7 @@ from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import Clock
 from rocketlake.broker.cold_requests import ColdRequests
 from rocketlake.broker.flow_control import Lane
+from rocketlake.broker.membership.epoch_answer import EpochAnswer
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
@@ -217,11 +218,12 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     # fmt: on
 
 
-def membership_rows(notices: Notices) -> Iterator[Row]:
-    """The word of a controller and of other members about roles."""
+def membership_rows(notices: Notices, epochs: EpochAnswer) -> Iterator[Row]:
+    """The word of a controller and of other members about roles; the history of this broker's log."""
     # fmt: off
     yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED,          notices.role_changed,       Lane.ADMIN,     Use.READ)
     yield Row(Code.EXCHANGE_BROKER_HA_INFO,             notices.exchange_ha,        Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_BROKER_EPOCH_CACHE,              epochs.epochs,              Lane.ADMIN,     Use.READ)
     # fmt: on
 
 

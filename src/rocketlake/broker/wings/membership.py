@@ -17,6 +17,7 @@ from rocketlake.broker.dispatch_table import membership_rows
 from rocketlake.broker.membership.boot import Boot
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import Controllers
+from rocketlake.broker.membership.epoch_answer import EpochAnswer
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.identity import IdentityFiles
 from rocketlake.broker.membership.in_step import InStep, Pace
@@ -60,6 +61,8 @@ class Membership(Wing):
         self._cluster = cluster
         self._worker = ground.seams.workers("membership")
         self._boot = Boot(folder / "bootId", files, folder / "abort")
+        self._is_log_whole = True
+        """False if the machine went down and the log may have lost its end since this broker was the master."""
         self._epochs = KeptEpochs(folder / FILE_NAME, files, self._worker)
         self._promotion = Promotion(store, self._epochs, clock)
         controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
@@ -94,7 +97,8 @@ class Membership(Wing):
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
         self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
-        self.rows = tuple(membership_rows(self._notices))
+        epochs = EpochAnswer(ground.role, lambda: self._epochs.history, lambda: store.max_physical_offset)
+        self.rows = tuple(membership_rows(self._notices, epochs))
         self.stream = self._stream()
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
@@ -125,6 +129,7 @@ class Membership(Wing):
     async def look_at_boot(self) -> None:
         """Before the store starts. Raises StoreError, OSError."""
         await run_on(self._worker, self._boot.load)
+        self._is_log_whole = self._boot.log_whole
         await run_on(self._worker, self._epochs.load)
 
     async def start(self) -> None:
@@ -146,7 +151,8 @@ class Membership(Wing):
     async def _begin_epoch(self, epoch: int) -> tuple[PhysicalOffset, bool]:
         last = self._epochs.history.last
         is_resumed = last is not None and last.number == epoch
-        start = await self._promotion.become_master(epoch)
+        start = await self._promotion.become_master(epoch, is_log_whole=self._is_log_whole)
+        self._is_log_whole = True  # in this epoch nothing was lost
         topics = self._ground.topics
         topics.data_version = replace(topics.data_version, state_version=epoch)
         return start, is_resumed
