@@ -12,7 +12,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers controller-interop spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -58,6 +58,9 @@ store-histories: install ## the store under deletions, clock steps, rolls, bit f
 
 transaction-histories: install ## transactions against a broker that dies at any write: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m rocketlake.testing.transaction_search $(or $(SEEDS),10000)
+
+controller-interop: install ## Apache's brokers 5.3.3 and 5.5.0 on our controller: planned election, SIGSTOP, kill -9
+	ROCKETLAKE_CONTROLLER_PEERS="server server550" $(BIN)/python -m pytest tests/interop/test_java_brokers_on_our_controller.py -q
 
 etcd-histories: install ## the register in etcd while members lose, delay and repeat requests: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m tests.histories.etcd_search $(or $(SEEDS),10000)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
-from interop.apache import OPENS, classpath, free_ports, wait_for_port
+from interop.apache import OPENS, classpath, compiled_drivers, free_ports, wait_for_port
 
 FAST: dict[str, object] = {
     "haSendHeartbeatInterval": 500,
@@ -53,7 +54,15 @@ class JavaReplica:
         self.root.mkdir(parents=True, exist_ok=True)
         conf = self.root / "broker.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        command = ["java", "-Xms192m", "-Xmx192m", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1", *OPENS]
+        command = [
+            "java",
+            "-Xms192m",
+            "-Xmx192m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:MaxDirectMemorySize=512m",
+            "-XX:+UseSerialGC",
+            *OPENS,
+        ]
         command += [f"-Duser.home={self.root}", "-cp", classpath(self.peer)]
         command += ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)]
         with (self.root / "broker.log").open("ab") as log:
@@ -70,6 +79,16 @@ class JavaReplica:
         assert self._process is not None
         wait_for_port(self.port, self._process)
 
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its connections, and does nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
@@ -78,12 +97,22 @@ class JavaReplica:
             self._process = None
 
 
-def mqadmin(home: Path, *arguments: str, peer: str = "server550") -> str:
-    """What Apache's tool prints."""
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", classpath(peer)]
-    command += ["org.apache.rocketmq.tools.command.MQAdminStartup", *arguments]
+def mqadmin(home: Path, *commands: tuple[str, ...], peer: str = "server550") -> list[str]:
+    """What Apache's tool prints for each of these commands, run in one virtual machine."""
+    words = [word for command in commands for word in (",", *command)][1:]
+    line = [
+        "java",
+        "-Xmx128m",
+        "-XX:TieredStopAtLevel=1",
+        f"-Duser.home={home}",
+        "-cp",
+        compiled_drivers(peer),
+        "Admin",
+    ]
     environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=environment, cwd=home)
+    done = subprocess.run([*line, *words], capture_output=True, text=True, timeout=120, env=environment, cwd=home)
     if done.returncode:
-        raise RuntimeError(f"mqadmin {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return "\n".join(line for line in (done.stdout + done.stderr).splitlines() if "|-" not in line)
+        raise RuntimeError(f"mqadmin {' '.join(words)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    log = "|-"  # of its logging, about itself
+    printed = "\n".join(each for each in done.stdout.splitlines() if log not in each)
+    return [part.partition("\n")[2] for part in printed.split("== ")[1:]]

@@ -38,6 +38,8 @@ _log = get_logger(__name__)
 _ROUNDS_MAX: Final = 5
 _READ_SECONDS: Final = 1.0
 """Pause between two reads of everything: a watch may miss a change."""
+_LOST_SECONDS: Final = 0.3
+"""Pause after a read without an answer."""
 _KEYS_MAX: Final = 16
 """More changed keys than these are read together with all others."""
 
@@ -147,6 +149,16 @@ class Decider(Service):
             self._wake.set_result(None)
 
     async def _follow(self) -> None:
+        try:
+            await self._read_changed()
+            self.health.set("register", "")
+        except LinkError as error:
+            # No longer pause: the register is back as suddenly as it went, and the changes of others wait there.
+            self.health.set("register", str(error))
+            await self._clock.sleep(_LOST_SECONDS)
+
+    async def _read_changed(self) -> None:
+        """Read what changed, or everything; then wait for the next change, a second at most."""
         changed, self._changed = self._changed, set()
         if changed and GROUPS not in changed and len(changed) <= _KEYS_MAX:
             for key in sorted(changed):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
@@ -22,6 +23,8 @@ from rocketlake.net.network import Network
 
 __all__ = ["Controlling", "register_path"]
 
+_ASK_SECONDS: Final = 2.0
+"""For one question to etcd: a broker waits for 3 s, and should hear what is wrong."""
 _ANY_ADDRESS = frozenset(("0.0.0.0", "::", ""))
 
 
@@ -89,6 +92,7 @@ def _register(
         certificate_file=_file(config.controller_etcd_cert_file),
         key_file=_file(config.controller_etcd_key_file),
         unsafe_versions=config.controller_etcd_unsafe_versions,
+        ask_seconds=_ASK_SECONDS,
     )
     return EtcdRegister(settings, network, clock)
 

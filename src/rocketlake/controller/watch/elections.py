@@ -111,12 +111,17 @@ class Elections(Service):
 
         def alive(now: Group) -> Alive:
             here = self._liveness.alive(name, now.members.keys())
-            if now.master == deposed and deposed is not None:
+            if deposed is not None and now.master == deposed:
                 here.pop(deposed, None)
             # A candidate that did not answer is none; a master that is back stays the master.
-            return {
+            alive = {
                 each: candidates.get(each, heard) for each, heard in here.items() if each in {*candidates, now.master}
             }
+            if now.master is not None and now.master != group.master:
+                alive.setdefault(
+                    now.master, Heard()
+                )  # another controller was quicker: its choice is not under suspicion
+            return alive
 
         decision = await self._decider.ask(name, Elect(unclean=self._unclean()), alive)
         if decision.why:

@@ -46,6 +46,8 @@ class Notices(Service):
         """The state of a group changed: if its master did, tell its members."""
         if after.master is None or after.master_epoch <= before.master_epoch or not self.is_running:
             return
+        if not before.members:
+            return  # nothing changed: this controller has just begun to know the group
         if self._epochs.get(name, -1) >= after.master_epoch:
             return
         self._epochs[name] = after.master_epoch

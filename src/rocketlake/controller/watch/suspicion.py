@@ -47,6 +47,8 @@ CALM: Final = Verdict(Action.NOTHING)
 
 def judge(name: str, group: Group, liveness: Liveness, *, unclean: bool = False) -> Verdict:
     """What to do about the group `name` now. `unclean`: any living replica may follow."""
+    if group.master is not None and _serves(BrokerKey(name, group.master), liveness):
+        return CALM  # the usual case, ten times a second for each group
     here = heirs(name, group, liveness, unclean=unclean)
     if not group.master_epoch or not here:
         return CALM  # the first broker that asks is the master; while nobody can follow, a master may come back
@@ -91,6 +93,12 @@ def heirs(name: str, group: Group, liveness: Liveness, *, unclean: bool) -> set[
     return here & group.electable
 
 
+def _serves(key: BrokerKey, liveness: Liveness) -> bool:
+    """True if this master lives, and its messages do not wait for its replicas."""
+    broker = liveness.last(key)
+    return broker is not None and liveness.pulse(key) is Pulse.ALIVE and broker.beat.ack_stalled_ms < ACK_STALL_MS
+
+
 def _hears_master(key: BrokerKey, liveness: Liveness) -> bool:
     broker = liveness.last(key)
     if broker is None or broker.beat.ha_silent_ms is None:
@@ -106,8 +114,7 @@ def _ha_silent_ms(key: BrokerKey, liveness: Liveness) -> int:
 def _cut_off(name: str, group: Group, liveness: Liveness) -> Verdict:
     """A living master that enough living replicas do not hear, while it waits for them."""
     assert group.master is not None
-    master = liveness.last(BrokerKey(name, group.master))
-    if master is None or master.beat.ack_stalled_ms < ACK_STALL_MS:
+    if _serves(BrokerKey(name, group.master), liveness):
         return CALM
     alive = liveness.alive(name, group.members.keys() - {group.master})
     deaf = {each for each in alive if _ha_silent_ms(BrokerKey(name, each), liveness) >= ACK_STALL_MS}
