@@ -108,7 +108,7 @@ class Broker(Service):
     def _build_wings(self, ground: Ground) -> None:
         self.cluster = Cluster(ground)
         self.clients = Clients(ground, self.cluster.queues)
-        self.reading = Reading(ground, self.clients.consumers)
+        self.reading = Reading(ground, self.clients.consumers, self.cluster.master)
         self.delay = Delay(ground)
         self.transactions = Transactions(ground, self.clients)
         self.sending = Sending(ground, self.clients.queue_locks)
@@ -125,8 +125,8 @@ class Broker(Service):
             sending=self.sending,
             delay=self.delay,
         )
-        self.editions = Editions(ground, self.delay.progress)
-        self.copies = Copies(ground, self.cluster, self.delay.progress)
+        self.editions = Editions(ground, self.cluster, self.replicas, self.delay.progress, self.sending.sequences)
+        self.copies = Copies(ground, self.cluster, self.delay.progress, self.sending.sequences)
         self._inner_wings = (self.clients, self.delay, self.transactions, self.sending, self.administration)
         """They start before the listeners and stop after them."""
         self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
@@ -259,6 +259,7 @@ class Broker(Service):
             if not self._serves_role:
                 return
             self._serve_role()
+            self.reading.hold.wake_all()  # consumers that wait here look for the new master
             await self._follow()
         await self._tell_name_servers(waits)
 
@@ -326,13 +327,17 @@ class Broker(Service):
 
     def _serve_role(self) -> None:
         """Serve the requests of this role, and refuse those of the other."""
-        is_master = self.ground.role.is_master and not self.ground.role.pause
-        for wing in self._master_wings:
+        role = self.ground.role
+        is_master = role.is_master and not role.pause
+        changes: tuple[list[int], Handler] = self.administration.codes_of_master, self.administration.refuse
+        for codes, refuse in [changes, *[(wing.codes, wing.refuse) for wing in self._master_wings]]:
             if is_master:
-                self._dispatcher.take_in(wing.codes)
+                self._dispatcher.take_in(codes)
             else:
-                self._dispatcher.turn_away(wing.codes, wing.refuse)
-        wings = (self.sending, self.reading) if is_master else (self.reading,)
+                self._dispatcher.turn_away(codes, refuse)
+        # A slave answers no pull in a run: what it finds is not all there is to say (reads/replica_choice.py).
+        reading = (self.reading,) if role.is_master else ()
+        wings = (self.sending, *reading) if is_master else reading
         self._dispatcher.serve_runs(plain_runs.one_of(wing.run for wing in wings), passes=self._passes)
 
     # -- addresses -----------------------------------------------------------------------------------------------------

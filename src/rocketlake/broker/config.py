@@ -242,6 +242,16 @@ class BrokerConfig:
     short_polling_ms: int = setting(
         1000, java="shortPollingTimeMills", low=1, why="how long a pull waits when longPollingEnable=false"
     )
+    slave_read_enabled: bool = setting(
+        False,
+        java="slaveReadEnable",
+        why="slaves serve pulls, and a master sends consumers that are far behind to the slave their group names",
+    )
+    offset_check_in_slave: bool = setting(
+        False,
+        java="offsetCheckInSlave",
+        why="a slave says itself that an offset is outside of a queue, and does not leave that to its master",
+    )
     lite_pull_enabled: bool = setting(True, java="litePullMessageEnable", why="serve lite pull consumers")
     property_filter_enabled: bool = setting(
         False, java="enablePropertyFilter", why="serve SQL92 filters on message properties"
@@ -382,6 +392,8 @@ UPDATABLE = frozenset(
         "start_accept_send_ms",
         "long_polling_enabled",
         "short_polling_ms",
+        "slave_read_enabled",
+        "offset_check_in_slave",
         "lite_pull_enabled",
         "property_filter_enabled",
         "reject_transactions",

@@ -34,6 +34,7 @@ from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
 from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
+from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.processors.transaction import Transaction
@@ -49,12 +50,12 @@ __all__ = [
     "Row",
     "Use",
     "client_rows",
-    "copy_rows",
     "dispatcher_rows",
     "group_rows",
     "membership_rows",
     "offset_rows",
     "reading_rows",
+    "replica_rows",
     "sending_rows",
     "server_rows",
     "topic_rows",
@@ -148,9 +149,15 @@ def client_rows(client: Client, lock: Lock, assignment: Assignment) -> Iterator[
     # fmt: on
 
 
-def copy_rows(editions: Editions) -> Iterator[Row]:
-    """What slaves of ours ask for; the tables themselves are answers to administrators, too."""
+def replica_rows(editions: Editions, talk: ReplicaTalk, *, under_controller: bool) -> Iterator[Row]:
+    """What replicas ask and tell; the tables themselves are answers to administrators, too."""
+    if not under_controller:  # membership_rows has it else
+        yield Row(Code.EXCHANGE_BROKER_HA_INFO, talk.exchange, Lane.QUICK, Use.READ)
     # fmt: off
+    yield Row(Code.GET_BROKER_HA_STATUS,                talk.ha_status,             Lane.ADMIN,     Use.READ)
+    yield Row(Code.NOTIFY_MIN_BROKER_ID_CHANGE,         talk.lowest_id_changed,     Lane.QUICK,     Use.READ)
+    yield Row(Code.GET_PRODUCER_SEQUENCES,              talk.producer_sequences,    Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_DELETED_TOPICS,                  talk.deleted_topics,        Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_NEWER_TABLES,                    editions.newer,             Lane.QUICK,     Use.READ)
     # fmt: on
 

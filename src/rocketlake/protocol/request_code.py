@@ -187,6 +187,8 @@ class RequestCode(IntEnum):
 
     # RocketLake's own; Apache's servers answer that they do not support them
     GET_NEWER_TABLES = 290001  # broker
+    GET_PRODUCER_SEQUENCES = 290011  # broker
+    GET_DELETED_TOPICS = 290012  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

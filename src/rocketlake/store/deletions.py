@@ -51,6 +51,8 @@ class Deletions:
         self._ends: dict[str, PhysicalOffset] = {}
         self._begins: dict[str, dict[int, PhysicalOffset]] = {}
         self._written = b""
+        self.edition = 0
+        """Grows with every topic that is deleted."""
         self.begun_anew: set[tuple[str, int]] = set()
         """Queues that were found since the start to begin anew."""
 
@@ -91,6 +93,7 @@ class Deletions:
             self._begins.pop(topic, None)
             if log_end > 0:
                 self._ends[topic] = log_end
+        self.edition += 1
         self._moved()
 
     def begins_anew(self, topic: str, queue_id: int, physical_offset: PhysicalOffset) -> None:

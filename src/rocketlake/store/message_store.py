@@ -327,6 +327,18 @@ class MessageStore(StoreReads, Service):
         """
         self._deletion.delete(names, self.max_physical_offset, noted)
 
+    def delete_topic_below(self, name: str, end: PhysicalOffset) -> bool:
+        """On a replica: its master deleted the topic when its log ended at `end`. False: this log ends before that.
+
+        Queues that hold records behind `end` have begun anew by themselves, and stay.
+        """
+        if end > self.max_physical_offset:
+            return False
+        queues = [self.queues.find(name, queue_id) for queue_id in self.queues.queue_ids(name)]
+        if queues and all(queue is not None and queue.max_physical_offset <= end for queue in queues):
+            self._deletion.delete([name], end, unasked)
+        return True
+
     def _refuse(self, message: PutMessage) -> PutResult | None:
         reason = self.not_writable_reason
         if reason:

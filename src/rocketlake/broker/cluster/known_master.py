@@ -27,6 +27,8 @@ class KnownMaster:
         self.ha_address = ""
         """`host:port` where it hands out its log; "" while that is not known."""
         self._decided = ""
+        self.is_there = False
+        """True while it answers this slave (replicas/copies.py asks it all the time)."""
         self.on_change: list[Callable[[], None]] = []
         """Called when an address has changed."""
 
@@ -45,6 +47,7 @@ class KnownMaster:
         before = self.address, self.ha_address
         if address and address != self.address:
             self.address, self.ha_address = address, ""  # the old place of the log is no place of the new master
+            self.is_there = False
         self.ha_address = ha_address or self.ha_address
         if before != (self.address, self.ha_address):
             _log.info("the master of %s is %s, its log %s", self.role.broker_name, self.address, self.ha_address)
@@ -54,4 +57,5 @@ class KnownMaster:
         """This broker is the master now, or nobody is."""
         if self.address or self.ha_address:
             self.address = self.ha_address = ""
+            self.is_there = False
             call_each(self.on_change)

@@ -57,6 +57,9 @@ class PullRuns:
         self._progress = pull.progress
         self._waiting = pull.waiting
         self._serve_again = pull.serve_again
+        self._replicas = pull.replicas
+        self._stays = True
+        """No consumer is sent to another replica: true of this call of `serve`."""
         self._wire = wire
         self._find_queue = store.queues.find
         self._fetch = plain_fetch.PlainFetch(store.fetch)
@@ -76,6 +79,7 @@ class PullRuns:
             return position
         # A lookup holds until the end of this call: no other code of the loop runs meanwhile.
         self._kind = self._admission = None
+        self._stays = self._replicas.is_plain
         self._fetch.begin()
         try:
             while pull is not None and self._serve(link, pull, ready, position):
@@ -122,6 +126,7 @@ class PullRuns:
         """Answer a pull that was held: by records in memory, or in the ordinary way."""
         answer = None
         if link.writable:
+            self._stays = self._replicas.is_plain
             self._fetch.begin()
             try:
                 answer = self._find_again(pull, admission)
@@ -161,10 +166,13 @@ class PullRuns:
         next_offset, size = fetch.next_offset, fetch.size
         if size > _BYTES_MAX:
             return None
-        self._progress.note_found(pull, next_offset, fetch.count, size)
         topic, group = admission.topic, admission.group
         head = self._head(pull, next_offset, fetch.min_offset, fetch.max_offset, topic.sys_flag, group.sys_flag, size)
-        return fetch.framed(head)
+        answer = fetch.framed(head)
+        if not self._stays and (group.broker_id or self._replicas.is_far_behind(_records(answer, len(head)))):
+            return None
+        self._progress.note_found(pull, next_offset, fetch.count, size)
+        return answer
 
     def _admit(self, pull: plain_pull.PlainPull, link: FrameAsker) -> Admission | None:
         """The admission of this kind of pull: of this turn's last one, of an earlier one if in force, or a new one."""
@@ -193,6 +201,11 @@ class PullRuns:
             return None
         # SQL92: if nothing matches, `Pull` would test the same records again.
         return admission if admission.subscription.is_tag_type else None
+
+
+def _records(answer: list[Buffer], head_bytes: int) -> Buffer:
+    """The first records in the buffers of an answer: behind its head, or in a buffer of their own."""
+    return memoryview(answer[0])[head_bytes:] if len(answer) == 1 else answer[1]
 
 
 def _found_answer() -> plain_pull.FoundAnswer:

@@ -16,13 +16,14 @@ from functools import partial
 from rocketlake.broker.reads.progress import ReadProgress
 from rocketlake.broker.reads.pull_answer import code_of, nothing_to_read, refusal_of, reply_of
 from rocketlake.broker.reads.queue_reads import QueueReads
+from rocketlake.broker.reads.replica_choice import ReplicaChoice
 from rocketlake.broker.reads.waiting_pulls import WaitingPulls
-from rocketlake.broker.rights.read import ReadRights
+from rocketlake.broker.rights.read import Admission, ReadRights
 from rocketlake.broker.rights.refusal import Refused
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.protocol.headers.pull import PULL_SUSPEND, PullHeader
 from rocketlake.protocol.response_code import ResponseCode
-from rocketlake.store.results import GetStatus
+from rocketlake.store.results import GetResult, GetStatus
 
 __all__ = ["Pull"]
 
@@ -34,11 +35,19 @@ _LOADS_MAX = 100
 class Pull:
     """Reads for consumers. Its parts are public: runs of plain pulls (hot/pull_runs.py) are made of the same."""
 
-    def __init__(self, rights: ReadRights, reads: QueueReads, progress: ReadProgress, waiting: WaitingPulls) -> None:
+    def __init__(
+        self,
+        rights: ReadRights,
+        reads: QueueReads,
+        progress: ReadProgress,
+        waiting: WaitingPulls,
+        replicas: ReplicaChoice,
+    ) -> None:
         self.rights = rights
         self.reads = reads
         self.progress = progress
         self.waiting = waiting
+        self.replicas = replicas
 
     def pull(self, request: Request) -> Reply | Held:
         """Serve both codes: answer at once, or have the pull wait."""
@@ -48,6 +57,8 @@ class Pull:
         except Refused as refused:
             return refusal_of(refused)
         may_wait = not self.waiting.is_closed
+        if not self.replicas.serves:
+            return self._to_master(request, header)
         result = self.reads.read(header, admission, wait=not may_wait)
         if result.status is GetStatus.NOT_IN_MEMORY:
             reply = self.waiting.load(request, result.cold, partial(self._pull_again, header=header, loads=1))
@@ -57,10 +68,25 @@ class Pull:
         self.progress.note_read(header, result)
         if result.status is not GetStatus.OFFSET_RESET:  # that pull brings the offset the group was moved away from
             self.progress.keep_brought(header)
-        code = code_of(result.status, header.queue_offset)
+        code, next_id = self._placed(result, header, admission)
+        if code is ResponseCode.PULL_RETRY_IMMEDIATELY and self.replicas.is_slave:
+            return self._to_master(request, header)
         if code is ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & PULL_SUSPEND:
             return self.waiting.hold(request, header, admission, partial(self._pull_again, header=header))
-        return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag)
+        return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag, next_id)
+
+    def _placed(self, result: GetResult, header: PullHeader, admission: Admission) -> tuple[ResponseCode, int]:
+        """(response code, broker id of the next pull)."""
+        code = code_of(result.status, header.queue_offset)
+        return self.replicas.place(code, result, header.queue_offset, admission.group)
+
+    def _to_master(self, request: Request, header: PullHeader) -> Reply | Held:
+        """Send the consumer to the master: after a while, if it lets us wait."""
+        ends, code = self.reads.ends(header), ResponseCode.PULL_RETRY_IMMEDIATELY
+        reply = nothing_to_read(header.queue_offset, ends, "ask the master", code)
+        if self.waiting.is_closed or not header.sys_flag & PULL_SUSPEND:
+            return reply
+        return self.waiting.pause(request, header, reply)
 
     def serve_again(self, request: Request) -> None:
         """Answer a pull that waited as a part of a run."""
@@ -78,10 +104,12 @@ class Pull:
             admission = self.rights.admit(request.code, header, request.asker.remote[0])
         except Refused as refused:
             return refusal_of(refused)
+        if not self.replicas.serves:
+            return self._to_master(request, header)
         result = self.reads.read(header, admission, wait=loads >= _LOADS_MAX or self.waiting.is_closed)
         if result.status is GetStatus.NOT_IN_MEMORY:
             again = partial(self._pull_again, header=header, loads=loads + 1)
             return self.waiting.load(request, result.cold, again)
         self.progress.note_read(header, result)
-        code = code_of(result.status, header.queue_offset)
-        return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag)
+        code, next_id = self._placed(result, header, admission)
+        return reply_of(code, result, admission.topic.sys_flag, admission.group.sys_flag, next_id)

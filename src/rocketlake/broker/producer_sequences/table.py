@@ -275,6 +275,16 @@ class ProducerSequences(SavedTable):
         if not self.has_file:
             self.begin()
 
+    @property
+    def edition(self) -> int:
+        """Grows with every save: slaves copy what is saved."""
+        return 0 if self._safe is None else self._safe.log_offset + 1
+
+    @property
+    def safe_text(self) -> str:
+        """The text that was saved last, as of a place of the log that is on disk; "" before the first one."""
+        return "" if self._safe is None else self._safe.text
+
     def note_saved(self, saved: bool) -> None:
         """The file was saved, or could not be saved."""
         self.has_file = self.has_file or saved

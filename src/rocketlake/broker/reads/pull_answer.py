@@ -36,9 +36,13 @@ def code_of(status: GetStatus, asked_offset: int) -> ResponseCode:
     return _CODE_OF[status]
 
 
-def reply_of(code: int, result: GetResult, topic_sys_flag: int, group_sys_flag: int) -> Reply:
+def reply_of(
+    code: int, result: GetResult, topic_sys_flag: int, group_sys_flag: int, suggested_broker_id: int = 0
+) -> Reply:
     """The answer to a pull that was admitted and has read."""
-    fields = pull_reply_fields(result.next_offset, result.min_offset, result.max_offset, topic_sys_flag, group_sys_flag)
+    fields = pull_reply_fields(
+        result.next_offset, result.min_offset, result.max_offset, topic_sys_flag, group_sys_flag, suggested_broker_id
+    )
     return Reply(code, body=_body_of(result) or None, remark=result.status.name, fields=fields)
 
 
@@ -48,9 +52,11 @@ def refusal_of(refused: Refused) -> Reply:
     return Reply(refused.code, remark=refused.what, fields=fields)
 
 
-def nothing_to_read(queue_offset: int, ends: tuple[int, int], remark: str) -> Reply:
+def nothing_to_read(
+    queue_offset: int, ends: tuple[int, int], remark: str, code: int = ResponseCode.PULL_NOT_FOUND
+) -> Reply:
     """The answer that sends the consumer to the same offset again."""
-    return Reply(ResponseCode.PULL_NOT_FOUND, fields=pull_reply_fields(queue_offset, *ends, 0, 0), remark=remark)
+    return Reply(code, fields=pull_reply_fields(queue_offset, *ends, 0, 0), remark=remark)
 
 
 def _body_of(result: GetResult) -> list[Buffer]:

@@ -29,6 +29,9 @@ __all__ = ["WaitingPulls"]
 _log = get_logger(__name__)
 
 _HOLD_MS_MAX = 24 * 3_600_000
+_PAUSE_MS = 500
+_NEVER = 2**62
+"""No queue offset."""
 
 
 class WaitingPulls:
@@ -61,6 +64,14 @@ class WaitingPulls:
             return False
         self._keep(pull, asker, admission.match, resume)
         return True
+
+    def pause(self, request: Request, pull: PullAsked, reply: Reply) -> Reply | Held:
+        """Give this answer a little later, whatever happens to the queue."""
+        if self._hold.is_full:
+            return self._busy(request)
+        key = pull.topic, pull.queue_id
+        self._hold.hold(Waiter(key, _NEVER, None, request.asker, lambda: request.answer(reply)), _PAUSE_MS)
+        return HELD
 
     def load(self, request: Request, cold: Sequence[ColdPart], again: Handler) -> Reply | Held:
         """Hold the request while a worker reads `cold` from disk, then answer it by `again`."""

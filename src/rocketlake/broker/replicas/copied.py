@@ -9,14 +9,32 @@ ones. Offsets and progress may be empty on a master that has just begun; what th
 
 from __future__ import annotations
 
-from rocketlake.base.errors import StoreError
-from rocketlake.broker.tables.saved_table import SavedTable
-from rocketlake.protocol.request_code import RequestCode
+from typing import Protocol
 
-__all__ = ["CopiedTable"]
+from rocketlake.base.errors import StoreError
+from rocketlake.base.java.json_text import JsonError, parse
+from rocketlake.broker.tables.saved_table import SavedTable
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.store.message_store import MessageStore
+
+__all__ = ["Copied", "CopiedTable", "DeletedTopics"]
 
 _BYTES_MAX = 16 * 1024 * 1024
 """A larger table does not fit into the frame that brings it."""
+
+
+class Copied(Protocol):
+    """Something that a slave copies."""
+
+    name: str
+    """As the master's editions call it."""
+    code: RequestCode
+    bytes_max: int
+
+    def take(self, body: bytes) -> None:
+        """Take over an answer of the master, in this turn of the loop. StoreError if it is not to be believed."""
+        ...
 
 
 class CopiedTable:
@@ -45,3 +63,27 @@ class CopiedTable:
                 hint="look at the topics.json and subscriptionGroup.json of the master",
             )
         self._last = body, self._table.edition
+
+
+class DeletedTopics:
+    """The topics that the master has deleted, each with the end of its log then: their queues go on the slave, too.
+
+    That a topic is missing in the master's table deletes none of its messages here.
+    """
+
+    def __init__(self, name: str, code: RequestCode, store: MessageStore) -> None:
+        self.name = name
+        self.code = code
+        self.bytes_max = _BYTES_MAX
+        self._store = store
+
+    def take(self, body: bytes) -> None:
+        """See Copied. The log of the slave reaches at least as far as the answer says."""
+        try:
+            ends = {str(topic): PhysicalOffset(int(end)) for topic, end in parse(body).items()}
+        except (JsonError, AttributeError, TypeError, ValueError) as error:
+            raise StoreError(f"the master's list of deleted topics makes no sense: {error}") from error
+        known = self._store.deletions.topics
+        for topic, end in ends.items():
+            if known.get(topic, 0) < end:
+                self._store.delete_topic_below(topic, end)

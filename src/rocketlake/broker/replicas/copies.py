@@ -18,14 +18,14 @@ tried again after a second at most; health is red while it goes on failing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import LinkError, StoreError
 from rocketlake.base.service import Service
 from rocketlake.broker.cluster.known_master import KnownMaster
-from rocketlake.broker.replicas.copied import CopiedTable
+from rocketlake.broker.replicas.copied import Copied
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
 
@@ -44,9 +44,10 @@ class TableCopies(Service):
 
     def __init__(
         self,
-        settings: Sequence[CopiedTable],
-        progress: Sequence[CopiedTable],
+        settings: Sequence[Copied],
+        progress: Sequence[Copied],
         *,
+        ours_only: Sequence[Copied],
         calls: MasterCalls,
         master: KnownMaster,
         saver: TableSaver,
@@ -54,13 +55,15 @@ class TableCopies(Service):
         ask_for_master: Callable[[], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        """`log_end`: of this slave; bytes of the log come in without a word, so it is looked at.
+        """`ours_only`: progress that Apache's master does not tell.
 
+        `log_end`: of this slave; bytes of the log come in without a word, so it is looked at.
         `ask_for_master`: asks the name servers who is the master now.
         """
         super().__init__("table-copies", clock)
         self._settings = settings
-        self._progress = progress
+        self._progress = [*progress, *ours_only]
+        self._of_apache = {copied.name for copied in progress}
         self._calls = calls
         self._master = master
         self._saver = saver
@@ -71,6 +74,8 @@ class TableCopies(Service):
         """The master whose editions `_known` tells."""
         self._is_told = False
         """The master says when progress is newer."""
+        self._newer: set[str] = set()
+        """Progress to be copied next."""
         self._progress_is_newer = asyncio.Event()
         self._master_changed = asyncio.Event()
         master.on_change.append(self._note_master)
@@ -88,22 +93,22 @@ class TableCopies(Service):
             self._known, self._known_of = "", master
         try:
             newer = await self._calls.newer(master, self._known)
+            self._note_answer(master, True)
             self._is_told = newer is not None
+            self._note_newer(self._of_apache if newer is None else newer.tables)
             if newer is None:
-                self._progress_is_newer.set()
                 await self._fetch(master, self._settings)
                 await self._clock.sleep(_POLL_SECONDS)
                 return
-            if any(copied.name in newer.tables for copied in self._progress):
-                self._progress_is_newer.set()
             if wanted := [copied for copied in self._settings if copied.name in newer.tables]:
                 await self._fetch(master, wanted)
         except LinkError:
+            self._note_answer(master, False)
             await self._ask_for_master()
             raise
         self._known = newer.known
 
-    async def _fetch(self, master: str, wanted: Sequence[CopiedTable]) -> None:
+    async def _fetch(self, master: str, wanted: Sequence[Copied]) -> None:
         """Copy these tables; they are saved when this returns."""
         for copied in wanted:
             body = await self._calls.table(master, copied.code, copied.bytes_max)
@@ -119,14 +124,35 @@ class TableCopies(Service):
         if self._is_told:
             await self._progress_is_newer.wait()
         self._progress_is_newer.clear()
-        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in self._progress]
+        names, self._newer = self._newer if self._is_told else self._of_apache, set()
+        wanted = [copied for copied in self._progress if copied.name in names]
+        try:
+            await self._take_when_told(master, wanted)
+        except BaseException:
+            self._newer |= names
+            self._progress_is_newer.set()
+            raise
+        await self._clock.sleep(_PROGRESS_SECONDS)
+
+    async def _take_when_told(self, master: str, wanted: Sequence[Copied]) -> None:
+        """Copy these, and take them over when the log of this slave has what they speak of."""
+        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in wanted]
         end = await self._calls.log_end(master)
         while self._log_end() < end and master == self._master.address:
             await self._clock.sleep(_LOOK_SECONDS)
         if master == self._master.address:
-            for copied, body in zip(self._progress, bodies, strict=True):
+            for copied, body in zip(wanted, bodies, strict=True):
                 copied.take(body)
-        await self._clock.sleep(_PROGRESS_SECONDS)
+
+    def _note_newer(self, names: Collection[str]) -> None:
+        """Have the progress among these tables copied."""
+        self._newer |= {copied.name for copied in self._progress if copied.name in names}
+        if self._newer:
+            self._progress_is_newer.set()
+
+    def _note_answer(self, master: str, is_there: bool) -> None:
+        if master == self._master.address:
+            self._master.is_there = is_there
 
     def _note_master(self) -> None:
         """Wait no more for what the last master has to say."""

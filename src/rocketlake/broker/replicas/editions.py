@@ -14,14 +14,14 @@ waiting for too long is not waited for again until it has sent a receipt.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 from rocketlake.base.callbacks import call
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.held.wait_list import Waiter, WaitList
-from rocketlake.broker.tables.saved_table import SavedTable
 from rocketlake.net.request import HELD, Asker, Held, Reply, Request
 from rocketlake.net.turns import Turns
 from rocketlake.protocol.headers.tables import NewerTablesHeader, NewerTablesReplyHeader
@@ -36,6 +36,15 @@ _PATIENCE_SECONDS = 3.0
 _HOLD_MS_MAX = 60_000
 _WAITING_MAX = 1000
 _KEY = "tables"
+
+
+class Counted(Protocol):
+    """A table that counts its changes."""
+
+    @property
+    def edition(self) -> int:
+        """Another number after each change."""
+        ...
 
 
 class _Slave:
@@ -67,19 +76,23 @@ class Editions(Service):
         super().__init__("table-editions", clock)
         self._life = f"{clock.now_ms():x}"
         """Editions of another life of this broker say nothing."""
-        self._settings: dict[str, SavedTable] = {}
-        self._progress: dict[str, SavedTable] = {}
+        self.expected: Callable[[], Collection[int]] = tuple
+        """The broker ids of slaves that may be elected: a change waits for them, if they are ours, even while away."""
+        self._ours: set[int] = set()
+        """The broker ids that have asked. Apache's slaves do not, and send no receipts."""
+        self._settings: dict[str, Counted] = {}
+        self._progress: dict[str, Counted] = {}
         self._told: Mapping[str, int] = {}
         self._slaves: dict[Asker, _Slave] = {}
         self._waits: list[_Wait] = []
         self._held: WaitList[str] = WaitList("newer-tables", clock, turns, _WAITING_MAX)
         self.adopt(self._held)
 
-    def add_settings(self, **tables: SavedTable) -> None:
+    def add_settings(self, **tables: Counted) -> None:
         """Tables whose changes slaves copy at once, and confirm. The owner calls `changed` behind each change."""
         self._settings.update(tables)
 
-    def add_progress(self, **tables: SavedTable) -> None:
+    def add_progress(self, **tables: Counted) -> None:
         """Tables that change with the work of the broker."""
         self._progress.update(tables)
 
@@ -154,17 +167,23 @@ class Editions(Service):
 
         `done("")`: each of them has; else the text says which one has not. A slave whose link breaks has left.
         """
-        if not any(not slave.is_late for slave in self._slaves.values()):
+        if not self._absent({}) and not any(not slave.is_late for slave in self._slaves.values()):
             call(done, "")
             return
         wanted = {name: table.edition for name, table in self._settings.items()}
         self._waits.append(_Wait(wanted, self._clock.monotonic() + _PATIENCE_SECONDS, done))
         self._settle(-math.inf)
 
+    def _absent(self, wanted: Mapping[str, int]) -> set[int]:
+        """The expected slaves of ours that have no link, or not saved these editions."""
+        there = {slave.broker_id for slave in self._slaves.values() if not _lacks(slave, wanted)}
+        return self._ours.intersection(self.expected()) - there
+
     def _note_receipt(self, asker: Asker, broker_id: int, saved: Mapping[str, int]) -> None:
         slave = self._slaves.get(asker)
         if slave is None:
             slave = self._slaves[asker] = _Slave(broker_id)
+            self._ours.add(broker_id)
             asker.on_close.append(self._left)
             _log.info("slave %d (%s) copies the tables of this broker", broker_id, asker.address)
         slave.saved = saved
@@ -180,13 +199,14 @@ class Editions(Service):
     def _settle(self, now: float) -> None:
         """End the waits that are over: all slaves have what is wanted, or the time is up."""
         for wait in list(self._waits):
-            missing = [slave for slave in self._slaves.values() if not slave.is_late and _lacks(slave, wait.wanted)]
+            lacking = [slave for slave in self._slaves.values() if not slave.is_late and _lacks(slave, wait.wanted)]
+            missing = {slave.broker_id for slave in lacking} | self._absent(wait.wanted)
             if missing and wait.deadline > now:
                 continue
             self._waits.remove(wait)
-            for slave in missing:
+            for slave in lacking:
                 slave.is_late = True
-            text = ", ".join(str(slave.broker_id) for slave in missing)
+            text = ", ".join(map(str, sorted(missing)))
             call(wait.done, f"slave {text} has not copied it within {_PATIENCE_SECONDS:.0f} s" if missing else "")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.net.client import NetClient
-from rocketlake.protocol.bodies.stats import KVTable
+from rocketlake.protocol.bodies.replicas import HaStatus
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.tables import NewerTablesHeader, NewerTablesReplyHeader
@@ -69,9 +69,12 @@ class MasterCalls:
 
     async def log_end(self, master: str) -> int:
         """Where the log of the master ends now."""
-        answer = await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO, None, _TIMEOUT_MS)
-        _check(answer, master, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return int(KVTable.decode(answer.body_bytes).table["commitLogMaxOffset"])
+        answer = await self._ask(master, RequestCode.GET_BROKER_HA_STATUS, None, _TIMEOUT_MS)
+        _check(answer, master, RequestCode.GET_BROKER_HA_STATUS)
+        status = HaStatus.decode(answer.body_bytes)
+        if not status.master:
+            raise RemoteError("it is no master", code=ResponseCode.SYSTEM_ERROR, address=master)
+        return status.master_end
 
     def hang_up(self, master: str) -> None:
         """Requests to it that wait end with a LinkError."""

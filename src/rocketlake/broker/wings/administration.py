@@ -7,7 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.base.settings.config_file import setting_texts
-from rocketlake.broker.dispatch_table import Row, group_rows, offset_rows, server_rows, topic_rows
+from rocketlake.broker.dispatch_table import Row, Use, group_rows, offset_rows, server_rows, topic_rows
 from rocketlake.broker.processors.admin_broker import AdminBroker
 from rocketlake.broker.processors.admin_group import AdminGroup
 from rocketlake.broker.processors.admin_offset import AdminOffset
@@ -21,8 +21,13 @@ from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.sending import Sending
 from rocketlake.broker.wings.wing import Wing
+from rocketlake.net.request import Reply, Request
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Administration"]
+
+_OF_BOTH = (RequestCode.CONSUME_MESSAGE_DIRECTLY,)
 
 
 class Administration(Wing):
@@ -45,7 +50,16 @@ class Administration(Wing):
         self._reading = reading
         self._sending = sending
         self._delay = delay
-        self.rows = (*self._topic_rows(), *self._group_rows(), *self._offset_rows(), *self._server_rows())
+        tables = (*self._topic_rows(), *self._group_rows(), *self._offset_rows())
+        self.rows = (*tables, *self._server_rows())
+        self.codes_of_master: list[int] = [
+            row.code for row in tables if row.use is not Use.READ and row.code not in _OF_BOTH
+        ]
+        """The requests that change tables: a slave would lose the change with the next copy of its master's."""
+
+    def refuse(self, _request: Request) -> Reply:
+        """The answer of a slave to a request that changes tables."""
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=self._ground.role.refusal)
 
     def _topic_rows(self) -> list[Row]:
         ground = self._ground

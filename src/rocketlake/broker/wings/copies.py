@@ -7,12 +7,15 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.delay.progress import DelayProgress
-from rocketlake.broker.dispatch_table import copy_rows
-from rocketlake.broker.replicas.copied import CopiedTable
+from rocketlake.broker.dispatch_table import replica_rows
+from rocketlake.broker.processors.replicas import ReplicaTalk
+from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.broker.replicas.copied import CopiedTable, DeletedTopics
 from rocketlake.broker.replicas.copies import TableCopies
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.ground import Ground
+from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.wing import SlaveWing, Wing
 from rocketlake.protocol.request_code import RequestCode
 
@@ -22,24 +25,40 @@ __all__ = ["Copies", "Editions"]
 class Editions(Wing):
     """Tells slaves which tables are newer. Stops before the listeners, so that each held question is answered."""
 
-    def __init__(self, ground: Ground, delays: DelayProgress) -> None:
+    def __init__(
+        self, ground: Ground, cluster: Cluster, replicas: Replicas, delays: DelayProgress, sequences: ProducerSequences
+    ) -> None:
         super().__init__("editions", ground.clock)
         editions = ground.editions
         editions.add_settings(topics=ground.topics, groups=ground.groups)
-        editions.add_progress(offsets=ground.offsets, delays=delays)
+        editions.add_progress(
+            offsets=ground.offsets, delays=delays, sequences=sequences, deletions=ground.store.deletions
+        )
         ground.topics.on_change.append(lambda _name: editions.changed())
         ground.groups.on_change.append(editions.changed)
-        self.rows = tuple(copy_rows(editions))
+        talk = ReplicaTalk(
+            store=ground.store,
+            identity=ground.role.identity,
+            master=cluster.master,
+            registration=cluster.registration,
+            slaves=replicas.leader.slaves,
+            following=replicas.follower.status,
+            sequences_text=lambda: sequences.safe_text,
+            gap_bytes_max=ground.config.now.ha_gap_bytes_max,
+            access=ground.config.now.admin_access,
+            clock=ground.clock,
+        )
+        self.rows = tuple(replica_rows(editions, talk, under_controller=ground.config.now.controller_mode))
         self.adopt(editions)
 
 
 class Copies(SlaveWing):
     """Copies the tables of the master."""
 
-    def __init__(self, ground: Ground, cluster: Cluster, delays: DelayProgress) -> None:
+    def __init__(self, ground: Ground, cluster: Cluster, delays: DelayProgress, sequences: ProducerSequences) -> None:
         super().__init__("copies", ground.clock)
         code = RequestCode
-        settings = (
+        self.settings = (
             CopiedTable("topics", code.GET_ALL_TOPIC_CONFIG, ground.topics, "topicConfigTable", may_be_empty=False),
             CopiedTable(
                 "groups",
@@ -53,9 +72,14 @@ class Copies(SlaveWing):
             CopiedTable("offsets", code.GET_ALL_CONSUMER_OFFSET, ground.offsets, "offsetTable", may_be_empty=True),
             CopiedTable("delays", code.GET_ALL_DELAY_OFFSET, delays, "offsetTable", may_be_empty=True),
         )
+        ours_only = (
+            CopiedTable("sequences", code.GET_PRODUCER_SEQUENCES, sequences, "producers", may_be_empty=True),
+            DeletedTopics("deletions", code.GET_DELETED_TOPICS, ground.store),
+        )
         copies = TableCopies(
-            settings,
+            self.settings,
             progress,
+            ours_only=ours_only,
             calls=MasterCalls(cluster.net, lambda: ground.role.broker_id),
             master=cluster.master,
             saver=ground.saver,

@@ -79,6 +79,7 @@ class Membership(Wing):
             ),
             look_up=lambda: self.member.look_up(),
         )
+        ground.editions.expected = self._others_in_set
         heartbeats = Heartbeats(
             cluster.net, lambda: config.controller_addresses, self._heartbeat, clock, config.controller_heartbeat_ms
         )
@@ -103,6 +104,11 @@ class Membership(Wing):
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
         self.adopt(heartbeats, self.in_step, self.member)
+
+    def _others_in_set(self) -> frozenset[int]:
+        """The broker ids that may be elected in place of this master."""
+        replicas = self.in_step.replicas
+        return frozenset() if replicas is None else replicas.members - {replicas.broker_id}
 
     def _stream(self) -> GroupStream:
         store = self._ground.store

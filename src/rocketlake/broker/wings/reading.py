@@ -7,6 +7,7 @@ Must not know   the work of the parts.
 from __future__ import annotations
 
 from rocketlake.broker.clients.consumers import ConsumerTable
+from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.cold_rest import ColdRest
 from rocketlake.broker.dispatch_table import reading_rows
 from rocketlake.broker.long_polling.pull_hold import PullHold
@@ -16,6 +17,7 @@ from rocketlake.broker.processors.pull import Pull
 from rocketlake.broker.processors.query import Query
 from rocketlake.broker.reads.progress import ReadProgress
 from rocketlake.broker.reads.queue_reads import QueueReads
+from rocketlake.broker.reads.replica_choice import ReplicaChoice
 from rocketlake.broker.reads.waiting_pulls import WaitingPulls
 from rocketlake.broker.rights.read import ReadRights
 from rocketlake.broker.wings.ground import Ground
@@ -28,7 +30,8 @@ __all__ = ["Reading"]
 class Reading(Wing):
     """Serves consumers. Stops before the listeners, so that each held pull is answered on its link."""
 
-    def __init__(self, ground: Ground, consumers: ConsumerTable) -> None:
+    def __init__(self, ground: Ground, consumers: ConsumerTable, master: KnownMaster) -> None:
+        """`master`: of this broker while it is a slave."""
         super().__init__("reading", ground.clock)
         config, store, clock = ground.config, ground.store, ground.clock
         topics, groups, offsets = ground.topics, ground.groups, ground.offsets
@@ -43,6 +46,7 @@ class Reading(Wing):
             QueueReads(store, offsets, clock),
             ReadProgress(store, offsets, ground.stats, clock),
             WaitingPulls(config, store, self.hold, clock),
+            ReplicaChoice(config, store, ground.role, lambda: master.is_there),
         )
         self.rows = tuple(
             reading_rows(

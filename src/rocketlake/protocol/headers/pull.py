@@ -56,11 +56,16 @@ class PullReplyHeader(Header, kw_only=True):
 
 
 def pull_reply_fields(
-    next_offset: int, min_offset: int, max_offset: int, topic_sys_flag: int, group_sys_flag: int
+    next_offset: int,
+    min_offset: int,
+    max_offset: int,
+    topic_sys_flag: int,
+    group_sys_flag: int,
+    suggested_broker_id: int = 0,
 ) -> dict[str, str]:
-    """The fields of a PullReplyHeader, without the struct: from the master, no mapping, no forbidden flags."""
+    """The fields of a PullReplyHeader, without the struct: no mapping, no forbidden flags."""
     return {
-        "suggestWhichBrokerId": "0",
+        "suggestWhichBrokerId": str(suggested_broker_id),
         "nextBeginOffset": str(next_offset),
         "minOffset": str(min_offset),
         "maxOffset": str(max_offset),
