@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.errors import RocketLakeError
-from rocketlake.base.service import Service
+from rocketlake.base.service import Service, stop_each
 from rocketlake.standalone import SETTINGS
 
 __all__ = ["Supervisor"]
@@ -145,9 +145,11 @@ class Supervisor(Service):
     async def stop(self) -> None:
         """Brokers first. What was acknowledged is on disk when this returns."""
         self._is_stopping = True
-        await super().stop()
+        await stop_each(super().stop, self._end_brokers, self.name_server.end)
+
+    async def _end_brokers(self) -> None:
+        """All at once: each of them waits for others that it hands over to."""
         await asyncio.gather(*[broker.end() for broker in self.brokers])
-        await self.name_server.end()
 
     async def _after_end(self, server: _Server) -> None:
         """Wait for the end of a process, start it again."""

@@ -255,7 +255,7 @@ class ClientInstance(Service):
         if is_of_slave(answer):
             masters.doubt(broker_name, queue.topic, address)
         elif masters.in_doubt:
-            masters.heard(broker_name, address)
+            masters.heard(broker_name, address, number)
         return answer
 
     async def at_master(self, broker_name: str, topic: str, ask: Callable[[str], Awaitable[T]]) -> T:
@@ -271,7 +271,7 @@ class ClientInstance(Service):
             raise
         finally:
             masters.end(number)
-        masters.heard(broker_name, address)
+        masters.heard(broker_name, address, number)
         return outcome
 
     async def after_break(self, queue: MessageQueue, seconds: float) -> None:

@@ -15,7 +15,6 @@ A request that an old master has not answered by then fails with a LinkError as 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -48,6 +47,8 @@ class _Search:
 
     topic: str
     seen: str | None
+    first: int
+    """The number of the first request that begins after it."""
     news: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     is_over: bool = False
 
@@ -77,7 +78,8 @@ class Masters:
         self._moved_at: dict[str, float] = {}
         self._waiting: dict[int, tuple[float, str, str, str]] = {}
         """Requests without an answer: since when, address, broker name, topic; the oldest comes first."""
-        self._numbers = itertools.count()
+        self._next = 0
+        """The number of the next request."""
         self._is_watched = False
         self.on_move: list[Callable[[str], object]] = []
         """Called with the broker name when another broker has become its master."""
@@ -86,7 +88,7 @@ class Masters:
 
     def begin(self, address: str, broker_name: str, topic: str) -> int:
         """A request goes to this master. Returns the number by which to `end` it."""
-        number = next(self._numbers)
+        number, self._next = self._next, self._next + 1
         self._waiting[number] = self._clock.monotonic(), address, broker_name, topic
         if not self._is_watched:
             self._is_watched = True
@@ -135,15 +137,14 @@ class Masters:
             return
         if is_slow and self._clock.monotonic() < self._calm_until.get(broker_name, 0.0):
             return
-        search = self._searches[broker_name] = _Search(topic, address)
+        search = self._searches[broker_name] = _Search(topic, address, self._next)
         self._spawn(f"master of {broker_name}", self._search(broker_name, search))
 
-    def heard(self, broker_name: str, address: str) -> None:
-        """The master at this address has taken a request: there is no doubt any more."""
+    def heard(self, broker_name: str, address: str, number: int) -> None:
+        """The master at this address has taken this request: if it began after the doubt, there is none any more."""
         search = self._searches.get(broker_name)
-        if search is not None and self._routes.master(broker_name) == address:
-            search.is_over = True
-            _wake(search)
+        if search is not None and number >= search.first and self._routes.master(broker_name) == address:
+            self._finish(broker_name, search)
 
     async def wait(self, broker_name: str, seen: str | None, seconds: float) -> None:
         """Until there is another master than the one at `seen`, or the time is up."""
@@ -169,9 +170,16 @@ class Masters:
                 if self._is_replaced(broker_name, search.seen):
                     break
         finally:
+            self._finish(broker_name, search)
+
+    def _finish(self, broker_name: str, search: _Search) -> None:
+        """At once, so that a doubt which comes behind it begins another search."""
+        search.is_over = True
+        if self._searches.get(broker_name) is search:
             del self._searches[broker_name]
             self._calm_until[broker_name] = self._clock.monotonic() + _CALM_SECONDS
-            _wake(search)
+        if not search.news.done():
+            search.news.set_result(None)
 
     def _pauses(self) -> Iterator[float]:
         yield from _FIRST_PAUSES
@@ -189,7 +197,7 @@ class Masters:
         _log.info("the master of %s is at %s now, it was at %s", broker_name, new, old)
         search = self._searches.get(broker_name)
         if search is not None:
-            _wake(search)
+            self._finish(broker_name, search)
         self._moved_at[broker_name] = self._clock.monotonic()
         for listener in tuple(self.on_move):
             listener(broker_name)
@@ -206,8 +214,3 @@ class Masters:
         await self._clock.sleep(SLOW_SECONDS)
         if self._is_replaced(broker_name, old):
             self._give_up(old, f"it is the master of {broker_name} no longer")
-
-
-def _wake(search: _Search) -> None:
-    if not search.news.done():
-        search.news.set_result(None)

@@ -61,7 +61,5 @@ class Puller:
             masters.doubt(queue.broker_name, queue.topic, address)
             self._suggested.pop(queue.broker_name, None)
             raise
-        if masters.in_doubt:
-            masters.heard(queue.broker_name, address)
         self._suggested[queue.broker_name] = answer.suggested_broker_id
         return answer

@@ -185,10 +185,13 @@ class Attempts:
         instance, name = self._instance, queue.broker_name
         if not instance.routes.has_replicas(name) or self._config.retries == 0:
             return False
-        left = send.deadline.until - self._clock.monotonic()
-        instance.masters.doubt(name, queue.topic, send.address)
-        await instance.masters.wait(name, send.address, max(0.0, min(left, _NEW_MASTER_PAUSE_SECONDS)))
-        return instance.routes.master(name) not in (None, send.address)
+        until = min(send.deadline.until, self._clock.monotonic() + _NEW_MASTER_PAUSE_SECONDS)
+        while (left := until - self._clock.monotonic()) > 0:
+            instance.masters.doubt(name, queue.topic, send.address)  # again: it may answer older sends meanwhile
+            await instance.masters.wait(name, send.address, left)
+            if instance.routes.master(name) not in (None, send.address):
+                return True
+        return False
 
     async def _attempt(self, send: _Send, queue: MessageQueue, timeout_ms: int) -> SendResult:
         """One request to one broker, with hooks around it; FaultLatency learns its latency or failure."""
