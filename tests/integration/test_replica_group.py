@@ -109,6 +109,19 @@ async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: 
     assert b"lost" not in group.bodies(new)
 
 
+async def test_a_name_server_believes_the_new_master_while_the_old_one_hangs(group: ReplicaGroup) -> None:
+    """The old one's link is still open, and the new one has another host."""
+    old = group.master
+    group.crash(old, silent=True)
+    await group.until(lambda: group.masters and old not in group.masters)
+
+    def told() -> str | None:
+        known = group.namesrv.routes.broker_group("C", "b")
+        return None if known is None else known.addresses.get(0)
+
+    await group.until(lambda: told() == f"{group.master}:10911", 2000)
+
+
 async def test_a_machine_without_power_loses_its_newest_messages_and_the_group_does_not(group: ReplicaGroup) -> None:
     """All machines go down; nothing was synced on one of them, which was the master and is the first that is back."""
     old = group.master

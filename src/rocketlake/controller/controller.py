@@ -106,6 +106,14 @@ class Controller(Service):
             return
         self.liveness.hear(BrokerKey(name, broker_id), request.asker, _beat(header))
 
+    def is_elected(self, request: Request, name: str, address: str) -> bool:
+        """True if the broker at this address is the recorded master of the group, and the request comes from there."""
+        group = self.decider.groups.get(name)
+        master = None if group is None else group.master
+        if group is None or master is None or group.members[master].address != address:
+            return False
+        return self._askers.is_broker(request, name, group, master)
+
     def link_lost(self, link: Asker) -> None:
         """A connection to the server has ended."""
         self.liveness.link_lost(link)

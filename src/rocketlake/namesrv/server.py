@@ -71,6 +71,7 @@ class NameServer(Service):
         if self._controlling is not None:
             controller = self._controlling.controller
             brokers.on_heartbeat.append(controller.heartbeat)
+            brokers.is_elected = controller.is_elected
             table += [*controller.rows(), *controller_settings(settings, config.admin_access)]
         self._server = Server(
             Dispatcher(table),

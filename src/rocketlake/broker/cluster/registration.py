@@ -23,7 +23,7 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service
 from rocketlake.base.slices import in_slices
 from rocketlake.broker.cluster.known_master import KnownMaster
-from rocketlake.broker.cluster.outbound import Outbound
+from rocketlake.broker.cluster.outbound import Outbound, Registered
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.model.topic import DataVersion, Perm, TopicConfig
@@ -40,6 +40,8 @@ _log = get_logger(__name__)
 _INTERVAL_MS_MIN, _INTERVAL_MS_MAX = 10_000, 60_000
 _WITHOUT_MASTER_SECONDS = 1.0
 """A slave that knows no master asks again so soon: its master may have been registered a moment later."""
+_ELECTED_PAUSES_SECONDS = (0.02, 0.1, 0.3, 0.6)
+"""A name server refuses a new master, while the old one is linked, until its controller has heard of the new one."""
 _TOPICS_AT_ONCE = 100
 """Topics put into a registration in one turn of the loop: that takes some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
@@ -153,9 +155,21 @@ class Registration(Service):
         return self._topics.data_version, self._config.now.permission
 
     async def _register(self, namesrv: str, data: bytes) -> None:
-        told = await self._outbound.register(namesrv, data, self._config.now.register_timeout_ms)
+        told = await self._told(namesrv, data)
         self._master.told(told.master_address, told.ha_address)
         self._mark_ordered(told.orders)
+
+    async def _told(self, namesrv: str, data: bytes) -> Registered:
+        """What the name server answers to a registration with these topics."""
+        config = self._config.now
+        for pause in _ELECTED_PAUSES_SECONDS if config.controller_mode else ():
+            try:
+                return await self._outbound.register(namesrv, data, config.register_timeout_ms)
+            except RemoteError as error:
+                if error.code != ResponseCode.NO_PERMISSION or not self._master.role.is_master:
+                    raise
+            await self._clock.sleep(pause)
+        return await self._outbound.register(namesrv, data, config.register_timeout_ms)
 
     def _interval_seconds(self) -> float:
         if not self._master.role.is_master and not self._master.address:

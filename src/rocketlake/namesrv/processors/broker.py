@@ -15,6 +15,7 @@ from rocketlake.base.callbacks import call_each
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.model.route import MASTER_ID
 from rocketlake.namesrv.config import LiveConfig
 from rocketlake.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVConfig
 from rocketlake.namesrv.route_table import Link, Registration, RouteTable
@@ -53,6 +54,8 @@ class Brokers:
         self._kv_config = kv_config
         self._config = config
         self.on_heartbeat: list[Callable[[Request, BrokerHeartbeatHeader], object]] = []
+        self.is_elected: Callable[[Request, str, str], bool] = _nobody_is_elected
+        """True if a controller made the broker of this name and address the master, and the request comes from it."""
 
     def register(self, request: Request) -> ReplySteps:
         """Take a broker's topics. The answer tells a slave its master, and each broker the ordered topics."""
@@ -153,7 +156,10 @@ class Brokers:
         return Reply(body=self._ordered_topics())
 
     def _check_place(self, request: Request, header: RegisterBrokerHeader) -> None:
-        """A living broker keeps its address and id. A takeover from the same machine is allowed, and logged."""
+        """A living broker keeps its address and id, unless a controller has replaced it: it may hang, or be cut off.
+
+        A takeover from the same machine is allowed, and logged.
+        """
         name, address = header.broker_name, header.broker_addr
         what = f"to register broker {name} (id {header.broker_id}) at {address}"
         self._check_owner(request, self._routes.link_of(header.cluster_name, address), what)
@@ -161,6 +167,8 @@ class Brokers:
         if holder is None or holder[0] == address:
             return
         known, link = holder
+        if header.broker_id == MASTER_ID and self.is_elected(request, name, address):
+            return
         self._check_owner(request, link, f"{what}, where {known} is alive,")
         self._warnings.warn(
             f"{name}/{header.broker_id}",
@@ -184,6 +192,11 @@ class Brokers:
             return None
         values = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
         return KVTable(table=values).encode() if values is not None else None
+
+
+def _nobody_is_elected(_request: Request, _name: str, _address: str) -> bool:
+    """There is no controller in this name server."""
+    return False
 
 
 def _reading(request: Request, header: RegisterBrokerHeader) -> Generator[None, None, RegisterBrokerBody]:
