@@ -18,6 +18,7 @@ from rocketlake.protocol.headers.admin_topic import DeleteTopicHeader
 from rocketlake.protocol.headers.replicas import ExchangeHaHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.durability import Demands, Stage
 from rocketlake.store.results import PutMessage
 from tests.replica_pair import MASTER, SLAVE, ReplicaPair
 from tests.requests import send_header
@@ -87,6 +88,20 @@ async def test_progress_is_copied_once_the_log_of_the_slave_holds_what_it_speaks
     pair.master.offsets.commit("g", "T", 0, 0)
     await pair.clock.run_for(1000)
     assert pair.slave.offsets.query("g", "T", 0) == 0
+
+
+async def test_progress_is_copied_once_no_new_master_takes_back_what_it_speaks_of(pair: ReplicaPair) -> None:
+    """A slave whose log was cut would else call delayed messages delivered whose copies it has no more."""
+    durability = pair.slave.store.durability
+    durability.demand(Demands(durability.demands.acks, (Stage.CONFIRMED,)))
+    put = pair.master.store.put(PutMessage("T", 0, b"x" * 500))
+    pair.master.delay.progress.move(3, 7)
+    await pair.clock.run_for(5000)
+    assert pair.slave.store.max_physical_offset == put.next_offset
+    assert pair.slave.delay.progress.next_offset(3) == 0
+    durability.advance(Stage.CONFIRMED, put.next_offset)
+    await pair.clock.run_for(1000)
+    assert pair.slave.delay.progress.next_offset(3) == 7
 
 
 async def test_a_topic_made_by_its_first_send_is_on_the_slave_before_the_send_is_answered(pair: ReplicaPair) -> None:

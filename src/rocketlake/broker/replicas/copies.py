@@ -7,9 +7,10 @@ Two duties. **Settings** (topics, groups): our master holds a question until som
 milliseconds; Apache's master does not know the question and is asked every few seconds. A copy is on the disk of this
 slave before the next question goes out, because the master takes the question for a receipt.
 **Progress** (offsets of groups, which hold those of transactions, too, and of delayed messages): it says which messages
-are dealt with, by messages that follow in the log. So a copy waits until the log of this slave reaches the end that the
-master's log had behind the copy. Else a slave that became the master would think a delayed message
-delivered whose delivered copy it never got, and would send a group behind the end of a queue.
+are dealt with, by messages that follow in the log. So a copy waits until the log of this slave is safe up to the end
+that the master's log had behind the copy: under a controller, up to what is confirmed. Else a slave that became the
+master would think a delayed message delivered whose delivered copy it never got, or lost when its log was cut; and it
+would send a group behind the end of a queue.
 
 A copy is taken over as a whole in one turn of the loop. One that fails leaves the tables as they are, is logged and
 tried again after a second at most; health is red while it goes on failing.
@@ -51,13 +52,14 @@ class TableCopies(Service):
         calls: MasterCalls,
         master: KnownMaster,
         saver: TableSaver,
-        log_end: Callable[[], int],
+        safe_end: Callable[[], int],
         ask_for_master: Callable[[], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """`ours_only`: progress that Apache's master does not tell.
 
-        `log_end`: of this slave; bytes of the log come in without a word, so it is looked at.
+        `safe_end`: of this slave's log, up to which no new master takes it back. It moves without a word, so it is
+        looked at.
         `ask_for_master`: asks the name servers who is the master now.
         """
         super().__init__("table-copies", clock)
@@ -67,7 +69,7 @@ class TableCopies(Service):
         self._calls = calls
         self._master = master
         self._saver = saver
-        self._log_end = log_end
+        self._safe_end = safe_end
         self._ask_for_master = ask_for_master
         self._known = ""
         self._known_of = ""
@@ -138,7 +140,7 @@ class TableCopies(Service):
         """Copy these, and take them over when the log of this slave has what they speak of."""
         bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in wanted]
         end = await self._calls.log_end(master)
-        while self._log_end() < end and master == self._master.address:
+        while self._safe_end() < end and master == self._master.address:
             await self._clock.sleep(_LOOK_SECONDS)
         if master == self._master.address:
             for copied, body in zip(wanted, bodies, strict=True):

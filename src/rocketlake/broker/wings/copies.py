@@ -83,7 +83,7 @@ class Copies(SlaveWing):
             calls=MasterCalls(cluster.net, lambda: ground.role.broker_id),
             master=cluster.master,
             saver=ground.saver,
-            log_end=lambda: ground.store.max_physical_offset,
+            safe_end=lambda: ground.store.durability.readable_end,
             ask_for_master=cluster.registration.register,
             clock=ground.clock,
         )
