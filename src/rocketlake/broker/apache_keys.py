@@ -12,7 +12,6 @@ __all__ = ["NOT_SUPPORTED", "WITHOUT_EFFECT"]
 
 NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
     "useTLS": ("false",),
-    "totalReplicas": ("1",),
     "enabledAppendPropCRC": ("false",),
     "forceVerifyPropCRC": ("false",),
     "inBrokerContainer": ("false",),
@@ -45,7 +44,7 @@ NOT_SUPPORTED: dict[str, tuple[str, ...]] = {
 """Keys that promise a role, safety or a filter that this broker lacks, each with the values that ask for nothing."""
 
 _NAMES = """
-rocketmqHome brokerConfigPath configBlackList sendMessageThreadPoolNums
+rocketmqHome brokerConfigPath configBlackList totalReplicas sendMessageThreadPoolNums
 putMessageFutureThreadPoolNums pullMessageThreadPoolNums litePullMessageThreadPoolNums ackMessageThreadPoolNums
 processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
 clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums
