@@ -150,7 +150,7 @@ async def test_a_client_finds_its_server_again_after_a_restart(echo: Echo) -> No
     await again.start()
     await until(lambda: echo.client._pool.ready(f"127.0.0.1:{port}") is None)
     assert (await echo.client.invoke(again.address, Command.request(ECHO))).code == 0
-    echo.client.drop(again.address)
+    echo.client.give_up(again.address, "the test ends")
     await again.stop(0)
 
 
