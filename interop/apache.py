@@ -58,10 +58,11 @@ def _fetched(name: str) -> str:
 
 
 def compiled_drivers(name: str) -> str:
-    """The class path of `<name>` with our Java drivers compiled against it."""
+    """The class path of `<name>` with our Java drivers compiled against it; those in `tools` need Apache's mqadmin."""
     jars = classpath(name)
     out = TARGET / f"{name}-drivers"
-    sources = sorted((HERE / "drivers").glob("*.java"))
+    folder = HERE / "drivers"
+    sources = sorted(folder.glob("**/*.java" if "rocketmq-tools" in jars else "*.java"))
     newest = max(source.stat().st_mtime for source in sources)
     with _alone(f"{name}-drivers"):
         if not out.exists() or out.stat().st_mtime < newest:
