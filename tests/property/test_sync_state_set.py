@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from rocketlake.model.positions import PhysicalOffset
-from rocketlake.replication.sync_state_set import Follower, Proposal, SyncStateSet
+from rocketlake.replication.sync_state_set import Follower, Proposal, ReportRefused, SyncStateSet
 
 WALKS, STEPS = 120, 250
 IDS = (1, 2, 3)
@@ -56,8 +56,12 @@ class Walk:
 
     def report(self) -> None:
         slave = self.random.choice(IDS[1:])
-        if slave in self.followers:
+        if slave not in self.followers:
+            return
+        try:
             self.replicas.report(self.followers[slave], PhysicalOffset(self.ends[slave]), PhysicalOffset(self.ends[1]))
+        except ReportRefused:  # the set changed without its master: the link is closed
+            self.replicas.lost(self.followers.pop(slave))
 
     def link(self) -> None:
         slave = self.random.choice(IDS[1:])
