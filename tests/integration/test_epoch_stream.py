@@ -191,3 +191,43 @@ async def test_a_follower_that_stops_in_the_middle_of_a_truncation_waits_for_its
     await b.lead(3)
     b.put(b"new")
     await group.stop()
+
+
+async def test_bytes_of_an_old_master_that_wait_for_a_log_file_are_not_appended_under_the_new_one() -> None:
+    group, files = EpochGroup(3), HandWorker()
+    a, _, c = group.replicas
+
+    def worker(name: str) -> HandWorker | InlineWorker:
+        return files if name == "store-files" else InlineWorker(name)
+
+    b = group.replicas[1] = Replica(group.clock, group.net.host("b"), 2, host="b", workers=worker)
+
+    async def run(milliseconds: int) -> None:
+        for _ in range(milliseconds // 5):
+            files.run_all()
+            await group.clock.run_for(5)
+
+    starting = asyncio.ensure_future(group.start())
+    while not starting.done():
+        await run(5)
+    await a.lead(1)
+    for replica in (b, c):
+        await replica.follow(f"a:{PORT}")
+    await run(200)
+    while not b.store.log.is_late:  # its first file is full, the second one is not made yet
+        a.put(b"x" * 100)
+        await group.clock.run_for(20)
+    group.net.partition("a", "c")
+    a.put(b"of the old master")
+    await group.clock.run_for(20)
+    await c.lead(2)
+    b.least_epoch, b.master = 2, f"c:{PORT}"
+    b.follower.master_changed()
+    await group.clock.run_for(100)
+    await run(30)
+    c.put(b"of the new one")
+    await run(3000)
+    assert b.log == c.log
+    assert b"of the old master" not in b.log and b"of the new one" in b.log
+    await run(10)
+    await group.stop()

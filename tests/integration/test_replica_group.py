@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from rocketlake.broker.membership.standing import State
+from rocketlake.codec.record_batch import encode_batch
+from rocketlake.model.message import Message
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from tests.replica_group import ReplicaGroup
+from tests.replica_group import STORE, ReplicaGroup
+from tests.requests import send_header
 
 OK = ResponseCode.SUCCESS
 
@@ -107,6 +115,33 @@ async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: 
     await group.clock.run_for(1000)
     assert group.bodies(old) == group.bodies(new)
     assert b"lost" not in group.bodies(new)
+
+
+async def test_a_batch_that_its_master_ends_after_another_one_was_chosen_is_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is put in turns of the loop, and the change of the master comes between two of them."""
+    monkeypatch.setattr("tests.replica_group.STORE", replace(STORE, commit_log_file_bytes=1 << 20))
+    group = ReplicaGroup()
+    await group.start()
+    old = group.master
+    turns: list[Callable[[float], object]] = []
+    group.brokers[old].sending._large._turns = SimpleNamespace(wait=turns.append)  # type: ignore[assignment]
+    body = encode_batch([Message("T", b"x", properties={"own": str(number)}) for number in range(5000)])
+    command = Command.request(RequestCode.SEND_BATCH_MESSAGE, send_header(topic="T", properties="", batch=True), body)
+    asked = asyncio.ensure_future(group.client.invoke(f"{old}:10911", command, 30_000))
+    await group.until(lambda: bool(turns))
+    turns.pop()(-math.inf)
+    assert turns and not asked.done()
+    membership = group.brokers[old].membership
+    assert membership is not None
+    other = 2 if membership.member.standing.broker_id != 2 else 3
+    await group.run_through(asyncio.ensure_future(membership._calls.elect(other, designated=True)))
+    await group.until(lambda: group.masters and old not in group.masters and asked.done())
+    assert asked.result().code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    await group.until(lambda: group.in_step == {1, 2, 3})
+    assert [group.bodies(host) for host in group.hosts] == [[]] * 3
+    await group.stop()
 
 
 async def test_a_name_server_believes_the_new_master_while_the_old_one_hangs(group: ReplicaGroup) -> None:

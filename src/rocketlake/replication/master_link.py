@@ -153,7 +153,8 @@ class MasterLink(asyncio.Protocol):
             await self._clock.sleep(_LATE_LOOK_SECONDS)
         if self._store.log.is_late:
             raise StoreError(f"the next commit log file is still being made after {_LATE_SECONDS_MAX:g} s")
-        self._append()
+        if not self.ended.done():  # else another master may have been followed meanwhile: these bytes are the old one's
+            self._append()
 
     def _pause(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Read nothing until `work` has ended; its error ends the connection."""

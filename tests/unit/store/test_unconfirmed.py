@@ -70,7 +70,7 @@ async def test_a_new_master_goes_on_behind_records_that_nobody_has_read(world: W
 
 async def test_a_consumer_that_has_read_more_than_a_start_knows_to_be_confirmed_waits(world: World) -> None:
     store, _offsets = await filled(world)
-    for offset, status in ((5, GetStatus.OFFSET_OVERFLOW_ONE), (7, GetStatus.OFFSET_OVERFLOW_BADLY)):
+    for offset, status in ((5, GetStatus.OFFSET_OVERFLOW_ONE), (13, GetStatus.OFFSET_OVERFLOW_BADLY)):
         assert store.get("T", 0, offset, 32, 1 << 20).status is status  # type: ignore[arg-type]
     await world.killed()
     store = await started(world)

@@ -71,7 +71,6 @@ class InStep(Service):
         self.epoch = 0
         self._durability = durability
         self._own_acks: Mapping[Stage, int] = durability.demands.acks
-        durability.demand(Demands(self._own_acks, (Stage.CONFIRMED,)))  # the start hides what is not confirmed
         self._log_end = log_end
         self._pace = pace
         self._alter = alter
@@ -84,6 +83,7 @@ class InStep(Service):
         self._admits_since: float | None = None
         """Since when acks wait, so that a replica can join a set that waits for nobody."""
         self._warnings = RareWarnings(_log, clock=clock)
+        self._confirm_nothing()  # the start hides what is not confirmed
 
     async def start(self) -> None:
         """Begin to have proposals recorded."""
@@ -99,6 +99,7 @@ class InStep(Service):
         self._leaving = set(replicas.recorded) - {replicas.broker_id}  # until they come
         self._admits_since = None
         self._moved_at = self._clock.monotonic()
+        self._durability.mend(Stage.CONFIRMED)
         self._demand()
         self._advance()
 
@@ -106,8 +107,13 @@ class InStep(Service):
         """It is not any more: from now on nothing is acknowledged, and what waits hears that it is not safe."""
         self.replicas = None
         self._followers.clear()
-        self._durability.demand(Demands(self._own_acks, (Stage.CONFIRMED,)))
-        self._durability.confirmed.fail_all()
+        self._confirm_nothing()
+
+    def _confirm_nothing(self) -> None:
+        """Until this broker leads. A message that is taken all the same, in a batch, is not acknowledged either."""
+        asked = {**self._own_acks, Stage.CONFIRMED: self._pace.ack_timeout_ms}
+        self._durability.demand(Demands(asked, (Stage.CONFIRMED,)))
+        self._durability.fail(Stage.CONFIRMED)
 
     @property
     def is_short(self) -> bool:
