@@ -12,6 +12,7 @@ import pytest
 
 from rocketlake.broker.membership.standing import State
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
@@ -115,6 +116,32 @@ async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: 
     await group.clock.run_for(1000)
     assert group.bodies(old) == group.bodies(new)
     assert b"lost" not in group.bodies(new)
+
+
+async def test_a_joiner_counts_while_nobody_knows_whether_it_was_recorded(
+    group: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The register does not answer the swap that adds it, and makes it later: the joiner may be elected then."""
+    gone = (await others(group))[0]
+    group.crash(gone)
+    await group.until(lambda: len(group.in_step) == 2)
+    controlling = group.namesrv._controlling
+    assert controlling is not None
+    register = controlling.controller.decider._register
+    late: list[object] = []
+
+    async def unanswered(*swap: object) -> Swap:
+        late.append(swap)
+        raise OutcomeUnknown("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(register, "swap", unanswered)
+        await group.begin_again(gone)
+        await group.until(lambda: len(late) > 1)
+        membership = group.brokers[group.master].membership
+        assert membership is not None and membership.in_step.replicas is not None
+        assert membership.in_step.replicas.members == {1, 2, 3}
+    await group.until(lambda: group.in_step == {1, 2, 3})
 
 
 async def test_a_batch_that_its_master_ends_after_another_one_was_chosen_is_not_acknowledged(

@@ -11,7 +11,7 @@ from typing import Any
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.cluster.role import Role
-from rocketlake.broker.membership.controllers import Controllers
+from rocketlake.broker.membership.controllers import Controllers, ControllerSilent
 from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.broker.membership.identity import Application
 from rocketlake.protocol.bodies.replicas import ElectMasterReply, ReplicasTable, SyncStateSet, encode_names
@@ -33,6 +33,20 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Calls"]
+
+_NOT_RECORDED = frozenset(
+    (
+        ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED,
+        ResponseCode.CONTROLLER_INVALID_MASTER,
+        ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+        ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+        ResponseCode.CONTROLLER_INVALID_REPLICAS,
+        ResponseCode.CONTROLLER_BROKER_NOT_ALIVE,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+    )
+)
+"""Answers after which a proposed set will never be recorded. Any other error may come after the register was told."""
 
 
 class Calls:
@@ -115,7 +129,10 @@ class Calls:
         )
         body = SyncStateSet(members=members, epoch=set_epoch).encode()
         command = Command.request(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, body)
-        answer = self._checked(await self._controllers.ask_one(command), None)
+        answer = await self._controllers.ask_one(command)
+        if answer.code != ResponseCode.SUCCESS and answer.code not in _NOT_RECORDED:
+            raise ControllerSilent(f"the controller does not know what it recorded: {answer.remark}")
+        self._checked(answer, None)
         recorded = SyncStateSet.decode(answer.body_bytes)
         return recorded.members, recorded.epoch
 

@@ -30,6 +30,7 @@ from rocketlake.controller.questions import (
     Question,
     Register,
 )
+from rocketlake.controller.registers.register import OutcomeUnknown
 from rocketlake.controller.serving.askers import Askers
 from rocketlake.controller.watch.liveness import Liveness
 from rocketlake.controller.watch.suspicion import counts_as_alive
@@ -96,6 +97,8 @@ class Requests(Service):
         outcome: Reply | Exception = Reply(Code.SYSTEM_BUSY, remark="the controller stops")
         try:
             outcome = await work(request)
+        except OutcomeUnknown as error:  # no refusal: what was asked for may be recorded later
+            outcome = RemoteError(f"nobody knows whether it was recorded: {error.what}", code=Code.SYSTEM_ERROR)
         except LinkError as error:
             outcome = RemoteError(f"the register does not answer: {error.what}", code=Code.SYSTEM_BUSY, hint=error.hint)
         except Exception as error:
