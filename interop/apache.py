@@ -70,6 +70,7 @@ def compiled_drivers(name: str) -> str:
             command = ["javac", "-nowarn", "-cp", jars, "-d", str(out), *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=180)
             if done.returncode:
+                shutil.rmtree(out)  # else it would pass for compiled
                 raise RuntimeError(f"the Java drivers do not compile against {name}: {done.stderr}")
             os.utime(out)
     return f"{out}:{jars}"
