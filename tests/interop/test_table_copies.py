@@ -71,7 +71,10 @@ async def change(client: NetClient, address: str) -> None:
 def saved(root: Path, name: str) -> Any:
     """The table that Apache's broker has written; {} before it has."""
     path = root / "store" / "config" / name
-    return json_text.parse(path.read_text()) if path.exists() else {}
+    try:
+        return json_text.parse(path.read_text()) if path.exists() else {}
+    except json_text.JsonError:
+        return {}  # Java writes it in place
 
 
 def _offset(slave: ApacheCluster) -> int | None:
