@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trustme
+import uvloop
 
 from interop.etcd import Certificates, EtcdPeers
 from rocketlake.base.errors import LinkError
@@ -231,3 +232,13 @@ async def test_the_controllers_of_two_name_servers_decide_together(peers: EtcdPe
         assert (joined.group.master, joined.group.in_sync) == (1, {1, 2})
         await until(lambda: one.groups["b"] == joined.group, 5)
         assert first.health.is_green
+
+
+def test_it_works_on_the_loop_of_a_server(peers: EtcdPeers) -> None:
+    """Servers run on uvloop, whose connections are of its own classes."""
+
+    async def write() -> float:
+        async with register(peers) as on_uvloop:
+            return await swapped(on_uvloop, "loop", b"uvloop")
+
+    assert uvloop.run(write()) < 20
