@@ -11,7 +11,7 @@ from rocketlake.testing.replicas.rules import BROKEN
 from rocketlake.testing.replicas.simulation import run_group
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(200))
 def test_every_promise_holds(seed: int) -> None:
     outcome = run_group(seed)
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)

@@ -50,12 +50,14 @@ class _Idle(selectors.DefaultSelector):
         """Move the clock to the loop's or the clock's next timer; no file is ever ready."""
         if timeout is not None and timeout <= 0:
             return []
-        now, wake = self._clock.monotonic(), self._clock.next_wake
-        waits = [wait for wait in (timeout, None if wake is None else wake - now) if wait is not None]
-        if not waits:
+        wake = self._clock.next_wake
+        if wake is not None:
+            wait = wake - self._clock.monotonic()
+            timeout = wait if timeout is None or wait < timeout else timeout
+        if timeout is None:
             raise NothingLeft("every task waits, and no timer is set")
         # Whole microseconds, rounded up: a timer must be due when the clock stands at its time.
-        self._clock.advance(max(1, math.ceil(round(min(waits) * 1_000_000, 3))) / 1000)
+        self._clock.advance(max(1, math.ceil(round(timeout * 1_000_000, 3))) / 1000)
         return []
 
 
