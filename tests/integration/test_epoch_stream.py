@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from rocketlake.base.worker import HandWorker, InlineWorker
+from rocketlake.net.network import Network
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
 from tests.epoch_group import PORT, EpochGroup, Replica
 from tests.unit.store.store_world import bodies_of as all_bodies
@@ -162,7 +163,8 @@ async def test_a_replica_that_was_away_while_old_files_went_is_told_what_it_lack
     assert (b.end < first.end, b.follower.status().is_connected) == (True, False)
 
 
-async def test_a_follower_that_stops_in_the_middle_of_a_truncation_waits_for_its_end() -> None:
+@pytest.mark.parametrize("master_dies", [False, True])
+async def test_a_follower_that_stops_in_the_middle_of_a_truncation_waits_for_its_end(master_dies: bool) -> None:
     group, queues = EpochGroup(2), HandWorker()
     a, old = group.replicas
     b = group.replicas[1] = Replica(
@@ -182,6 +184,13 @@ async def test_a_follower_that_stops_in_the_middle_of_a_truncation_waits_for_its
     await b.follow(f"a:{PORT}")
     await group.clock.run_for(20)
     assert (b.end, b.store.writable, len(queues.pending)) == (0, False, 1)  # the log is cut, its queues not synced
+    assert b.follower.health.is_green
+    await group.clock.run_for(10_000)
+    (trouble,) = b.follower.health.troubles.values()
+    assert "the log is being cut" in trouble.reason
+    if master_dies:  # the connection ends by itself, the truncation goes on
+        a.leader.follow()
+        await group.clock.run_for(20)
     stopping = asyncio.create_task(b.follower.stop())
     await group.clock.run_for(20)
     assert not stopping.done()
@@ -230,4 +239,57 @@ async def test_bytes_of_an_old_master_that_wait_for_a_log_file_are_not_appended_
     assert b.log == c.log
     assert b"of the old master" not in b.log and b"of the new one" in b.log
     await run(10)
+    await group.stop()
+
+
+@pytest.mark.parametrize(("file_bytes", "what"), [(8192, "does not end with its file"), (2048, "goes beyond its file")])
+async def test_a_slave_whose_log_files_have_another_length_is_red(file_bytes: int, what: str) -> None:
+    group = EpochGroup(2)
+    a = group.replicas[0]
+    b = group.replicas[1] = Replica(group.clock, group.net.host("b"), 2, host="b", file_bytes=file_bytes)
+    await group.start()
+    await group.elect(a, 1, b)
+    a.put(b"in the first file")
+    await group.clock.run_for(2000)
+    assert (b.end, b.follower.health.is_green) == (a.end, True)
+    a.put(*[b"x" * 500 for _ in range(20)])
+    await group.clock.run_for(9000)
+    assert b.follower.health.is_green
+    await group.clock.run_for(3000)
+    (trouble,) = b.follower.health.troubles.values()
+    assert what in trouble.reason and "mappedFileSizeCommitLog" in trouble.reason
+    await group.stop()
+
+
+class Deaf:
+    """A network on which no connection to host "a" comes about."""
+
+    def __init__(self, network: Network) -> None:
+        self.listen = network.listen
+        self._connect = network.connect
+
+    async def connect(self, make_link: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.Protocol:
+        if host == "a":
+            await asyncio.Event().wait()
+        return await self._connect(make_link, host, port)
+
+
+async def test_a_slave_that_tries_to_reach_a_dead_master_follows_the_new_one_at_once() -> None:
+    group = EpochGroup(3)
+    c = group.replicas[2]
+    b = group.replicas[1] = Replica(group.clock, Deaf(group.net.host("b")), 2, host="b")
+    await group.start()
+    await b.follow(f"a:{PORT}")
+    await group.clock.run_for(1000)
+    await group.elect(c, 2)
+    c.put(b"one")
+    b.master = f"c:{PORT}"
+    b.follower.master_changed()
+    await group.clock.run_for(200)
+    assert (b.end, b.follower.status().is_connected) == (c.end, True)
+    b.master = f"a:{PORT}"
+    b.follower.master_changed()
+    await group.clock.run_for(16_000)
+    (trouble,) = b.follower.health.troubles.values()
+    assert trouble.reason == f"the stream from a:{PORT} ended: no connection within 5 s"
     await group.stop()

@@ -78,6 +78,6 @@ class StoreError(RocketLakeError):
     """The disk: `path` is the file, `offset` the byte position in it or -1."""
 
     def __init__(self, what: str, *, path: str = "", offset: int = -1, hint: str = "") -> None:
-        super().__init__(what, where=path if offset < 0 else f"{path} at {offset}", hint=hint)
+        super().__init__(what, where=path if offset < 0 else f"{path} at {offset}".lstrip(), hint=hint)
         self.path = path
         self.offset = offset

@@ -31,7 +31,6 @@ _log = get_logger(__name__)
 _PAUSE_SECONDS_FIRST, _PAUSE_SECONDS_MAX = 0.05, 0.5
 _RED_SECONDS = 10.0
 """A slave that follows nobody for longer is in trouble."""
-_CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.25
 _DUTY = "replication/follower"
 
@@ -79,7 +78,9 @@ class Follower(Service):
         self._link: MasterLink | None = None
         self._address = ""
         self._good_at = 0.0
-        """When there last was a connection that brought something that fits."""
+        """When there last was a connection that made progress."""
+        self._reason = ""
+        """Why the last connection ended."""
         self._pause = _PAUSE_SECONDS_FIRST
         self._woken: asyncio.Future[None] | None = None
         self._warnings = RareWarnings(_log, clock=clock)
@@ -89,14 +90,13 @@ class Follower(Service):
         if self.is_running:
             return
         await super().start()
-        self._good_at, self._pause = self._clock.monotonic(), _PAUSE_SECONDS_FIRST
+        self._good_at, self._pause, self._reason = self._clock.monotonic(), _PAUSE_SECONDS_FIRST, ""
         self.keep("follow", self._round)
         self.every("look", _LOOK_SECONDS, self._look)
 
     async def stop(self) -> None:
-        """Append nothing any more when this returns."""
-        link, self._link = self._link, None
-        if link is not None:
+        """Append nothing any more when this returns, and have no truncation half done."""
+        if (link := self._link) is not None:
             link.close()
             await link.settled()
         await super().stop()
@@ -120,6 +120,7 @@ class Follower(Service):
                 reason = await self._follow(master)
             except RocketLakeError as error:
                 reason = f"cannot follow {master}: {error}"
+        self._reason = reason
         self._note(reason)
         await self._clock.wait(self._woken, self._pause)
         self._pause = min(self._pause * 2, _PAUSE_SECONDS_MAX)
@@ -130,40 +131,49 @@ class Follower(Service):
         if not host or not port.isdigit():
             raise LinkError(f"{master!r} is no address", hint="write haMasterAddress as host:port")
         link = MasterLink(self._store, self._settings, self._make_dialect(), self._clock, self.spawn)
+        # From here on `stop` finds it: a master may answer before the task of the connection goes on.
+        self._link, self._address = link, master
+        connecting = self.spawn("connect", self._connect(link, host, int(port)))
         try:
-            connecting = self.spawn("connect", self._network.connect(lambda: link, host, int(port)))
-            if not await self._clock.wait(connecting, _CONNECT_SECONDS):
-                connecting.cancel()
-                raise LinkError(f"no connection within {_CONNECT_SECONDS:g} s")
-            connecting.result()
-            self._link, self._address = link, master
             await asyncio.wait((link.ended,))
+            await link.settled()  # a truncation goes on when its connection has ended
         finally:
             # Also when this is cancelled: a connection that was just made would go on appending.
             self._link = None
+            connecting.cancel()
             link.close()
         if link.is_good:
             self._good_at, self._pause = self._clock.monotonic(), _PAUSE_SECONDS_FIRST
         return f"the stream from {master} ended: {link.ended.result()}"
 
+    async def _connect(self, link: MasterLink, host: str, port: int) -> None:
+        try:
+            await self._network.connect(lambda: link, host, port)
+        except RocketLakeError as error:
+            link.end(str(error))
+
     def _note(self, reason: str) -> None:
-        """Say why there is no stream; after a while it is a trouble of this broker."""
+        """Say why nothing is copied; after a while it is a trouble of this broker."""
         if self._clock.monotonic() - self._good_at >= _RED_SECONDS:
             self.health.set(_DUTY, reason)
         else:
             self._warnings.info(reason[:80], "%s", reason)
 
     def _look(self) -> None:
-        link = self._link
-        if link is not None:
-            link.look(self._clock.monotonic())
-            if link.is_good:
-                self.health.set(_DUTY, "")
+        link, now = self._link, self._clock.monotonic()
+        if link is None:
+            return
+        link.look(now)
+        if link.is_good and link.is_connected:
+            self._good_at = now
+            self.health.set(_DUTY, "")
+        elif now - self._good_at >= _RED_SECONDS:
+            self.health.set(_DUTY, self._reason or f"{self._address} {link.waits_for}")
 
     def status(self) -> FollowerStatus:
         """How this broker follows now."""
         link, end = self._link, self._store.max_physical_offset
-        if link is None:
+        if link is None or not link.is_connected:
             return FollowerStatus(self._master(), False, end, end, self._clock.monotonic() - self._good_at, 0)
         heard = self._clock.monotonic() - link.heard_at
         return FollowerStatus(self._address, True, end, max(end, link.position), heard, link.bytes_per_second)

@@ -21,6 +21,7 @@ from rocketlake.store.message_store import MessageStore
 __all__ = ["MasterLink"]
 
 _NOWHERE = PhysicalOffset(-1)
+_CONNECT_SECONDS = 5.0
 _LATE_LOOK_SECONDS = 0.005
 _LATE_SECONDS_MAX = 5.0  # as long as Apache's AllocateMappedFileService lets an append wait
 
@@ -36,8 +37,6 @@ class MasterLink(asyncio.Protocol):
         """`spawn` runs what must wait, named, and ends it with the follower."""
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the connection is over, with the reason."""
-        self.is_good = False
-        """True when the master has sent something of its log that fits to the own one."""
         self.heard_at = self._wrote_at = self._counted_at = clock.monotonic()
         self.bytes_per_second = 0
         self._counted = 0
@@ -51,6 +50,7 @@ class MasterLink(asyncio.Protocol):
         self._pauses = 0
         """Reasons to read nothing now."""
         self._confirm: PhysicalOffset | None = None
+        self._has_progress = False
         self._reported = _NOWHERE
         self._awaits_sync = False
         self._settled = asyncio.Event()
@@ -60,6 +60,23 @@ class MasterLink(asyncio.Protocol):
     def position(self) -> PhysicalOffset:
         """Offset behind the last byte that came."""
         return self._incoming.position
+
+    @property
+    def is_connected(self) -> bool:
+        """True from the connection on to its end."""
+        return self._transport is not None and not self.ended.done()
+
+    @property
+    def is_good(self) -> bool:
+        """True when bytes of the master were appended, or it had none that the own log lacks."""
+        return self._has_progress and self._settled.is_set()
+
+    @property
+    def waits_for(self) -> str:
+        """What has not come yet."""
+        if not self._settled.is_set():
+            return "waits for this disk: the log is being cut to its master's, or an epoch is being noted"
+        return "is connected and sends nothing of its log: see what it says of this slave in its own log"
 
     # -- asyncio -------------------------------------------------------------------------------------------------------
 
@@ -111,7 +128,7 @@ class MasterLink(asyncio.Protocol):
                     self._settle(events, event)
                     return
                 self._incoming.expect(event.offset)
-                self.is_good = True
+                self._has_progress = self._has_progress or (event.offset == self._incoming.end and not event.data)
                 self._confirm = event.confirm
                 self._incoming.add(event.data)
             if self._store.log.is_late:
@@ -122,7 +139,9 @@ class MasterLink(asyncio.Protocol):
             self.end(str(error))
 
     def _append(self) -> None:
+        before = self._incoming.end
         end = self._incoming.append()
+        self._has_progress = self._has_progress or end > before
         self._dialect.appended(end, self._confirm)
         self.tell()
 
@@ -205,7 +224,9 @@ class MasterLink(asyncio.Protocol):
             self.bytes_per_second = int(self._counted / (now - self._counted_at))
             self._counted_at, self._counted = now, 0
         silence = self._settings.silence_seconds
-        if now - self.heard_at > silence:
+        if self._transport is None and now - self.heard_at > _CONNECT_SECONDS:
+            self.end(f"no connection within {_CONNECT_SECONDS:g} s")
+        elif now - self.heard_at > silence:
             self.end(f"nothing came for {silence:g} s (haHousekeepingInterval)")
         elif now - self._wrote_at > self._settings.heartbeat_seconds:
             self._write(self._dialect.report(self._reported))

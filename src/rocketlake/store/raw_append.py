@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rocketlake.codec.record_layout import BLANK_BYTES
 from rocketlake.model.positions import PhysicalOffset
-from rocketlake.store.commit_log import AppendFailed, CommitLog
+from rocketlake.store.commit_log import RECORD_HEAD_BYTES, AppendFailed, CommitLog, record_bytes
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
 from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
@@ -22,6 +22,8 @@ from rocketlake.store.entry_run import EntryRun, of_one_time
 from rocketlake.store.results import PutStatus
 
 __all__ = ["RawAppend"]
+
+_OTHER_LENGTH = "so the files of the other log have another length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,16 @@ class RawAppend:
                 position += self._blank_bytes(data[position:], room - taken, end)
                 end += room - taken
             elif position < len(data):
+                head = data[position : position + RECORD_HEAD_BYTES]
+                if record_bytes(head, end) > room - taken:
+                    raise _refused(f"the record at {end} goes beyond its file, {_OTHER_LENGTH}", end)
                 raise _refused(f"no whole, sound record starts at {end}", end)
             pieces.append(_Piece(records, entries, is_closed))
         return pieces
 
     def _check_blank(self, data: memoryview, room: int, offset: PhysicalOffset) -> None:
         if int.from_bytes(data[:4], "big") != room:
-            raise _refused(f"the blank at {offset} does not end with its file", offset)
+            raise _refused(f"the blank at {offset} does not end with its file, {_OTHER_LENGTH}", offset)
 
     def _blank_bytes(self, data: memoryview, room: int, offset: PhysicalOffset) -> int:
         """How many bytes of the chunk belong to the blank; `room` is left of its file."""
