@@ -5,6 +5,10 @@ Must not know   how a copy is delayed or stored.
 
 Rule (RocketMQ's AbstractSendMessageProcessor): the copy goes to %RETRY%group behind delay level 3 + tries so far; when
 the tries are used up, or the consumer gives up (level below 0), it goes to %DLQ%group at once.
+
+Departure: the answer waits until the copy is as safe as the role of this broker asks, whatever the message says. After
+the answer the consumer is done with the message, so the copy is all that is left of it. Apache answers at once, and
+loses it with the master or with the power.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ from rocketlake.store.results import PutMessage, PutStatus
 __all__ = ["SendBack"]
 
 _FIRST_RETRY_LEVEL = 3
+_WAIT: dict[str, str] = {}
+"""In place of the copy's own properties, which have Apache's WAIT=false."""
 
 
 class SendBack:
@@ -110,7 +116,7 @@ class SendBack:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name} {result.reason}".rstrip()))
 
         if result.status.is_stored:
-            self._intake.when_durable(result, properties, answer)
+            self._intake.when_durable(result, _WAIT, answer)
         else:
             answer(result.status)
         return HELD
