@@ -12,11 +12,14 @@ from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.send import SendBackHeader
+from rocketlake.protocol.headers.transaction import EndTransactionHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.replica_group import ReplicaGroup
+from tests.requests import send_header
 
 OK = ResponseCode.SUCCESS
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01p\x02UNIQ_KEY\x01K1\x02"
 
 
 @pytest.fixture
@@ -65,3 +68,42 @@ async def test_a_message_is_taken_back_when_the_replicas_have_its_copy(group: Re
     assert [parked(group, host, 3) for host in group.hosts] == [1, 1, 1]
     cut_off(group, old)
     assert await hand_back(group, old) != OK
+
+
+async def test_a_new_master_ends_transactions_while_sends_come_without_a_pause(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"first") == OK
+    half = await ask(group, old, RequestCode.SEND_MESSAGE_V2, send_header(properties=HALF, sys_flag=4), b"half")
+    assert half is not None and half.code == OK
+    await group.clock.run_for(500)
+    group.net.delay_ms = (4, 4)
+    busy = asyncio.ensure_future(_sends_without_a_pause(group))
+    await group.clock.run_for(50)
+    group.crash(old)
+    await group.until(lambda: group.masters and old not in group.masters)
+    new = group.master
+    place = group.brokers[new].store.queue_entries("RMQ_SYS_TRANS_HALF_TOPIC", 0, 0, 1)[0][0]  # type: ignore[arg-type]
+    end = EndTransactionHeader(
+        producer_group="p", tran_state_table_offset=0, commit_log_offset=place, commit_or_rollback=8, msg_id="K1"
+    )
+    codes = []
+    for _ in range(20):
+        answer = await ask(group, new, RequestCode.END_TRANSACTION, end)
+        codes.append(-1 if answer is None else answer.code)
+        if codes[-1] == OK:
+            break
+        await group.clock.run_for(50)
+    busy.cancel()
+    assert codes[-1] == OK
+    assert b"half" in group.bodies(new)
+
+
+async def _sends_without_a_pause(group: ReplicaGroup) -> None:
+    """One each 4 ms to whatever master there is, and so always one that is not confirmed yet."""
+    sends = []
+    while True:
+        for host in group.masters:
+            command = Command.request(RequestCode.SEND_MESSAGE_V2, send_header(), b"x")
+            sends.append(asyncio.ensure_future(group.client.invoke(f"{host}:10911", command, 3000)))
+            sends[-1].add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+        await group.clock.sleep(0.004)

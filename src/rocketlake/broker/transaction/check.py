@@ -29,7 +29,7 @@ from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.broker.transaction.recovery import recover_transactions
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.positions import QueueOffset
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
@@ -42,6 +42,8 @@ _WALK_SECONDS_MAX = 60.0
 _TURN_SECONDS = 0.002
 """So long a walk works before other tasks get a turn."""
 _SETTLE_SECONDS = 0.5
+_OPENING_SECONDS = 0.05
+"""Between two looks whether the ends before the start are known: until then no transaction can be ended."""
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
 
 
@@ -71,6 +73,8 @@ class TransactionCheck(Service):
         self._warnings = RareWarnings(_log, clock=clock)
         self._questions: deque[tuple[StoredMessage, int, PutResult]] = deque()
         """(half message, number of the question, the new copy): questions that wait until the copy can be read."""
+        self._log_end = PhysicalOffset(0)
+        """The end of the log at the start: the ends before the start lie below."""
 
     async def start(self) -> None:
         """Fill the ledger with the ends before this start. The first walk comes after one interval.
@@ -80,6 +84,7 @@ class TransactionCheck(Service):
         await super().start()
         self._ledger.is_known = False
         self._questions.clear()
+        self._log_end = self._store.max_physical_offset
         self._recover()
         self.keep("walks", self._walk_in_time)
 
@@ -89,12 +94,14 @@ class TransactionCheck(Service):
             self._recover()
             await self._store.read(self._ask_readable)
             self.pass_ended()
-            await self._clock.sleep(min(_SETTLE_SECONDS, left))
+            await self._clock.sleep(min(_SETTLE_SECONDS if self._ledger.is_known else _OPENING_SECONDS, left))
         await self.walk()
 
     def _recover(self) -> None:
         if self._ledger.is_known:
             return  # the saved progress is not asked for: the queue may be cold
+        if self._store.dispatched_offset < self._log_end:
+            return
         recover_transactions(self._store, self._progress.saved(), self._ledger, self._ops)
 
     def pass_ended(self) -> None:

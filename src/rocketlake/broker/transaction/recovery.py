@@ -43,14 +43,16 @@ Apache's copies carry no name. A copy that a power cut tore may have lost its na
 
 
 def recover_transactions(
-    store: MessageStore, position: tuple[QueueOffset, QueueOffset], ledger: HalfLedger, ops: TransactionOps
+    store: MessageStore,
+    position: tuple[QueueOffset, QueueOffset],
+    ledger: HalfLedger,
+    ops: TransactionOps,
 ) -> None:
-    """Bring the ledger from the saved progress (half offset, op offset) to the end of the log.
+    """Bring the ledger from the saved progress (half offset, op offset) to the end of the log at the start.
 
-    The ledger stays closed until the whole log is dispatched; after a start on a full disk that may take a while.
+    The log is dispatched up to there. Messages behind it change nothing: no transaction ends while the ledger is
+    closed, and a half message among them is open.
     """
-    if ledger.is_known or store.dispatched_offset < store.max_physical_offset:
-        return
     half_offset, op_offset = position
     if half_offset >= store.max_offset(HALF_TOPIC, HALF_QUEUE):
         ledger.begin(half_offset, store.max_offset(OP_TOPIC, HALF_QUEUE))
