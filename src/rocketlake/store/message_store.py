@@ -215,6 +215,11 @@ class MessageStore(StoreReads, Service):
         return self.log.list.flushed_offset
 
     @property
+    def kept_end(self) -> PhysicalOffset:
+        """Physical offset up to which the log outlives a power cut here, and any change of the master."""
+        return PhysicalOffset(min(self.flushed_offset, self.durability.readable_end))
+
+    @property
     def dispatched_offset(self) -> PhysicalOffset:
         """Physical offset up to which messages can be found in their queues."""
         return self.dispatch.position

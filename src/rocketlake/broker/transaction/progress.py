@@ -7,7 +7,8 @@ Both are offsets of the group CID_RMQ_SYS_TRANS, as in RocketMQ: our broker goes
 other way round.
 
 Invariant: the table never says that a half message is done with while its committed message, or the copy that was put
-back, is not on disk yet. After a crash a producer may be asked twice; no half message is lost.
+back, may still be lost: it is on disk, and in a group confirmed. After a crash a producer may be asked twice; no half
+message is lost.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class TransactionProgress:
         return self._last
 
     def move(self, half_offset: QueueOffset, op_offset: QueueOffset) -> None:
-        """Half messages before these offsets are done with. That is saved when today's end of the log is on disk."""
+        """Half messages before these offsets are done with. That is saved when today's end of the log is safe."""
         if (half_offset, op_offset) != self._last:
             self._last = half_offset, op_offset
             self._unsafe.append((self._store.max_physical_offset, half_offset, op_offset))
@@ -52,8 +53,8 @@ class TransactionProgress:
 
     def settle(self) -> None:
         """Commit the offsets that are safe by now."""
-        flushed = self._store.flushed_offset
-        while self._unsafe and self._unsafe[0][0] <= flushed:
+        kept_end = self._store.kept_end
+        while self._unsafe and self._unsafe[0][0] <= kept_end:
             _, half_offset, op_offset = self._unsafe.popleft()
             self._offsets.commit(_GROUP, HALF_TOPIC, HALF_QUEUE, half_offset)
             self._offsets.commit(_GROUP, OP_TOPIC, HALF_QUEUE, op_offset)

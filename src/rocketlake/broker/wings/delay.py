@@ -25,7 +25,7 @@ class Delay(MasterWing):
             ground.table_path("delayOffset.json"),
             ground.seams.files,
             clock,
-            lambda: store.flushed_offset,
+            lambda: store.kept_end,
             config.delay_version_step,
         )
         self.schedule = DelaySchedule(
@@ -34,3 +34,7 @@ class Delay(MasterWing):
         self.tables = (self.progress,)
         self.arrivals = {DELAY_TOPIC: self.schedule.message_parked}
         self.adopt(self.schedule)
+
+    def follow(self) -> None:
+        """The new master delivers from where the group knows of deliveries."""
+        self.progress.go_back()

@@ -86,6 +86,26 @@ def test_a_level_that_becomes_safe_later_is_saved_then(files: MemoryFiles, log: 
     assert not progress.changed
 
 
+def test_slaves_hear_that_a_delivery_has_become_safe(files: MemoryFiles, log: Log) -> None:
+    """They copy what is safe: the copy that they made when it was delivered does not tell it."""
+    progress = make(files, log)
+    progress.move(1, 1, log_offset=100)
+    told = progress.edition
+    assert progress.edition == told
+    log.flushed = 100
+    assert progress.edition != told
+
+
+def test_deliveries_that_are_not_safe_are_forgotten_when_another_broker_delivers(files: MemoryFiles, log: Log) -> None:
+    progress = make(files, log)
+    log.flushed = 150
+    progress.move(1, 1, log_offset=100)
+    progress.move(1, 2, log_offset=200)
+    progress.go_back()
+    log.flushed = 900  # other messages, of that broker
+    assert (progress.next_offset(1), saved_offsets(progress), progress.changed) == (1, {1: 1}, True)
+
+
 def test_what_was_saved_is_where_the_next_start_goes_on(files: MemoryFiles, log: Log) -> None:
     progress = make(files, log)
     progress.move(3, 7)

@@ -36,7 +36,7 @@ class World:
 
         config = StoreConfig(commit_log_file_bytes=16 * 1024, index_slots=10, index_entries=100)
         self.store = MessageStore(Path("/s"), config, files=files, clock=self.clock, workers=workers)
-        self.progress = DelayProgress(Path("/s/d.json"), files, self.clock, lambda: self.store.flushed_offset)
+        self.progress = DelayProgress(Path("/s/d.json"), files, self.clock, lambda: self.store.kept_end)
         self.schedule = DelaySchedule(self.store, LEVELS, self.progress, self.clock)
         self.store.on_arrival = self._arrived
 
