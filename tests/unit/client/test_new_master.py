@@ -188,6 +188,58 @@ async def test_a_send_is_not_repeated_behind_a_later_one_of_its_queue(group: Gro
     assert group.bodies(group.a) == [b"first", b"second"]
 
 
+async def test_a_send_that_failed_waits_for_those_that_went_out_behind_it(group: Group, start: Any) -> None:
+    """The old master hangs with the first one; the new one has stored the second, and not answered yet."""
+    producer = await start()
+    group.a.answer_send = lambda request: HELD
+    answers: list[Any] = []
+
+    def store_and_hold(request: Request) -> Any:
+        reply = group.b.accept(request)
+        answers.append(lambda: request.answer(reply))
+        return HELD
+
+    group.b.answer_send = store_and_hold
+    first = asyncio.create_task(producer.send(Message("T", b"first"), queue=QUEUE))
+    await group.asked()
+    group.switch()
+    await producer.instance.refresh_route("T")
+    second = asyncio.create_task(producer.send(Message("T", b"second"), queue=QUEUE))
+    while not answers:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await group.peers.kill("a")
+    third = asyncio.create_task(producer.send(Message("T", b"third"), queue=QUEUE))
+    await asyncio.wait([first, third], timeout=0.3)
+    assert (first.done(), group.bodies(group.b)) == (False, [b"second"])
+    group.b.answer_send = group.b.accept
+    answers[0]()
+    with pytest.raises(SendFailed, match="behind a later message"):
+        await first
+    assert ((await second).status, (await third).status) == (SendStatus.OK, SendStatus.OK)
+    assert group.bodies(group.b) == [b"second", b"third"]
+
+
+async def test_a_send_that_was_refused_is_not_taken_behind_the_next_one(group: Group, start: Any) -> None:
+    """The master refuses one, and the next one waits for a replica that has just joined."""
+    producer = await start()
+    loop = asyncio.get_running_loop()
+    requests: list[Request] = []
+
+    def answer(request: Request) -> Any:
+        requests.append(request)
+        if len(requests) == 2:
+            requests[0].answer(Reply(ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]too few replicas are in step"))
+            loop.call_later(0.3, request.answer, group.a.accept(request))
+        return HELD if len(requests) <= 2 else group.a.accept(request)
+
+    group.a.answer_send = answer
+    sends = [asyncio.create_task(producer.send(Message("T", body), queue=QUEUE)) for body in (b"first", b"second")]
+    with pytest.raises(SendFailed, match="behind a later message"):
+        await sends[0]
+    assert (await sends[1]).status is SendStatus.OK
+    assert [bytes(request.body) for request in requests] == [b"first", b"second"]
+
+
 async def test_without_retries_a_send_that_may_be_stored_is_not_repeated(group: Group, start: Any) -> None:
     producer = await start(retries=0)
     group.a.answer_send = lambda request: HELD

@@ -40,6 +40,7 @@ __all__ = ["Attempts", "Deadline"]
 _SAME_BROKER_PAUSE_SECONDS = 0.1
 _NEW_MASTER_PAUSE_SECONDS = 0.2
 """So long a repeat waits for a new master before it tries the known one again."""
+_LATE = "sent again it would come behind a later message of its queue"
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -118,6 +119,9 @@ class Attempts:
         while send.tries > 0:
             queue = send.fixed or await self._choose(send)
             await self._wait(send, queue)
+            if send.turn is not None and send.turn.is_late:
+                send.note(queue.broker_name, LinkError(_LATE, where=send.address or ""))
+                break
             left_ms = int((send.deadline.until - self._clock.monotonic()) * 1000)
             if left_ms <= 0:
                 break
