@@ -135,9 +135,13 @@ def _is_free(port: int) -> bool:
 class ApacheCluster:
     """One Apache name server and one broker on loopback, in a folder of their own."""
 
-    def __init__(self, root: Path, *, heap: str = "512m", settings: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, root: Path, *, heap: str = "512m", settings: dict[str, object] | None = None, peer: str = "server"
+    ) -> None:
+        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0."""
         self.root = root
         self.heap = heap
+        self.peer = peer
         self.namesrv_port, self.broker_port, ha_port = free_ports(3)
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         self.broker = f"127.0.0.1:{self.broker_port}"
@@ -215,7 +219,7 @@ class ApacheCluster:
 
     def _launch(self, main: str, conf: Path, heap: str) -> None:
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *OPENS]
-        command += [f"-Duser.home={self.root}", "-cp", classpath("server"), main, "-c", str(conf)]
+        command += [f"-Duser.home={self.root}", "-cp", classpath(self.peer), main, "-c", str(conf)]
         log = (self.root / f"{main.rsplit('.', 1)[1]}.log").open("ab")
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.root)}
         with log:

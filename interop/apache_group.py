@@ -1,6 +1,6 @@
 """Owns starting a group of Apache's brokers in controller mode on loopback: a name server with its controller, brokers.
 
-Jars of 5.5.0 come from Maven Central (`interop/apache.py`). One JVM for name server and controller, one a broker.
+Jars come from Maven Central (`interop/apache.py`). One JVM for name server and controller, one a broker.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ CLUSTER, NAME = "DefaultCluster", "group-a"
 class ApacheBroker:
     """One broker of a group: its ports, its folder, its process."""
 
-    def __init__(self, root: Path, namesrv: str, controller: str, settings: dict[str, object]) -> None:
+    def __init__(self, root: Path, namesrv: str, controller: str, settings: dict[str, object], peer: str) -> None:
         self.root = root
+        self.peer = peer
         self.port, self.ha_port = free_ports(2)
         self.store = root / "store"
         self.settings: dict[str, object] = {
@@ -52,7 +53,7 @@ class ApacheBroker:
         self.root.mkdir(parents=True, exist_ok=True)
         conf = self.root / "broker.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        self.process = _launch("org.apache.rocketmq.broker.BrokerStartup", self.root, conf, "384m")
+        self.process = _launch("org.apache.rocketmq.broker.BrokerStartup", self.root, conf, "384m", self.peer)
         wait_for_port(self.port, self.process)
 
     def kill(self) -> None:
@@ -72,8 +73,10 @@ class ApacheBroker:
 class ApacheGroup:
     """A name server with a controller, and the brokers of one group."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, peer: str = "server550") -> None:
+        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0."""
         self.root = root
+        self.peer = peer
         self.namesrv_port, self.controller_port = free_ports(2)
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         self.controller = f"127.0.0.1:{self.controller_port}"
@@ -96,14 +99,14 @@ class ApacheGroup:
             "scanNotActiveBrokerInterval": 500,
         }
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._namesrv = _launch("org.apache.rocketmq.namesrv.NamesrvStartup", root, conf, "256m")
+        self._namesrv = _launch("org.apache.rocketmq.namesrv.NamesrvStartup", root, conf, "256m", self.peer)
         wait_for_port(self.namesrv_port, self._namesrv)
         wait_for_port(self.controller_port, self._namesrv)
 
     def broker(self, *, namesrv: str = "", **settings: object) -> ApacheBroker:
         """A further broker, not started."""
         root = self.root / f"broker{len(self.brokers)}"
-        made = ApacheBroker(root, namesrv or self.namesrv, self.controller, settings)
+        made = ApacheBroker(root, namesrv or self.namesrv, self.controller, settings, self.peer)
         self.brokers.append(made)
         return made
 
@@ -126,9 +129,9 @@ def until(true: Callable[[], object], what: str, seconds: float = 40) -> None:
     raise RuntimeError(f"{what}: not within {seconds:g} s")
 
 
-def _launch(main: str, root: Path, conf: Path, heap: str) -> subprocess.Popen[bytes]:
+def _launch(main: str, root: Path, conf: Path, heap: str, peer: str) -> subprocess.Popen[bytes]:
     command = ["java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", "-XX:TieredStopAtLevel=1", *OPENS]
-    command += [f"-Duser.home={root}", "-cp", classpath("server550"), main, "-c", str(conf)]
+    command += [f"-Duser.home={root}", "-cp", classpath(peer), main, "-c", str(conf)]
     with (root / f"{main.rsplit('.', 1)[1]}.log").open("ab") as log:
         environment = {**os.environ, "ROCKETMQ_HOME": str(root)}
         return subprocess.Popen(command, cwd=root, stdout=log, stderr=subprocess.STDOUT, env=environment)

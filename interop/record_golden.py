@@ -41,7 +41,7 @@ class Tap:
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
         sent, received = bytearray(), bytearray()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await asyncio.gather(self._pump(reader, up_writer, sent), self._pump(up_reader, writer, received))
         self.requests += sent
         self.responses += received
