@@ -59,6 +59,7 @@ KERNELS = (
     "rocketlake.broker.hot.plain_pull",
     "rocketlake.broker.hot.plain_send",
     "rocketlake.store.plain_fetch",
+    "rocketlake.store.raw_run",
 )
 
 SHARED = (

@@ -20,7 +20,7 @@ import typer
 from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
 from rocketlake.cli.output import run
 
-__all__ = ["broker", "namesrv", "serve_until_told", "up"]
+__all__ = ["broker", "namesrv", "up"]
 
 ConfigFile = Annotated[
     Path | None,
@@ -89,7 +89,7 @@ def up(
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
-        run(serve_until_told(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
+        run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
 
 
 def _up_with_replicas(
@@ -127,7 +127,7 @@ def _up_with_replicas(
             typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (another broker becomes the master)")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
-        run(serve_until_told(supervisor, ready, logs, lambda _: "--broker-port", "host"))
+        run(_serve(supervisor, ready, logs, lambda _: "--broker-port", "host"))
 
 
 def namesrv(
@@ -156,7 +156,7 @@ def namesrv(
         def ready() -> None:
             typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
-        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host"))
+        run(_serve(server, ready, logs, lambda _: "--port", "--host"))
 
 
 def broker(
@@ -192,14 +192,10 @@ def broker(
             typer.echo(loaded.registers_at)
             typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
-        run(
-            serve_until_told(
-                server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"
-            )
-        )
+        run(_serve(server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"))
 
 
-async def serve_until_told(
+async def _serve(
     server: _Server, ready: Callable[[], None], logs: Logs, port_option: Callable[[int], str], host_option: str
 ) -> None:
     """Start, say so, wait for SIGINT or SIGTERM, stop cleanly; a second signal ends the process at once."""

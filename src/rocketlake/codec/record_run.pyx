@@ -310,8 +310,8 @@ cdef class RecordRun:
             ))
         return found
 
-    def key_pairs(self):
-        """array('q') of hash, physical offset, hash, physical offset, ... in the order of the log."""
+    def key_stretches(self):
+        """(array('q') of hash, physical offset, hash, ... in the order of the log, store time): all have one time."""
         cdef Py_ssize_t number, key
         cdef Record* record
         cdef bytes pairs = PyBytes_FromStringAndSize(NULL, 16 * self._hash_count)
@@ -322,7 +322,7 @@ cdef class RecordRun:
                 at[0] = self._hashes[key]
                 at[1] = record.physical_offset
                 at += 2
-        return array("q", pairs)
+        return ((array("q", pairs), self.store_ms),)
 
     def arrivals(self, str topic, int32_t queue_id):
         """(next queue offset, tag code) of each record of a queue."""

@@ -23,8 +23,6 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024 - 1
 
 _REPORT = struct.Struct(">q")
 _HEADER = struct.Struct(">qi")
-_BEHIND_FIRST = 1
-"""Offset of the second byte of a log."""
 
 
 class ClassicLeader:
@@ -65,24 +63,14 @@ class ClassicLeader:
 class ClassicFollower:
     """The slave's end of one connection."""
 
-    def __init__(self, copies_from: int | None = None) -> None:
-        """`copies_from`: where an empty slave begins; None: where the master likes, Apache's at its last file.
-
-        A report of 0 is no place for Apache's master. So who wants the log from 0 on asks for the byte behind it: the
-        first byte of a log is the highest one of a record's size, and that is 0.
-        """
+    def __init__(self) -> None:
         self._rest = b""
         self._offset = PhysicalOffset(0)
         self._left = 0
-        self._copies_from = copies_from
-        self._lacks_first = False
 
     def hello(self, end: PhysicalOffset) -> bytes:
         """The report: the master is silent until then."""
-        if end or self._copies_from is None:
-            return self.report(end)
-        self._lacks_first = not self._copies_from
-        return self.report(PhysicalOffset(self._copies_from or _BEHIND_FIRST))
+        return self.report(end)
 
     def report(self, end: PhysicalOffset) -> bytes:
         """Eight bytes: never anything else, the master counts in eights."""
@@ -92,7 +80,7 @@ class ClassicFollower:
         """Pieces as they come: a frame need not be whole."""
         if self._rest:
             data, self._rest = self._rest + data, b""
-        position, end = 0, len(data)
+        position, end, view = 0, len(data), memoryview(data)
         while position < end:
             if not self._left:
                 if end - position < _HEADER.size:
@@ -102,13 +90,10 @@ class ClassicFollower:
                 self._check(offset, self._left)
                 self._offset = PhysicalOffset(offset)
                 position += _HEADER.size
-                if self._lacks_first and offset == _BEHIND_FIRST:
-                    self._lacks_first = False
-                    yield Piece(PhysicalOffset(0), b"\0")
                 if not self._left:
                     yield Piece(self._offset, b"")
                     continue
-            piece = data[position : position + self._left]
+            piece = view[position : position + self._left]
             if piece:
                 position += len(piece)
                 self._left -= len(piece)

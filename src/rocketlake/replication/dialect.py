@@ -72,7 +72,7 @@ class Piece(NamedTuple):
     """Bytes of the log. A frame comes in one piece or several; a heartbeat is a piece without bytes."""
 
     offset: PhysicalOffset
-    data: bytes
+    data: bytes | memoryview
     confirm: PhysicalOffset | None = None
     """Up to here the leader counts its log as confirmed."""
 

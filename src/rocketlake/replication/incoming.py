@@ -23,7 +23,7 @@ class Incoming:
         """Offset of the next byte."""
         self._store = store
         self._record_bytes_max = record_bytes_max
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
 
     @property
     def end(self) -> PhysicalOffset:
@@ -46,7 +46,7 @@ class Incoming:
             )
         self.position = offset  # a log without a byte may begin where any file of the master's begins
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes | memoryview) -> None:
         """Keep the next bytes."""
         if data:
             self._parts.append(data)
@@ -67,5 +67,5 @@ class Incoming:
                     offset=end,
                     hint="set maxMessageSize to that of the master",
                 )
-            self._parts.append(rest)
+            self._parts.append(bytes(rest))
         return end

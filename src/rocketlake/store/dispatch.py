@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from rocketlake.codec import record_run
+    from rocketlake.store import raw_run
     from rocketlake.store.entry_run import EntryRun
 
-    Run: TypeAlias = record_run.RecordRun | EntryRun
+    Run: TypeAlias = record_run.RecordRun | EntryRun | raw_run.RawRun
 
 __all__ = ["Arrival", "Dispatch", "perhaps"]
 
@@ -163,6 +164,7 @@ class Dispatch:
                 if not isinstance(entry, DispatchEntry):
                     self._find_queues(entry)
                     self._dispatch_run(entry)
+                    done += len(entry) - 1
                 elif self._is_dead(entry):
                     self._pass_dead(entry)
                 else:
@@ -304,7 +306,8 @@ class Dispatch:
         for queue, offset, entries, end_physical in touched:
             append_run(queue, offset, entries, end_physical)
         if self._index is not None:
-            self._index.put_run(run.key_pairs(), run.store_ms)
+            for pairs, store_ms in run.key_stretches():
+                self._index.put_run(pairs, store_ms)
         self.last_store_ms = run.store_ms
         self.position = run.physical_offset + run.size
         if self.on_arrival is None:

@@ -1,4 +1,4 @@
-"""Records of one time that were appended together as another store wrote them: queues take them queue by queue.
+"""Records that were appended together as another store wrote them: queues take them queue by queue.
 
 Owns        which of them belong together: those of one queue, in a row.
 Must not know   who appended them; queues, index and dispatch, which take runs of sends in the same form
@@ -8,23 +8,18 @@ Must not know   who appended them; queues, index and dispatch, which take runs o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from rocketlake.base.clock import Millis
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.consume_queue.entry import pack_entry
 from rocketlake.store.dispatch_scan import DispatchEntry
 from rocketlake.store.key_index.layout import key_hash
 
-__all__ = ["EntryRun", "of_one_time"]
-
-
-def of_one_time(entries: Sequence[DispatchEntry]) -> Iterator[Sequence[DispatchEntry]]:
-    """The entries in their order, cut where the store time changes: the key index notes one time for a run."""
-    for _store_ms, group in groupby(entries, attrgetter("store_ms")):
-        yield list(group)
+__all__ = ["EntryRun"]
 
 
 class EntryRun:
@@ -52,6 +47,9 @@ class EntryRun:
                 newest[entry.topic, entry.queue_id] = row = [entry]
                 self._rows.append(row)
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def find_queues(self, find: Callable[[str, int], Any]) -> None:
         """Find the queue of each row, and have it give out none of these queue offsets itself."""
         self._queues = [find(row[0].topic, row[0].queue_id) for row in self._rows]
@@ -71,15 +69,18 @@ class EntryRun:
             for queue, row in zip(self._queues, self._rows, strict=True)
         ]
 
-    def key_pairs(self) -> array[int]:
-        """Hash, physical offset, hash, physical offset, ... in the order of the log."""
-        pairs = array("q")
-        for entry in self._entries:
-            if (entry.unique_key or entry.keys) and entry.is_indexed():
-                for key in entry.index_keys():
-                    pairs.append(key_hash(key))
-                    pairs.append(entry.physical_offset)
-        return pairs
+    def key_stretches(self) -> list[tuple[array[int], Millis]]:
+        """(hash, physical offset, hash, ..., store time) for the records of each time, in the order of the log."""
+        stretches: list[tuple[array[int], Millis]] = []
+        for store_ms, entries in groupby(self._entries, attrgetter("store_ms")):
+            pairs = array("q")
+            for entry in entries:
+                if (entry.unique_key or entry.keys) and entry.is_indexed():
+                    for key in entry.index_keys():
+                        pairs.append(key_hash(key))
+                        pairs.append(entry.physical_offset)
+            stretches.append((pairs, store_ms))
+        return stretches
 
     def arrivals(self, topic: str, queue_id: int) -> list[tuple[QueueOffset, int]]:
         """(next queue offset, tag code) of each record of a queue."""

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rocketlake.codec.record_layout import BLANK_BYTES
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.commit_log import RECORD_HEAD_BYTES, AppendFailed, CommitLog, record_bytes
 from rocketlake.store.consume_queue.table import BadQueueName, ConsumeQueueTable
 from rocketlake.store.dispatch import Dispatch
-from rocketlake.store.dispatch_scan import BLANK, END, DispatchEntry, scan
-from rocketlake.store.entry_run import EntryRun, of_one_time
+from rocketlake.store.dispatch_scan import BLANK, END, scan
+from rocketlake.store.raw_scan import scan_raw
 from rocketlake.store.results import PutStatus
+
+if TYPE_CHECKING:
+    from rocketlake.store.raw_scan import RawRecords
 
 __all__ = ["RawAppend"]
 
@@ -31,7 +35,7 @@ class _Piece:
     """Records of one file, and whether its blank follows them."""
 
     data: memoryview
-    entries: Sequence[DispatchEntry]
+    runs: Sequence[RawRecords]
     is_closed: bool
 
 
@@ -61,43 +65,39 @@ class RawAppend:
         """
         end = offset
         for piece in self._pieces(memoryview(data).cast("B"), offset, check_crc, is_whole):
-            if piece.entries:
-                self._log.append_raw(piece.data, end, piece.entries[-1].store_ms)
-                for entries in of_one_time(piece.entries):
-                    self._appended(entries, readable)
+            if piece.runs:
+                self._log.append_raw(piece.data, end, piece.runs[-1].store_ms)
+                for run in piece.runs:
+                    self._appended(run, piece.data[run.physical_offset - end :], readable)
                 end += len(piece.data)
             if piece.is_closed:
                 self._log.close_raw(end)
                 end = self._log.next_file_start(end)
         return end
 
-    def _appended(self, entries: Sequence[DispatchEntry], readable: bool) -> None:
-        """Have records dispatched, together if there are several."""
-        if len(entries) > 1:
-            run = EntryRun(entries)
-            try:
-                run.find_queues(self._queues.find_or_make)
-            except BadQueueName:  # a log from elsewhere; each record has its own fate then
-                pass
-            else:
-                self._dispatch.appended_run(run, readable=readable)
-                return
-        for entry in entries:
-            self._dispatch.appended(entry, readable=readable)
+    def _appended(self, run: RawRecords, data: memoryview, readable: bool) -> None:
+        """Have records dispatched together; `data` begins with their bytes."""
+        try:
+            run.find_queues(self._queues.find_or_make)
+        except BadQueueName:  # a log from elsewhere; each record has its own fate then
+            for entry in scan(data[: run.size], run.physical_offset, False, self._delays_ms)[0]:
+                self._dispatch.appended(entry, readable=readable)
+        else:
+            self._dispatch.appended_run(run, readable=readable)
 
     def _pieces(self, data: memoryview, offset: PhysicalOffset, check_crc: bool, is_whole: bool) -> list[_Piece]:
         pieces: list[_Piece] = []
         position, end = 0, offset
         while position < len(data):
             room = self._log.next_file_start(end) - end
-            entries, taken, status = scan(data[position : position + room], end, check_crc, self._delays_ms)
+            runs, taken, status = scan_raw(data[position : position + room], end, check_crc, self._delays_ms)
             records = data[position : position + taken]
             position, end = position + taken, end + taken
             goes_on = not is_whole and len(data) - position < room - taken
             if goes_on and status in (END, BLANK):
                 if status == BLANK:
                     self._check_blank(data[position:], room - taken, end)
-                pieces.append(_Piece(records, entries, False))
+                pieces.append(_Piece(records, runs, False))
                 break
             is_closed = status == BLANK
             if is_closed:
@@ -108,7 +108,7 @@ class RawAppend:
                 if record_bytes(head, end) > room - taken:
                     raise _refused(f"the record at {end} goes beyond its file, {_OTHER_LENGTH}", end)
                 raise _refused(f"no whole, sound record starts at {end}", end)
-            pieces.append(_Piece(records, entries, is_closed))
+            pieces.append(_Piece(records, runs, is_closed))
         return pieces
 
     def _check_blank(self, data: memoryview, room: int, offset: PhysicalOffset) -> None:

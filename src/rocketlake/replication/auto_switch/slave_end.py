@@ -165,7 +165,7 @@ class AutoSwitchFollower:
             piece = piece[len(part) :]
             self._left -= len(part)
             offset, self._offset = self._offset, self._offset + len(part)
-            yield Piece(offset, bytes(part), confirm=self._confirm)
+            yield Piece(offset, part, confirm=self._confirm)
 
     def _noted(self, offset: PhysicalOffset) -> Iterator[Agreement]:
         """Have the epoch of the byte at `offset` on disk before the byte is appended."""
