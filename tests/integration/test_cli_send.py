@@ -7,10 +7,17 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 from rocketlake import PullConsumer
+from rocketlake.cli.tree import app
+from rocketlake.client.errors import NotSafe
 from rocketlake.model.message import StoredMessage
+from rocketlake.store.durability import Demands, Stage
 from rocketlake.testing.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +81,35 @@ def test_bytes_are_sent_as_they_are_and_lines_stay_in_order(cluster: EmbeddedClu
     for queue in {message.queue_id for message in messages}:
         order = [place[message.body] for message in messages if message.queue_id == queue]
         assert order == sorted(order)
+
+
+@pytest.fixture
+def without_replicas(cluster: EmbeddedCluster) -> Iterator[None]:
+    """The broker asks for a replica of each message, and has none."""
+    durability = cluster.standalone.broker.store.durability
+
+    async def ask(demands: Demands) -> None:
+        durability.demand(demands)
+        durability.fail(Stage.REPLICATED)
+
+    cluster.run(ask(Demands({Stage.REPLICATED: 1000})))
+    yield
+    cluster.run(ask(Demands()))
+
+
+@pytest.mark.usefixtures("without_replicas")
+def test_a_message_with_too_few_copies_is_no_success(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    processes = send(cluster, "thin", "x"), send(cluster, "thin", "-")
+    one, many = processes[0].communicate(timeout=60), processes[1].communicate(b"1\n2\n3\n", timeout=60)
+    assert [process.returncode for process in processes] == [1, 1]
+    for output, errors in (one, many):
+        assert output == b""
+        assert b"not as safe as the broker asks: too few replicas are connected (SLAVE_NOT_AVAILABLE)" in errors
+    assert b"0 messages stored in thin before the error\n" in many[1]
+    assert b"3 messages are stored in thin, but" in many[1]
+    words = ("replay", "thin", "--to-topic", "copies", "--state", str(tmp_path), "-n", cluster.namesrv)
+    replayed = CliRunner().invoke(app, words)
+    assert isinstance(replayed.exception, NotSafe)
 
 
 def test_a_closed_standard_input_is_an_empty_one(cluster: EmbeddedCluster) -> None:

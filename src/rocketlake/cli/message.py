@@ -79,9 +79,12 @@ def _property(text: str) -> tuple[str, str]:
 
 async def _send_one(namesrv: str, message: Message) -> None:
     from rocketlake import Producer
+    from rocketlake.client.calls.send import not_safe
 
     async with Producer(_PRODUCER, namesrv=namesrv) as producer:
         result = await producer.send(message)
+    if late := not_safe(message.topic, [result]):
+        raise late
     queue = f"broker {result.queue.broker_name}, queue {result.queue.queue_id}"
     typer.echo(f"stored in {message.topic}: {queue}, offset {result.queue_offset}, id {result.message_id}")
 

@@ -13,11 +13,12 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rocketlake.base.errors import RocketLakeError
 
 if TYPE_CHECKING:
+    from rocketlake.client.calls.send import SendResult
     from rocketlake.client.producer.producer import Producer
     from rocketlake.model.message import Message
 
@@ -29,7 +30,10 @@ _CHUNKS_AHEAD = 16
 
 
 class Sending:
-    """Sends batches of messages one after the other; `stored` counts the messages that brokers have acknowledged."""
+    """Sends batches of messages one after the other; `stored` counts the messages that are as safe as brokers ask.
+
+    The first one that is not ends it (NotSafe).
+    """
 
     def __init__(self, producer: Producer) -> None:
         self.stored = 0
@@ -44,16 +48,25 @@ class Sending:
         if len(messages) == 1 or messages[0].delay_level:
             for message in messages:
                 self.on_way = 1
-                await self._producer.send(message)
-                self.stored, self.on_way = self.stored + 1, 0
+                self._count(message.topic, [await self._producer.send(message)])
             return
         self.on_way = len(messages)
+        topic = messages[0].topic
         try:
-            self.stored += len(await self._producer.send_batch(messages))
+            results = await self._producer.send_batch(messages)
         except BatchFailed as error:
-            self.stored += len(error.sent)
+            self._count(topic, cast("Sequence[SendResult]", error.sent))
             raise error.__cause__ or error from None
+        self._count(topic, results)
+
+    def _count(self, topic: str, results: Sequence[SendResult]) -> None:
+        from rocketlake.client.calls.send import not_safe
+
         self.on_way = 0
+        late = not_safe(topic, results)
+        self.stored += len(results) - (late.count if late else 0)
+        if late:
+            raise late
 
 
 async def lines_of_stdin() -> AsyncIterator[list[bytes]]:

@@ -18,6 +18,7 @@ __all__ = [
     "LinkError",
     "NoRoute",
     "NotRunning",
+    "NotSafe",
     "RemoteError",
     "RocketLakeError",
     "SendFailed",
@@ -88,6 +89,29 @@ class BatchFailed(RocketLakeError):
         self.sent = tuple(sent)
         what = f"of {total} messages to topic {topic!r} the first {len(sent)} were sent, then: {error}"
         super().__init__(what, hint="send the rest again: messages[len(error.sent):]")
+
+
+class NotSafe(RocketLakeError):
+    """`count` messages are stored, but not yet flushed or copied as their broker asks: they may be lost."""
+
+    def __init__(self, topic: str, count: int, status: str, *, where: str) -> None:
+        """`status`: of the first of them, by its name; `where`: its place."""
+        self.topic = topic
+        self.count = count
+        many = f"{count} messages are" if count > 1 else "the message is"
+        super().__init__(
+            f"{many} stored in {topic}, but not as safe as the broker asks: {_REASONS[status]} ({status})",
+            where=where,
+            hint="look at `rocketlake replicas list` and the log of the broker: a crash, or a change of the master, may"
+            " take it back; send it again if it may come twice",
+        )
+
+
+_REASONS = {
+    "FLUSH_DISK_TIMEOUT": "it was not on disk in time",
+    "FLUSH_SLAVE_TIMEOUT": "too few replicas had it in time",
+    "SLAVE_NOT_AVAILABLE": "too few replicas are connected",
+}
 
 
 class TooManySends(UsageError):

@@ -13,7 +13,7 @@ from rocketlake.client.calls import offset as offset_calls
 from rocketlake.client.calls.answer import SENT_TO_THE_SAME_QUEUE, STORED_UNSURELY, ask, is_of_slave, refusal
 from rocketlake.client.calls.pull import PreparedPulls, PullAnswer, PullStatus, pull, query_messages
 from rocketlake.client.calls.route import NameServers
-from rocketlake.client.calls.send import Outgoing, Sender
+from rocketlake.client.calls.send import Outgoing, Sender, not_safe
 from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.client.errors import BatchFailed, NoRoute
@@ -44,6 +44,7 @@ __all__ = [
     "ask",
     "is_of_slave",
     "java_hash",
+    "not_safe",
     "offset_calls",
     "pull",
     "query_messages",

@@ -6,11 +6,13 @@ Must not know   retries, choice of queues.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
 
 from rocketlake.client.calls.answer import ask, is_of_slave, refusal
+from rocketlake.client.errors import NotSafe
 from rocketlake.codec import compression, property_text
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -50,6 +52,16 @@ class SendResult(msgspec.Struct, frozen=True):
     queue_offset: int
     transaction_id: str = ""
     region: str = ""
+
+
+def not_safe(topic: str, results: Sequence[SendResult]) -> NotSafe | None:
+    """The error that names those of these results that are not OK, if there are any."""
+    late = [result for result in results if result.status is not SendStatus.OK]
+    if not late:
+        return None
+    first = late[0]
+    where = f"broker {first.queue.broker_name}, queue {first.queue.queue_id}, offset {first.queue_offset}"
+    return NotSafe(topic, len(late), first.status.name, where=where)
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rocketlake.base.crash_point import crash_point
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
-from rocketlake.client.wire import BatchFailed, ClientInstance, Producer, PullAnswer, PullStatus
+from rocketlake.client.wire import BatchFailed, ClientInstance, Producer, PullAnswer, PullStatus, not_safe
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -149,6 +149,8 @@ class TopicCopy:
         if sent:
             results = await self._producer.send_batch(sent, queue=record.target)
             crash_point("replay.after_send")
+            if late := not_safe(self._request.target, results):
+                raise late
             self.progress.copied += len(sent)
             self._record.copied += len(sent)
             record.seen = max(record.seen, results[-1].queue_offset + 1)
