@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
@@ -26,6 +27,7 @@ from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
 from tests.requests import send_header
 
+T = TypeVar("T")
 NAMESRV, MASTER, SLAVE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 _STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, flush_least_pages=0)
 
@@ -105,8 +107,12 @@ class ReplicaPair:
         return answer.header(SendReplyHeader).known or 0
 
     async def ask(self, host: str, command: Command) -> Command:
-        """The answer of the broker at this host; time moves in tenths of a second until it comes."""
-        asked = asyncio.create_task(self.client.invoke(f"{host}:10911", command, 1e9))
+        """The answer of the broker at this host."""
+        return await self.follow(self.client.invoke(f"{host}:10911", command, 1e9))
+
+    async def follow(self, call: Coroutine[Any, Any, T]) -> T:
+        """What the call gives; time moves in tenths of a second until it is done."""
+        asked = asyncio.create_task(call)
         await self.clock.settle()
         while not asked.done():
             await self.clock.run_for(100)

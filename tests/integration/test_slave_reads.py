@@ -7,14 +7,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rocketlake.base.errors import LinkError
+from rocketlake.client.config import ClientConfig
+from rocketlake.client.consumer.queue_access import QueueAccess
+from rocketlake.client.instance import ClientInstance
 from rocketlake.model.group import GroupConfig
+from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import PullReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
-from tests.replica_pair import MASTER, SLAVE, ReplicaPair
+from tests.replica_pair import MASTER, NAMESRV, SLAVE, ReplicaPair
 from tests.requests import pull_header
 
 
@@ -92,3 +97,21 @@ async def test_a_slave_that_serves_no_reads_sends_consumers_away_slowly(ten_kilo
     assert 0.4 < seconds < 0.8
     assert (await pull(pair, MASTER, 0))[2] == 0
     await pair.stop()
+
+
+async def test_a_slave_that_knows_no_offset_of_a_group_is_not_believed(pair: ReplicaPair) -> None:
+    """A group that starts at the end would miss messages if the slave had not heard of its first offset yet."""
+    queue = MessageQueue("T", "b", 0)
+    config = ClientConfig(namesrv=f"{NAMESRV}:9876")
+    client = ClientInstance(config, clock=pair.clock, network=pair.net.host("10.0.0.78"))
+    known, new = QueueAccess(client, "g"), QueueAccess(client, "new")
+    await pair.follow(known.commit(queue, 7))
+    await pair.clock.run_for(2000)
+    assert [await pair.follow(access.committed(queue)) for access in (known, new)] == [7, 0]  # all is in memory
+    await pair.master.stop()
+    await pair.clock.run_for(2000)
+    await pair.follow(client.refresh_route("T"))
+    assert await pair.follow(known.committed(queue)) == 7
+    with pytest.raises(LinkError, match="the master is away"):
+        await pair.follow(new.committed(queue))
+    await client.stop()

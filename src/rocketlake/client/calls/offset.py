@@ -28,10 +28,24 @@ from rocketlake.protocol.response_code import ResponseCode
 
 
 async def committed_offset(
-    net: NetClient, address: str, group: str, queue: MessageQueue, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    net: NetClient,
+    address: str,
+    group: str,
+    queue: MessageQueue,
+    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    *,
+    zero_if_young: bool = True,
 ) -> int:
-    """The group's offset in this queue; -1 when it never committed."""
-    header = QueryOffsetHeader(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
+    """The group's offset in this queue; -1 when it never committed.
+
+    `zero_if_young`: a broker answers 0 for a queue whose first message lies in memory, if the group never committed.
+    """
+    header = QueryOffsetHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        set_zero_if_not_found=None if zero_if_young else False,
+    )
     command = Command.request(RequestCode.QUERY_CONSUMER_OFFSET, header)
     answer = await ask(net, address, command, timeout_ms, accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
     return -1 if answer.code == ResponseCode.QUERY_NOT_FOUND else answer.header(OffsetReplyHeader).offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rocketlake.base.errors import RocketLakeError
+from rocketlake.base.errors import LinkError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls import offset as calls
@@ -28,9 +28,21 @@ class QueueAccess:
         self._group = group
 
     async def committed(self, queue: MessageQueue) -> int:
-        """The group's committed offset; -1 when there is none."""
-        address, _ = await self._instance.to_read_from(queue)
-        return await calls.committed_offset(self._instance.net, address, self._group, queue, OFFSET_TIMEOUT_MS)
+        """The group's committed offset; -1 when there is none.
+
+        While the master is away a replica is asked. It may not have heard of the group's first offset yet, so that it
+        has none is no answer: a group that starts at the end would miss messages.
+        """
+        address, is_master = await self._instance.to_read_from(queue)
+        offset = await calls.committed_offset(
+            self._instance.net, address, self._group, queue, OFFSET_TIMEOUT_MS, zero_if_young=is_master
+        )
+        if offset < 0 and not is_master:
+            raise LinkError(
+                f"the replica {address} does not know an offset of group {self._group} in {queue}, and the master is away",
+                hint="wait for the master; a group that never committed cannot start without it",
+            )
+        return offset
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Save the group's offset at the queue's broker, at its master: what a replica has is overwritten."""
