@@ -214,3 +214,21 @@ async def test_flow_control_holds_its_rate_and_beats_as_usual(alone: Alone) -> N
     sent = link.sent
     await alone.clock.run_for(5000)
     assert link.sent == sent < alone.end, "nothing is read for a slave that is gone"
+
+
+async def test_of_two_links_of_one_replica_the_newer_one_counts() -> None:
+    """The older one may be dead without a word, and what it reported lost in a power cut."""
+    alone = Alone()
+    await alone.start()
+    acks = alone.master.replicas.acks.acks
+    old, new = await alone.connect(), await alone.connect()
+    for link in (old, new):
+        await alone.say(link, report(0))
+    await alone.say(old, report(alone.end))
+    assert acks == {STRANGER: 0}
+    await alone.say(new, report(alone.end))
+    assert acks == {STRANGER: alone.end}
+    new.transport.abort()
+    await alone.clock.run_for(10)
+    assert (acks, old.is_open) == ({}, False)  # it may connect again
+    await alone.stop()

@@ -4,7 +4,7 @@ Owns        the ack of each replica, the end that enough of them have, whether t
 Must not know   connections, frames, what waits for an ack (store/durability.py).
 
 A replica is known by its name, in the classic stream its host. Two connections of one host are one replica: an old one
-that is not noticed to be dead would count a message twice. Its ack is the newest connection's.
+that is not noticed to be dead would count a message twice. Its ack is the newest connection's (leader.py).
 
 While too few replicas follow closely, for longer than an ack would wait, acks do not wait at all: senders are told
 SLAVE_NOT_AVAILABLE at once, and a broker whose slave is gone does not stand still.

@@ -71,6 +71,8 @@ class Leader(Service):
         self._host, self._port = host, port
         self._listener: Listener | None = None
         self._links: dict[SlaveLink, None] = {}
+        self._newest: dict[str, SlaveLink] = {}
+        """The connection of each replica that reported first last: only its acks count."""
         self._is_planned = False
         self._warnings = RareWarnings(_log, clock=clock)
         self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings)
@@ -128,19 +130,32 @@ class Leader(Service):
 
     def reported(self, link: SlaveLink) -> None:
         """See SlaveOwner."""
-        if link.dialect.counts and self.leads:
-            self.rule.reported(link.dialect.name, link.ack)
+        if not (link.dialect.counts and self.leads) or link.is_replaced:
+            return
+        name = link.dialect.name
+        before = self._newest.get(name)
+        if before is not link:
+            self._newest[name] = link
+            if before is not None:  # perhaps not noticed to be dead: what it reported may be lost by now
+                before.is_replaced = True
+                self._warnings.warn(f"twice {name}", "slave %s: %s counts, not %s", name, link.address, before.address)
+                self.rule.left(name)
+        self.rule.reported(name, link.ack)
 
     def lost(self, link: SlaveLink) -> None:
         """See SlaveOwner."""
         if link not in self._links:
             return
         del self._links[link]
-        name = link.dialect.name
         if link.ack >= 0:
             _log.info("slave %s is gone, its log ends at %d", link.address, link.ack)
-            if not any(other.dialect.name == name and other.ack >= 0 for other in self._links):
-                self.rule.left(name)
+        name = link.dialect.name
+        if self._newest.get(name) is link:
+            del self._newest[name]
+            self.rule.left(name)
+            for other in tuple(self._links):
+                if other.is_replaced and other.dialect.name == name:
+                    other.drop("twice", "the other connection of this replica has ended: it may connect again, and count")
         if not self._links:
             self._store.on_append(None)
 

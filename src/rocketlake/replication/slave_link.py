@@ -75,6 +75,8 @@ class SlaveLink(asyncio.Protocol):
         """Up to here the slave has the log; -1 before its first report."""
         self.sent = _NOWHERE
         """Up to here it was sent."""
+        self.is_replaced = False
+        """True: a newer connection of the same replica has reported, and its acks count in place of this one's."""
         self.bytes_per_second = 0
         """Of the log, in the second before the last."""
         self.dialect: LeaderDialect
