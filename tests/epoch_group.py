@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rocketlake.base.clock import Clock, ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
@@ -63,11 +64,18 @@ class Replica:
         files: Files | None = None,
         workers: Callable[[str], Worker] = InlineWorker,
         file_bytes: int = 4096,
+        reports_flushed: bool = False,
+        **settings: Any,
     ) -> None:
+        """`settings`: more of the store's."""
         self.clock, self.broker_id, self.host = clock, broker_id, host
         self.files = files or MemoryFiles(clock=clock)
         config = StoreConfig(
-            commit_log_file_bytes=file_bytes, consume_queue_file_bytes=2000, index_slots=11, index_entries=100
+            commit_log_file_bytes=file_bytes,
+            consume_queue_file_bytes=2000,
+            index_slots=11,
+            index_entries=100,
+            **settings,
         )
         self.store = MessageStore(root, config, files=self.files, clock=clock, workers=workers)
         self.store.durability.demand(Demands(reads=(Stage.CONFIRMED,)))
@@ -76,7 +84,7 @@ class Replica:
         self.master = ""
         self.least_epoch = -1
         self.is_learner = False
-        settings = StreamSettings(batch_bytes=3000, heartbeat_seconds=0.5)
+        settings = StreamSettings(batch_bytes=3000, heartbeat_seconds=0.5, reports_flushed=reports_flushed)
         says = LeaderSays(
             lambda: self.epochs.history,
             lambda: self.store.log.max_offset,

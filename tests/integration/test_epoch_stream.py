@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.net.network import Network
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
@@ -292,4 +293,42 @@ async def test_a_slave_that_tries_to_reach_a_dead_master_follows_the_new_one_at_
     await group.clock.run_for(16_000)
     (trouble,) = b.follower.health.troubles.values()
     assert trouble.reason == f"the stream from a:{PORT} ended: no connection within 5 s"
+
+
+async def test_a_slave_with_write_buffers_has_after_a_kill_what_it_reported() -> None:
+    group = EpochGroup(2)
+    a = group.replicas[0]
+    never = {"commit_interval_ms": 60_000, "commit_thorough_interval_ms": 60_000, "commit_wakes_on_put": False}
+    b = group.replicas[1] = Replica(group.clock, group.net.host("b"), 2, host="b", write_pool_enabled=True, **never)
+    await group.start()
+    await group.elect(a, 1, b)
+    a.put(*numbered(b"a", 30))
+    await group.clock.run_for(1000)
+    assert (a.reports.ends["2"], bodies_of(b)) == (a.end, numbered(b"a", 30))
+    assert isinstance(b.files, MemoryFiles)
+    again = Replica(group.clock, group.net.host("b2"), 2, host="b2", files=b.files.killed())
+    await again.start()
+    assert again.end == a.end
+    await again.stop()
+    await group.stop()
+
+
+async def test_a_slave_that_reports_what_is_flushed_does_so_from_its_first_report_on() -> None:
+    group = EpochGroup(2)
+    a = group.replicas[0]
+    b = group.replicas[1] = Replica(
+        group.clock, group.net.host("b"), 2, host="b", reports_flushed=True, flush_least_pages=0
+    )
+    await group.start()
+    await group.elect(a, 1, b)
+    a.put(b"flushed")
+    await group.clock.run_for(2000)
+    flushed = a.end
+    a.put(b"not yet")
+    await group.clock.run_for(20)
+    await b.follow(f"a:{PORT}")
+    await group.clock.run_for(20)
+    assert (b.end, b.store.flushed_offset, a.reports.ends["2"]) == (a.end, flushed, flushed)
+    await group.clock.run_for(2000)
+    assert a.reports.ends["2"] == a.end
     await group.stop()

@@ -155,7 +155,7 @@ class Leader(Service):
             self.rule.left(name)
             for other in tuple(self._links):
                 if other.is_replaced and other.dialect.name == name:
-                    other.drop("twice", "the other connection of this replica has ended: it may connect again, and count")
+                    other.drop("twice", "the newer connection of this replica has ended: this one is to begin anew")
         if not self._links:
             self._store.on_append(None)
 

@@ -151,6 +151,8 @@ class MasterLink(asyncio.Protocol):
                 answer = await agreement.settle()
             finally:
                 self._settled.set()
+            if answer and self._settings.reports_flushed:
+                await self._flushed(self._store.max_physical_offset)
             if self.ended.done():
                 return
             self._incoming = Incoming(self._store, self._settings.record_bytes_max)
@@ -209,9 +211,15 @@ class MasterLink(asyncio.Protocol):
         if is_synced and not self.ended.done():
             self.tell()
 
+    async def _flushed(self, end: PhysicalOffset) -> None:
+        flushed = asyncio.get_running_loop().create_future()
+        self._store.durability.flushed.wait(end, lambda _is_flushed: flushed.set_result(None), float("inf"))
+        await flushed
+
     def _safe_end(self) -> PhysicalOffset:
+        """Not beyond what is in the files: the end of this process takes write buffers with it."""
         store = self._store
-        return store.flushed_offset if self._settings.reports_flushed else store.max_physical_offset
+        return store.flushed_offset if self._settings.reports_flushed else store.log.max_offset
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and data and not self.ended.done():

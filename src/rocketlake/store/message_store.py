@@ -375,7 +375,7 @@ class MessageStore(StoreReads, Service):
         """Append records as another store has written them from `offset`, the end of this log, on.
 
         Returns the new end; `is_whole` False: a part of a record at the end of `data` is left out. Raises AppendFailed:
-        nothing was appended, or (when the disk refuses) only the records before the new end of the log.
+        nothing was appended, or (when the disk refuses) only the records before the new end of the log. Raises OSError.
         """
         reason = self.not_writable_reason
         if reason:
@@ -389,6 +389,8 @@ class MessageStore(StoreReads, Service):
                 is_whole=is_whole,
             )
         finally:
+            if self.log.pool is not None:
+                self.upkeep.commit_pool()  # a replica says that it has them: the end of its process must not take them
             self._appended()
 
     async def sound_end(self) -> PhysicalOffset:

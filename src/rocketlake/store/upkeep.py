@@ -65,7 +65,7 @@ class Upkeep:
     def _build_services(self, parts: StoreParts) -> None:
         config, clock, workers, paths, log = parts.config, parts.clock, parts.workers, parts.paths, parts.log
         self._timed = TimedFlush(parts.sync, config, clock)
-        self._pool_commit = PoolCommit(self._commit_pool, config, clock)
+        self._pool_commit = PoolCommit(self.commit_pool, config, clock)
         self.retention = Retention(
             log.list,
             [paths.commit_log, paths.root],
@@ -145,7 +145,7 @@ class Upkeep:
             self.dispatch_readable()
         self._deletion.retry()
 
-    def _commit_pool(self, least_pages: int = 0) -> None:
+    def commit_pool(self, least_pages: int = 0) -> None:
         """Carry the write pool into the files. Raises OSError; puts are refused until it works again."""
         log, began, committed = self.log.list, self._slow.seconds(), self.log.list.max_offset
         try:

@@ -39,7 +39,7 @@ class QueueAccess:
         )
         if offset < 0 and not is_master:
             raise LinkError(
-                f"the replica {address} does not know an offset of group {self._group} in {queue}, and the master is away",
+                f"replica {address} knows no offset of group {self._group} in {queue}, and the master is away",
                 hint="wait for the master; a group that never committed cannot start without it",
             )
         return offset
