@@ -11,7 +11,7 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
 from rocketlake.base.java.java_pretty import to_pretty_text
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.tables.entry_table import EntryTable
 from rocketlake.broker.tables.saved_lines import SavedLine, SavedLines
-from rocketlake.broker.tables.saved_table import SavedTable, quoted
+from rocketlake.broker.tables.saved_table import quoted
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.names import check_group, is_system_group
 from rocketlake.protocol.bodies.body import convert
@@ -62,11 +63,12 @@ class _Line(SavedLine):
         return f"{quoted(self.name)}:{to_pretty_text(_to_wire(self.group), 2)}"
 
 
-class GroupTable(SavedTable):
+class GroupTable(EntryTable):
     """Group settings by group name."""
 
     holds = "the table of consumer groups"
     without_file = "to start with the built-in groups only"
+    entries_in = "subscriptionGroupTable"
 
     def __init__(
         self, path: Path, files: Files, clock: Clock, *, auto_create: bool = True, groups_max: int = 100_000
@@ -167,21 +169,25 @@ class GroupTable(SavedTable):
         yield from self._text.parts()
         yield "\n}"
 
-    def _take(self, wire: dict[str, Any]) -> None:
-        groups = {
-            name: convert(GroupEntry, {"groupName": name, **group}).to_model()
-            for name, group in (wire.get("subscriptionGroupTable") or {}).items()
-        }
-        forbidden = {
+    def _changing(
+        self, rest: Mapping[str, Any], entries: Mapping[str, Any], names: Collection[str]
+    ) -> Iterator[str | None]:
+        groups = {}
+        for name, wire in entries.items():
+            groups[name] = convert(GroupEntry, {"groupName": name, **wire}).to_model()
+            yield None
+        self._forbidden = {
             name: {topic: int(bits) for topic, bits in topics.items()}
-            for name, topics in (wire.get("forbiddenTable") or {}).items()
+            for name, topics in (rest.get("forbiddenTable") or {}).items()
         }
-        for gone in self._groups.keys() - groups.keys() - set(BUILTIN_GROUPS):
-            self._remove(gone)
+        for gone in self._groups.keys() - names - set(BUILTIN_GROUPS):
+            if gone in self._groups:
+                self._remove(gone)
+                yield gone
         for name, group in groups.items():
             if self._groups.get(name) != group:
                 self._set(name, group)
-        self._forbidden = forbidden
+                yield name
 
     def _note_change(self) -> None:
         super()._note_change()

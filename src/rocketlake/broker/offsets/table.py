@@ -12,14 +12,15 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.disk.seam import Files
+from rocketlake.broker.tables.entry_table import EntryTable
 from rocketlake.broker.tables.saved_lines import SavedLine, SavedLines
-from rocketlake.broker.tables.saved_table import SavedTable, quoted
+from rocketlake.broker.tables.saved_table import quoted
 from rocketlake.model.names import is_system_group
 
 __all__ = ["NO_OFFSET", "OffsetTable"]
@@ -62,11 +63,12 @@ _Offsets = dict[str, dict[str, dict[int, int]]]
 """By group, topic and queue id."""
 
 
-class OffsetTable(SavedTable):
+class OffsetTable(EntryTable):
     """Committed queue offsets by group, topic and queue id."""
 
     holds = "the table of consumer offsets"
     without_file = "to start without offsets"
+    entries_in = "offsetTable"
 
     def __init__(self, path: Path, files: Files, clock: Clock, version_step: int = 500) -> None:
         """`version_step`: commits per step of the data version (consumerOffsetUpdateVersionStep)."""
@@ -197,11 +199,13 @@ class OffsetTable(SavedTable):
         yield from self._text.parts()
         yield "\n}"
 
-    def _take(self, wire: dict[str, Any]) -> None:
-        offsets = {
-            key: {int(queue_id): int(offset) for queue_id, offset in queues.items()}
-            for key, queues in (wire.get("offsetTable") or {}).items()
-        }
+    def _changing(
+        self, _rest: Mapping[str, Any], entries: Mapping[str, Any], names: Collection[str]
+    ) -> Iterator[str | None]:
+        offsets = {}
+        for key, wire in entries.items():
+            offsets[key] = {int(queue_id): int(offset) for queue_id, offset in wire.items()}
+            yield None
         for known in (self._pulled, self._restart, self._reset_at):
             known.clear()
         for key, queues in offsets.items():
@@ -211,13 +215,17 @@ class OffsetTable(SavedTable):
             if line.queues != queues:
                 line.queues = queues
                 line.touch()
+                yield key
         for gone in [line for topics in self._committed.values() for line in topics.values()]:
-            if gone.name not in offsets:
+            if gone.name not in names:
                 self._forget(gone)
+                yield gone.name
 
     def _forget(self, gone: _Line) -> None:
         topic, _, group = gone.name.partition("@")
-        topics = self._committed[group]
+        topics = self._committed.get(group, {})
+        if topics.get(topic) is not gone:
+            return
         self._text.remove(topics.pop(topic))
         self._groups[group].touch()
         if not topics:

@@ -1,6 +1,6 @@
 """One table of the master, as its slave takes it over.
 
-Owns        which answers are believed; the swap.
+Owns        which answers are believed; the swap, and which entries of a large table it is about.
 Must not know   requests, when a copy is made, what the table means.
 
 An answer that would empty a table deletes nothing. Of topics and groups it is damaged: a master always has its built-in
@@ -9,10 +9,12 @@ ones. Offsets and progress may be empty on a master that has just begun; what th
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Protocol
 
 from rocketlake.base.errors import StoreError
 from rocketlake.base.java.json_text import JsonError, parse
+from rocketlake.broker.tables.entry_table import Entries, EntryTable, cut_entries
 from rocketlake.broker.tables.saved_table import SavedTable
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.request_code import RequestCode
@@ -22,6 +24,8 @@ __all__ = ["Copied", "CopiedTable", "DeletedTopics"]
 
 _BYTES_MAX = 16 * 1024 * 1024
 """A larger table does not fit into the frame that brings it."""
+_IN_STEPS_BYTES = 100_000
+"""A smaller table is read and swapped in some ten milliseconds at most, in one step."""
 
 
 class Copied(Protocol):
@@ -32,8 +36,8 @@ class Copied(Protocol):
     code: RequestCode
     bytes_max: int
 
-    def take(self, body: bytes) -> None:
-        """Take over an answer of the master, in this turn of the loop. StoreError if it is not to be believed."""
+    def take(self, body: bytes) -> Iterator[None]:
+        """Take over an answer of the master, in short steps. StoreError if it is not to be believed."""
         ...
 
 
@@ -49,20 +53,46 @@ class CopiedTable:
         self._member = member
         self._may_be_empty = may_be_empty
         self._last: tuple[bytes, int] | None = None
+        self._texts: Mapping[str, bytes] = {}
+        """The entries of the last answer, if it was a large one."""
 
-    def take(self, body: bytes) -> None:
-        """Swap the contents, in this turn of the loop, for those of an answer of the master.
+    def take(self, body: bytes) -> Iterator[None]:
+        """Swap the contents for those of an answer of the master: a small table in one step.
 
         StoreError if the answer is not to be believed; the table is as it was then.
         """
-        if (body, self._table.edition) == self._last:
+        table, last = self._table, self._last
+        if (body, table.edition) == last:
             return
-        if not self._table.replace(body, filled=self._member) and not self._may_be_empty:
+        self._last = None
+        known = self._texts if last is not None and last[1] == table.edition else {}
+        is_large = len(body) > _IN_STEPS_BYTES and isinstance(table, EntryTable)
+        entries = cut_entries(body, self._member) if is_large else None
+        yield
+        if entries is not None and entries.texts and isinstance(table, EntryTable):
+            changed = yield from self._read(entries, known)
+            yield from table.change(entries.rest, changed, entries.texts.keys())
+            self._texts = entries.texts
+        elif table.replace(body, filled=self._member) or self._may_be_empty:
+            self._texts = {}
+        else:
             raise StoreError(
                 f"the master answers that it has no {self.name}: that is not believed, those of this slave stay",
                 hint="look at the topics.json and subscriptionGroup.json of the master",
             )
-        self._last = body, self._table.edition
+        self._last = body, table.edition
+
+    def _read(self, entries: Entries, known: Mapping[str, bytes]) -> Generator[None, None, dict[str, Any]]:
+        """The entries that are other ones than before."""
+        changed = {}
+        for name, text in entries.texts.items():
+            if known.get(name) != text:
+                try:
+                    changed[name] = parse(text)
+                except JsonError as error:
+                    raise StoreError(f"the master's table of {self.name} makes no sense: {name}: {error}") from error
+            yield
+        return changed
 
 
 class DeletedTopics:
@@ -77,7 +107,7 @@ class DeletedTopics:
         self.bytes_max = _BYTES_MAX
         self._store = store
 
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes) -> Iterator[None]:
         """See Copied. The log of the slave reaches at least as far as the answer says."""
         try:
             ends = {str(topic): PhysicalOffset(int(end)) for topic, end in parse(body).items()}
@@ -87,3 +117,4 @@ class DeletedTopics:
         for topic, end in ends.items():
             if known.get(topic, 0) < end:
                 self._store.delete_topic_below(topic, end)
+                yield

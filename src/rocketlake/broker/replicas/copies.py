@@ -12,8 +12,8 @@ that the master's log had behind the copy: under a controller, up to what is con
 master would think a delayed message delivered whose delivered copy it never got, or lost when its log was cut; and it
 would send a group behind the end of a queue.
 
-A copy is taken over as a whole in one turn of the loop. One that fails leaves the tables as they are, is logged and
-tried again after a second at most; health is red while it goes on failing.
+A copy is checked as a whole, then taken over; a large one in short turns of the loop. One that fails leaves the tables
+as they are, is logged and tried again after a second at most; health is red while it goes on failing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _PROGRESS_SECONDS = 0.5
 """Between two looks at an Apache master's progress; between two copies of ours."""
 _LOOK_SECONDS = 0.02
 _PAUSE_SECONDS_MAX = 1.0
+_TURN_SECONDS = 0.002
+"""So long a large table is taken over before other work gets a turn."""
 
 
 class TableCopies(Service):
@@ -115,7 +117,7 @@ class TableCopies(Service):
         for copied in wanted:
             body = await self._calls.table(master, copied.code, copied.bytes_max)
             if master == self._master.address:
-                copied.take(body)
+                await self._take(copied, body)
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._saver.when_saved(partial(_end, saved))
         if not await saved:
@@ -144,7 +146,14 @@ class TableCopies(Service):
             await self._clock.sleep(_LOOK_SECONDS)
         if master == self._master.address:
             for copied, body in zip(wanted, bodies, strict=True):
-                copied.take(body)
+                await self._take(copied, body)
+
+    async def _take(self, copied: Copied, body: bytes) -> None:
+        turn_end = self._clock.monotonic() + _TURN_SECONDS
+        for _ in copied.take(body):
+            if self._clock.monotonic() >= turn_end:
+                await self._clock.sleep(0)
+                turn_end = self._clock.monotonic() + _TURN_SECONDS
 
     def _note_newer(self, names: Collection[str]) -> None:
         """Have the progress among these tables copied."""

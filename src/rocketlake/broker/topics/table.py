@@ -11,7 +11,7 @@ Bytes: docs/internals/store_layout.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,8 +21,9 @@ from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
 from rocketlake.base.java.java_pretty import to_pretty_text
 from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.broker.tables.entry_table import EntryTable
 from rocketlake.broker.tables.saved_lines import SavedLine, SavedLines
-from rocketlake.broker.tables.saved_table import SavedTable, quoted
+from rocketlake.broker.tables.saved_table import quoted
 from rocketlake.model.names import is_system_topic
 from rocketlake.model.topic import TopicConfig, TopicFilterType
 
@@ -44,11 +45,12 @@ class _Line(SavedLine):
         return f"{quoted(self.topic.name)}:{to_pretty_text(_to_wire(self.topic), 2)}"
 
 
-class TopicTable(SavedTable):
+class TopicTable(EntryTable):
     """Topic settings by topic name."""
 
     holds = "the topic table"
     without_file = "to start with the built-in topics only"
+    entries_in = "topicConfigTable"
 
     def __init__(
         self,
@@ -162,13 +164,24 @@ class TopicTable(SavedTable):
         yield from self._text.parts()
         yield "\n}"
 
-    def _take(self, wire: dict[str, Any]) -> None:
-        wanted = [_from_wire(name, topic) for name, topic in (wire.get("topicConfigTable") or {}).items()]
-        for gone in self._topics.keys() - {topic.name for topic in wanted} - self._builtin:
-            self._remove(gone)
+    def _changing(
+        self, _rest: Mapping[str, Any], entries: Mapping[str, Any], names: Collection[str]
+    ) -> Iterator[str | None]:
+        wanted = []
+        for name, wire in entries.items():
+            wanted.append(_from_wire(name, wire))
+            yield None
+        for gone in self._topics.keys() - names - self._builtin:
+            if gone in self._topics:
+                self._remove(gone)
+                yield gone
         for topic in wanted:
             if self._topics.get(topic.name) != topic:
                 self._set(topic)
+                yield topic.name
+
+    def _tell(self, name: str) -> None:
+        call_each(self.on_change, name)
 
     def _remove(self, name: str) -> None:
         self._queues -= _queues(self._topics.pop(name))
