@@ -25,6 +25,7 @@ from tests.requests import send_header
 
 NAMESRV = "10.0.0.1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+STORE_ROOT = Path("/s")
 STORE = StoreConfig(commit_log_file_bytes=64 * 1024, index_slots=10, index_entries=100, flush_least_pages=0)
 
 
@@ -64,7 +65,7 @@ class ReplicaGroup:
                 "cluster_name": "C",
                 "listen_host": host,
                 "fast_listen_port": 0,
-                "store_root": Path("/s"),
+                "store_root": STORE_ROOT,
                 "namesrv_addresses": (f"{NAMESRV}:9876",),
                 "controller_mode": True,
                 "controller_addresses": (f"{NAMESRV}:9876",),

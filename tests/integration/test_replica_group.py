@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.membership.standing import State
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
@@ -17,7 +18,7 @@ from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from tests.replica_group import STORE, ReplicaGroup
+from tests.replica_group import BOOT_ID, STORE, STORE_ROOT, ReplicaGroup
 from tests.requests import send_header
 
 OK = ResponseCode.SUCCESS
@@ -203,3 +204,56 @@ async def test_a_machine_without_power_loses_its_newest_messages_and_the_group_d
     await group.clock.run_for(1000)
     assert group.master != old
     assert [group.bodies(host) for host in group.hosts] == [[b"0", b"1", b"2", b"3", b"4"]] * 3
+
+
+@pytest.mark.parametrize("lost", [b"3", b"5"])
+async def test_a_master_whose_disk_lost_a_message_is_replaced_and_gets_it_back(
+    group: ReplicaGroup, lost: bytes
+) -> None:
+    """All brokers are killed, the log of the master is damaged in its middle or at its end, and it starts first."""
+    old = group.master
+    bodies = [b"body-%d" % number for number in range(6)]
+    assert [await group.send(body) for body in bodies] == [OK] * 6
+    await group.clock.run_for(3000)
+    for host in group.hosts:
+        group.crash(host)
+    log = STORE_ROOT / "commitlog" / "00000000000000000000"
+    data = group.files[old].read_bytes(log)
+    file = group.files[old].open(log, size=len(data))
+    file.pwrite(b"X", data.index(b"body-" + lost))
+    file.sync()
+    file.close()
+    await group.begin_again(old)
+    await group.clock.run_for(3000)
+    assert group.masters == []
+    for host in group.hosts:
+        if host != old:
+            await group.begin_again(host)
+    await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)
+    await group.clock.run_for(1000)
+    assert group.master != old
+    assert [group.bodies(host) for host in group.hosts] == [bodies] * 3
+    logs = [group.files[host].read_bytes(log) for host in group.hosts]
+    assert logs[0] == logs[1] == logs[2] == data
+
+
+async def test_a_replica_whose_log_somebody_has_removed_is_not_elected(group: ReplicaGroup) -> None:
+    old = group.master
+    emptied = next(host for host in group.hosts if host != old)
+    assert await group.send(b"kept") == OK
+    for host in group.hosts:
+        group.crash(host)
+    fresh = MemoryFiles(clock=group.clock)
+    for path in (BOOT_ID, STORE_ROOT / "bootId", STORE_ROOT / "brokerIdentity"):
+        fresh.make_dirs(path.parent)
+        fresh.write_bytes(path, group.files[emptied].read_bytes(path))
+    group.files[emptied] = fresh
+    await group.begin_again(emptied)
+    await group.clock.run_for(3000)
+    assert group.masters == []
+    for host in group.hosts:
+        if host != emptied:
+            await group.begin_again(host)
+    await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)
+    await group.clock.run_for(1000)
+    assert [group.bodies(host) for host in group.hosts] == [[b"kept"]] * 3

@@ -1,11 +1,11 @@
 """The checkpoint: one page that says up to which time and place log, queues and index are safe on disk.
 
-Owns        the five numbers of the file `checkpoint` and their bytes; two positions of our own in the bytes behind.
+Owns        the five numbers of the file `checkpoint` and their bytes; three positions of our own in the bytes behind.
 Must not know   which part sets the numbers, when the page is written.
 
 Apache's broker writes its numbers and leaves the rest of the page. Our first position carries a checksum over the
-whole: it counts only while the numbers are those that this broker wrote. The second one is there for a replica only,
-and has a checksum of its own.
+whole: it counts only while the numbers are those that this broker wrote. The others are there for a replica only, and
+have checksums of their own.
 
 Bytes: docs/internals/store_layout.md, "Checkpoint" (Apache's StoreCheckpoint, byte for byte).
 """
@@ -34,6 +34,8 @@ _OURS_MAGIC = b"RLDERIVE"
 _USED_BYTES = _LAYOUT.size + _OURS.size
 _REPLICA = struct.Struct(">8sqI")
 _REPLICA_MAGIC = b"RLCONFRM"
+_DAMAGE_MAGIC = b"RLDAMAGE"
+_OWN_BYTES = _USED_BYTES + 2 * _REPLICA.size
 _MARGIN_MS = 3000  # Apache's margin: its consume queue time may run ahead of the disk
 
 
@@ -49,6 +51,7 @@ class Checkpoint:
         "_written",
         "confirm_offset",
         "confirmed",
+        "damaged_from",
         "derived_offset",
         "index_ms",
         "is_distrusted",
@@ -71,6 +74,11 @@ class Checkpoint:
         """Queues and index lack no record that starts below this physical offset; -1: only the times are known."""
         self.confirmed = PhysicalOffset(-1)
         """No change of the master takes back the log up to this physical offset; -1: this store was no replica."""
+        self.damaged_from = PhysicalOffset(-1)
+        """A replica's start found that its log lacks, from here on, what it has told its master to have; -1: nothing.
+
+        Until the log was cut there and copied anew: a later start does not see it any more.
+        """
         self.is_distrusted = False
         """The page is not as this broker wrote it: none of its numbers counts."""
         self._disk = files
@@ -83,9 +91,11 @@ class Checkpoint:
     def load(self) -> None:
         """Read the page, making a zero one if there is none. Raises OSError, StoreError for another length."""
         self._file = self._disk.open(self._path, size=CHECKPOINT_SIZE, create=True)
-        written, replica = self._file.pread(_USED_BYTES, 0), self._file.pread(_REPLICA.size, _USED_BYTES)
-        self._written = written + replica if any(replica) else written
-        self.confirmed = self._confirmed_in(replica)
+        page = self._file.pread(_OWN_BYTES, 0)
+        written, replicas = page[:_USED_BYTES], page[_USED_BYTES:]
+        self._written = page if any(replicas) else written
+        self.confirmed = self._confirmed_in(replicas[: _REPLICA.size])
+        self.damaged_from = self._damaged_in(replicas[_REPLICA.size :])
         page = _without_flipped_bit(written)
         if page != written:
             _log.warning("one bit of %s is wrong on disk, its checksum says which: it is mended", self._path)
@@ -104,6 +114,15 @@ class Checkpoint:
         if magic == _REPLICA_MAGIC and checksum == crc32(replica[:-4]) and confirmed >= 0:
             return PhysicalOffset(confirmed)
         _log.error("%s does not say what is confirmed: messages wait for the master to say it", self._path)
+        return PhysicalOffset(0)
+
+    def _damaged_in(self, replica: bytes) -> PhysicalOffset:
+        magic, damaged_from, checksum = _REPLICA.unpack(replica)
+        if not any(replica):
+            return PhysicalOffset(-1)
+        if magic == _DAMAGE_MAGIC and checksum == crc32(replica[:-4]) and damaged_from >= 0:
+            return PhysicalOffset(damaged_from)
+        _log.error("%s does not say where the log is damaged: all of it is copied anew", self._path)
         return PhysicalOffset(0)
 
     def _distrust(self) -> None:
@@ -143,7 +162,10 @@ class Checkpoint:
             ours = _summed(numbers + _OURS.pack(_OURS_MAGIC, self.derived_offset, 0))
         if self.confirmed < 0:
             return ours
-        return ours + _summed(_REPLICA.pack(_REPLICA_MAGIC, self.confirmed, 0))
+        replica = _summed(_REPLICA.pack(_REPLICA_MAGIC, self.confirmed, 0))
+        if self.damaged_from < 0:
+            return ours + replica + bytes(_REPLICA.size)
+        return ours + replica + _summed(_REPLICA.pack(_DAMAGE_MAGIC, self.damaged_from, 0))
 
     @property
     def changed(self) -> bool:
@@ -173,6 +195,8 @@ class Checkpoint:
             self._cuts += 1
             self.confirm_offset = min(self.confirm_offset, log_end)
             self.confirmed = min(self.confirmed, log_end)
+            if log_end <= self.damaged_from:
+                self.damaged_from = PhysicalOffset(-1)
             self.derived_offset = min(self.derived_offset, log_end)
             self.physic_ms = min(self.physic_ms, safe_ms)
             self.logics_ms = min(self.logics_ms, safe_ms)

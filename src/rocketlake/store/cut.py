@@ -80,7 +80,8 @@ class Cut:
         """Raises CutRefused if the log cannot be cut there."""
         log, confirmed = self.log, self.durability.confirmed.value
         log.commit()
-        if end != log.max_offset and not self._is_between_records(end):
+        is_border = end == log.max_offset or 0 <= end == self.checkpoint.damaged_from
+        if not is_border and not self._is_between_records(end):
             raise CutRefused(
                 f"the log cannot be cut at {end}: no sound record starts there",
                 offset=end,

@@ -54,6 +54,8 @@ class LogWalk:
         self.end = start
         self.last_store_ms = Millis(0)
         """Store time of the last record, 0 without one."""
+        self.damaged_from: PhysicalOffset | None = None
+        """Where the first damaged record starts."""
         self._known = known
         self._log = log
         self._safe_end = safe_end
@@ -117,6 +119,8 @@ class LogWalk:
         """Where the next sound record starts when the one at `position` is damaged; None if the log ends here."""
         if mapped.start + position >= self._safe_end:
             return None
+        if self.damaged_from is None:
+            self.damaged_from = mapped.start + position
         _log.error("the record at %d of %s is damaged or lost", mapped.start + position, mapped.path)
         for start in _record_starts(mapped.view, position + 1, partial(self._look, mapped)):
             self._look(mapped, start, 2 * _CHUNK)

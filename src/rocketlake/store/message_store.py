@@ -193,6 +193,13 @@ class MessageStore(StoreReads, Service):
     def _note_health(self) -> None:
         """All that keeps messages from being taken: a failed sync, a full disk, a broken log, a dead dispatch."""
         self.health.set("store/writes", self.not_writable_reason)
+        damaged_from, reason = self.damaged_from, ""
+        if damaged_from is not None:
+            reason = (
+                f"the disk lost records of the log from {damaged_from} on. Cure: wait until another replica is the"
+                " master, they are copied anew from it; a replica that is alone has to do without them"
+            )
+        self.health.set("store/log", reason)
 
     @property
     def disk_ratio(self) -> float:
@@ -406,8 +413,22 @@ class MessageStore(StoreReads, Service):
         """
         self._unconfirmed.number()
 
+    @property
+    def damaged_from(self) -> PhysicalOffset | None:
+        """A start found that the log of this replica lacks, from there on, records that it once had; None: it is sound.
+
+        It is until the log was cut there or before, or `end_is_sound`.
+        """
+        start = self.checkpoint.damaged_from
+        return start if start >= self.min_physical_offset else None
+
+    async def end_is_sound(self) -> None:
+        """What the log lacks was behind its end, and comes back from a master, or is given up. Raises OSError."""
+        self.checkpoint.damaged_from = PhysicalOffset(-1)
+        await run_on(self._workers["queues"], self.checkpoint.job())
+
     async def cut(self, end: PhysicalOffset) -> None:
-        """Take back all records from `end` on, for good; one of them starts there.
+        """Take back all records from `end` on, for good; one of them starts there, or the log is `damaged_from` there.
 
         Readers see it at once; messages are taken again when this returns. Raises StoreError where the log cannot be
         cut, and OSError, StoreError if the disk refuses: then the store takes no messages until the next start.

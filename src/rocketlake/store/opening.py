@@ -78,7 +78,7 @@ class Opening:
         self._recovery.run(clean=clean, torn=[queue for queue in torn if self.queues.has(queue)], gone=gone)
         self.queues.min_physical = self.log.min_offset
         self.durability.flushed.advance(self.log.list.flushed_offset)
-        self._unconfirmed.hide()
+        self._unconfirmed.hide(self._recovery.damaged_from)
         self._late.then("deleted topics and the ends of the queues cannot be noted", self._write_known)
         self._is_open = True
         self._make_first_files()

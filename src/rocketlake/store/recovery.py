@@ -64,6 +64,8 @@ class Recovery:
         self._replay = Replay(parts, self._check, lambda: self._has_index)
         self._cut: dict[ConsumeQueue, tuple[QueueOffset, list[Entry]]] = {}
         """Queue -> where it ended, and the entries taken out of its end, newest first."""
+        self.damaged_from: PhysicalOffset | None = None
+        """From here on records are missing that were safe once."""
 
     def run(
         self, *, clean: bool, torn: Sequence[ConsumeQueue] = (), gone: Mapping[QueueKey, PhysicalOffset] | None = None
@@ -74,6 +76,8 @@ class Recovery:
         offset on they are built again.
         """
         if not self._log.list.files:
+            if self._checkpoint.confirm_offset:
+                self.damaged_from = _START
             self._table.destroy_all()
             self._index.destroy_all()
             self._dispatch.position = self._checkpoint.confirm_offset = self._checkpoint.derived_offset = _START
@@ -97,7 +101,9 @@ class Recovery:
         self._replay.missing_from = dispatched if clean else self._log.list.files[usual].start
         start = 0 if all_keys else min(usual, file_of(self._log.list, self._check.start))
         first_walked, end = self._replay.run(start, safe_end, all_known=clean and not all_keys)
+        self.damaged_from = self._replay.damaged_from
         if end < safe_end:
+            self.damaged_from = end if self.damaged_from is None else min(self.damaged_from, end)
             _log.error("the log ends at %d, but it was safe up to %d: messages are lost", end, safe_end)
         self._say_cut(end)
         cut_files(self._log, self._table, self._index, end)

@@ -38,6 +38,8 @@ class Replay:
         """Records from this physical offset on may be missing in any queue; before it in those that `check` wants."""
         self.last_store_ms = Millis(0)
         """Store time of the last record walked, 0 without one."""
+        self.damaged_from: PhysicalOffset | None = None
+        """Where the first damaged record starts that was walked."""
         self._check = check
         self._has_index = has_index
         self._log = parts.log
@@ -67,6 +69,7 @@ class Replay:
             walk = LogWalk(self._log, first, safe_end, check_crc, self._delays_ms, known, progress.note)
             behind_gap = self._replay_walk(walk, known, may_go_back=start > 0)
             progress.ended(walk.end)
+            self.damaged_from = walk.damaged_from
             if behind_gap is None:
                 if walk.last_store_ms:
                     self.last_store_ms = self._dispatch.last_store_ms = walk.last_store_ms

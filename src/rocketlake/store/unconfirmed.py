@@ -1,6 +1,7 @@
 """The end of a replica's log that is not confirmed: in the log, with queue offsets of its own, and nobody reads it.
 
-Owns        how a start keeps it from readers, and that its queue offsets are not given out again.
+Owns        how a start keeps it from readers, and that its queue offsets are not given out again; that damage which a
+            start finds is kept in mind.
 Must not know   how a record is confirmed (durability.py says how far), links to replicas.
 
 A start builds the queues from all records of the log: whatever it finds can be read. Of a replica's log the end may
@@ -41,22 +42,32 @@ class Unconfirmed:
         self.ends = parts.ends
         self.durability = parts.durability
 
-    def hide(self) -> None:
+    def hide(self, damaged_from: PhysicalOffset | None = None) -> None:
         """At a start, when the log is recovered. Blocks. Raises OSError, StoreError.
 
-        All of a log that was no replica's so far counts as confirmed: it has been read already.
+        All of a log that was no replica's so far counts as confirmed: it has been read already. `damaged_from`: from
+        there on the log lacks what was safe in it once.
         """
         known, end = self.checkpoint.confirmed, self.log.list.wrote_offset
         is_asked = Stage.CONFIRMED in self.durability.demands.reads
         if known > end:
             _log.error("the log ends at %d, but it is confirmed up to %d: this replica has lost messages", end, known)
+            damaged_from = end if damaged_from is None else min(damaged_from, end)
         if is_asked and known < 0:
             known = end
         if known >= 0:
             self.checkpoint.confirmed = min(known, end)
             self.durability.advance(Stage.CONFIRMED, self.checkpoint.confirmed)
+        if is_asked and damaged_from is not None:
+            self._note_damage(damaged_from)
         if is_asked and known < end:
             self._take_back(max(known, self.log.min_offset))
+
+    def _note_damage(self, damaged_from: PhysicalOffset) -> None:
+        """Keep it in mind in the write that lowers what is safe: a later start would find nothing wrong."""
+        before = self.checkpoint.damaged_from
+        self.checkpoint.damaged_from = damaged_from if before < 0 else min(before, damaged_from)
+        self.checkpoint.write(self.checkpoint.encode())
 
     def _take_back(self, confirmed: PhysicalOffset) -> None:
         checkpoint = self.checkpoint

@@ -4,7 +4,9 @@ Owns        the file that remembers the last boot and the doubt.
 Must not know   who is told, what follows.
 
 A process that is killed loses nothing: its bytes are in the page cache. A machine that goes down loses what was not yet
-on disk, and this replica may have reported those bytes as stored. That doubt stays until the controller was told.
+on disk, and this replica may have reported those bytes as stored. So does a broker lack
+them that has its id and no checkpoint of its store: somebody has emptied it. That doubt stays until the controller was
+told.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ _DOUBT = "short"
 class Boot:
     """The boots of one broker. Call `load` before the store starts: it looks at the mark of an unclean stop."""
 
-    def __init__(self, path: Path, files: Files, abort_file: Path) -> None:
-        """`path`: where the last boot is remembered. `abort_file`: the mark of the store, gone after a clean stop."""
+    def __init__(self, path: Path, files: Files, abort_file: Path, *, identity: Path, checkpoint: Path) -> None:
+        """`path`: where the last boot is remembered. `abort_file`: the mark of the store, gone after a clean stop.
+
+        `identity`: the file with the id of this broker. `checkpoint`: that of the store.
+        """
         self.boot_id = ""
         """The kernel's name of this boot; "" where there is none: then each start may be one behind a power cut."""
         self.log_whole = True
@@ -31,6 +36,8 @@ class Boot:
         self._path = path
         self._files = files
         self._abort = abort_file
+        self._identity = identity
+        self._checkpoint = checkpoint
 
     def load(self) -> None:
         """Find out, and remember it before anything is written. Blocks. Raises OSError."""
@@ -39,7 +46,8 @@ class Boot:
         last = files.read_bytes(self._path).decode(errors="replace").split() if files.exists(self._path) else []
         last_boot, doubt = (*last, "", "")[:2]
         same_boot = bool(self.boot_id) and last_boot == self.boot_id
-        self.log_whole = doubt != _DOUBT and (same_boot or not files.exists(self._abort))
+        was_emptied = files.exists(self._identity) and not files.exists(self._checkpoint)
+        self.log_whole = doubt != _DOUBT and not was_emptied and (same_boot or not files.exists(self._abort))
         self._save()
 
     def told(self) -> None:

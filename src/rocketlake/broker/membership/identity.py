@@ -16,8 +16,9 @@ from typing import NamedTuple
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
 
-__all__ = ["Application", "IdentityFiles"]
+__all__ = ["FILE_NAME", "Application", "IdentityFiles"]
 
+FILE_NAME = "brokerIdentity"
 _SEPARATOR = "#"
 
 
@@ -33,7 +34,7 @@ class IdentityFiles:
     """The files of one broker. All methods block, and raise OSError when the disk refuses."""
 
     def __init__(self, folder: Path, files: Files, cluster_name: str, broker_name: str) -> None:
-        self._file = folder / "brokerIdentity"
+        self._file = folder / FILE_NAME
         self._temp = folder / "brokerIdentity-temp"
         self._files = files
         self._names = cluster_name, broker_name

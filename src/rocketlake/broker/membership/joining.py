@@ -29,9 +29,17 @@ class Joining:
     """The way of one broker into its group. Each step may be repeated."""
 
     def __init__(
-        self, identity: IdentityFiles, boot: Boot, calls: Calls, role: Role, worker: Worker, now_ms: Callable[[], int]
+        self,
+        identity: IdentityFiles,
+        boot: Boot,
+        calls: Calls,
+        role: Role,
+        worker: Worker,
+        now_ms: Callable[[], int],
+        *,
+        log_is_sound: Callable[[], bool],
     ) -> None:
-        """`worker` reads and writes the files."""
+        """`worker` reads and writes the files. `log_is_sound`: a start has found no damage that is not mended yet."""
         self.broker_id = 0
         """Our id; 0 until it is known."""
         self._identity = identity
@@ -39,6 +47,7 @@ class Joining:
         self._calls = calls
         self._role = role
         self._worker = worker
+        self._log_is_sound = log_is_sound
         self._now_ms = now_ms
 
     async def take_id(self) -> int:
@@ -80,7 +89,8 @@ class Joining:
 
         A view without a master: none is alive. `is_damaged`: the log of this broker is.
         """
-        log_kept = "ON_DISK" if self._boot.log_whole and not is_damaged else "DAMAGED"
+        is_whole = self._boot.log_whole and self._log_is_sound() and not is_damaged
+        log_kept = "ON_DISK" if is_whole else "DAMAGED"
         view = await self._calls.register(
             self.broker_id, boot_id=self._boot.boot_id, log_kept=log_kept, copies_min=copies_min
         )

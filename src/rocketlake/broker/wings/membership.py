@@ -19,6 +19,7 @@ from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import Controllers
 from rocketlake.broker.membership.epoch_answer import EpochAnswer
 from rocketlake.broker.membership.heartbeats import Heartbeats
+from rocketlake.broker.membership.identity import FILE_NAME as IDENTITY
 from rocketlake.broker.membership.identity import IdentityFiles
 from rocketlake.broker.membership.in_step import InStep, Pace
 from rocketlake.broker.membership.joining import Joining
@@ -60,7 +61,13 @@ class Membership(Wing):
         self._config = config
         self._cluster = cluster
         self._worker = ground.seams.workers("membership")
-        self._boot = Boot(folder / "bootId", files, folder / "abort")
+        self._boot = Boot(
+            folder / "bootId",
+            files,
+            folder / "abort",
+            identity=folder / IDENTITY,
+            checkpoint=folder / "checkpoint",
+        )
         self._is_log_whole = True
         """False if the machine went down and the log may have lost its end since this broker was the master."""
         self._epochs = KeptEpochs(folder / FILE_NAME, files, self._worker)
@@ -68,7 +75,15 @@ class Membership(Wing):
         controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
         self._calls = Calls(controllers, ground.role, clock.now_ms)
         identity = IdentityFiles(folder, files, config.cluster_name, config.broker_name)
-        self._joining = Joining(identity, self._boot, self._calls, ground.role, self._worker, clock.now_ms)
+        self._joining = Joining(
+            identity,
+            self._boot,
+            self._calls,
+            ground.role,
+            self._worker,
+            clock.now_ms,
+            log_is_sound=lambda: store.damaged_from is None,
+        )
         self.in_step = InStep(
             store.durability,
             lambda: store.max_physical_offset,

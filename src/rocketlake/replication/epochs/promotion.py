@@ -30,15 +30,16 @@ class Promotion:
     async def become_master(self, epoch: int, *, is_log_whole: bool = True) -> PhysicalOffset:
         """Make the log ready for messages of this epoch; returns where the log ends now.
 
-        A master that comes back in its own epoch goes on in it. With `is_log_whole` False it may have lost its end (a
-        power cut): then the epoch starts anew at its end, so that slaves with the lost bytes see that they differ.
+        A master that comes back in its own epoch goes on in it, unless it may have lost the end of its log
+        (`is_log_whole` False, or a start found damage): it would write other bytes of that epoch than its slaves have.
+        A new epoch, by which they see that they differ, comes from the controller only.
 
         The epoch is on disk then, all that may be read is in its queues, and new messages are numbered behind those
-        that may not be read yet. Raises UsageError for an epoch older than the newest known; StoreError for a damaged
-        record that may be acknowledged; OSError, StoreError if the disk refuses.
+        that may not be read yet. Raises UsageError for an epoch older than the newest known; StoreError for a log that
+        is not whole, or a damaged record that may be acknowledged; OSError, StoreError if the disk refuses.
         """
-        self._check(epoch)
         store = self._store
+        self._check(epoch, is_log_whole=is_log_whole and store.damaged_from is None)
         sound_end = await store.sound_end()
         if sound_end < store.max_physical_offset:
             # Another replica may have it, acknowledged, and be chosen in place of this one. Only whole records are
@@ -49,7 +50,7 @@ class Promotion:
                 hint="empty the store of this replica and have it filled anew by its master",
             )
         last = self._epochs.history.last
-        if not is_log_whole or last is None or last.number != epoch:
+        if last is None or last.number != epoch:
             await self._begin(epoch)
         while store.dispatched_offset < store.durability.readable_end and store.writable:
             await self._clock.sleep(_LOOK_SECONDS)
@@ -61,11 +62,18 @@ class Promotion:
         store = self._store
         start = store.max_physical_offset if self._epochs.history.epochs else store.min_physical_offset
         await self._epochs.lead(epoch, start)
+        if store.damaged_from == store.max_physical_offset:  # what was behind this end is given up now
+            await store.end_is_sound()
 
-    def _check(self, epoch: int) -> None:
+    def _check(self, epoch: int, *, is_log_whole: bool) -> None:
         last = self._epochs.history.last
         if last is not None and epoch < last.number:
             raise UsageError(
                 f"this broker knows of epoch {last.number} and cannot lead in {epoch}",
                 hint="see that all brokers of the group and their controller belong to one cluster",
+            )
+        if last is not None and epoch == last.number and not is_log_whole:
+            raise StoreError(
+                f"this broker led in epoch {epoch}, may have lost the end of its log since, and cannot go on in it",
+                hint="wait until the controller has made another replica the master; else: mqadmin electMaster",
             )

@@ -40,14 +40,22 @@ class Truncation:
         Raises StoreError if no record starts there, or if what lies before `end` is not all that is confirmed: no
         master that has all confirmed messages asks for that. `gives_up_confirmed` allows it: the operator lets a
         replica become the master that need not have them. Raises OSError, StoreError if the disk refuses.
+
+        A log that is damaged loses all from the damage on, to be copied anew, if the master has all that is confirmed.
         """
         store = self._store
-        end = max(end, store.min_physical_offset)
-        if end < store.max_physical_offset:
-            own_end, confirmed = store.max_physical_offset, store.durability.confirmed.value
-            if gives_up_confirmed and end < confirmed:
-                _log.error("messages from %d to %d were confirmed, and the master does not have them", end, confirmed)
-                store.durability.confirmed.set_back(end)
+        end, why = max(end, store.min_physical_offset), "the master has other records"
+        own_end, confirmed = store.max_physical_offset, store.durability.confirmed.value
+        damaged_from = store.damaged_from
+        if gives_up_confirmed and end < confirmed:
+            _log.error("messages from %d to %d were confirmed, and the master does not have them", end, confirmed)
+            store.durability.confirmed.set_back(end)
+        elif damaged_from is not None and confirmed <= end and damaged_from < end:
+            end, why = damaged_from, "it is damaged there, the rest is copied anew"
+            store.durability.confirmed.set_back(end)
+        if end < own_end:
             await store.cut(end)
-            _log.warning("the log was cut from %d to %d: the master has other records", own_end, end)
+            _log.warning("the log was cut from %d to %d: %s", own_end, end, why)
+        elif damaged_from is not None:
+            await store.end_is_sound()
         await self._epochs.cut(end)

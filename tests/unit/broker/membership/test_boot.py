@@ -10,6 +10,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.membership.boot import Boot
 
 FILE, ABORT, KERNEL = Path("/s/bootId"), Path("/s/abort"), Path("/proc/sys/kernel/random/boot_id")
+IDENTITY, CHECKPOINT = Path("/s/brokerIdentity"), Path("/s/checkpoint")
 
 
 def started(files: MemoryFiles, boot_id: str, *, clean: bool) -> Boot:
@@ -21,7 +22,7 @@ def started(files: MemoryFiles, boot_id: str, *, clean: bool) -> Boot:
         files.write_bytes(KERNEL, f"{boot_id}\n".encode())
     if not clean:
         files.write_bytes(ABORT, b"1")
-    boot = Boot(FILE, files, ABORT)
+    boot = Boot(FILE, files, ABORT, identity=IDENTITY, checkpoint=CHECKPOINT)
     boot.load()
     return boot
 
@@ -51,3 +52,15 @@ def test_without_the_kernels_name_each_unclean_stop_is_doubted() -> None:
     files = MemoryFiles()
     started(files, "", clean=True)
     assert not started(files, "", clean=False).log_whole
+
+
+def test_a_broker_with_an_id_and_without_a_store_has_been_emptied() -> None:
+    files = MemoryFiles()
+    assert started(files, "one", clean=True).log_whole
+    files.write_bytes(IDENTITY, b"c#b#1")
+    assert not started(files, "one", clean=True).log_whole
+    files.write_bytes(CHECKPOINT, b"")
+    assert not started(files, "one", clean=True).log_whole
+    boot = started(files, "one", clean=True)
+    boot.told()
+    assert started(files, "one", clean=True).log_whole

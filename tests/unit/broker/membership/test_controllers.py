@@ -54,10 +54,13 @@ class World:
         self.controllers = Controllers(self.client, lambda: self.addresses, 500)
         self.calls = Calls(self.controllers, role, self.clock.now_ms)
         identity = IdentityFiles(Path("/s"), self.files, "C", "b")
-        boot = Boot(Path("/s/bootId"), self.files, Path("/s/abort"))
+        s = Path("/s")
+        boot = Boot(s / "bootId", self.files, s / "abort", identity=s / "brokerIdentity", checkpoint=s / "checkpoint")
         boot.load()
         self.identity = identity
-        self.joining = Joining(identity, boot, self.calls, role, InlineWorker("files"), self.clock.now_ms)
+        self.joining = Joining(
+            identity, boot, self.calls, role, InlineWorker("files"), self.clock.now_ms, log_is_sound=lambda: True
+        )
 
     async def controller(self, address: str, **answers: Callable[[Request], Reply]) -> Server:
         """Answers by the names of the codes without CONTROLLER_."""
