@@ -71,7 +71,7 @@ etcd-kills: install ## real members of etcd killed and stopped under swaps: KILL
 replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, every broken rule is caught, SEEDS simulated groups, two at a time
 	$(BIN)/python -m rocketlake.testing.replicas.search $(or $(SEEDS),10000)
 
-failovers: install ## a real group of three whose master is killed, stopped or hands over: KILLS=200 faults, 4 seconds each
+failovers: install ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)
 
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each

@@ -33,6 +33,12 @@ ROWS = 300
 class Task:
     """One task of a query, repeated with its batch from the beginning whenever the broker was gone."""
 
+    rows = ROWS
+    pause_seconds = 0.0
+    topic = TOPIC
+    refusals = frozenset({ResponseCode.SERVICE_NOT_AVAILABLE})
+    """Answers behind which the batch is sent again."""
+
     def __init__(self, address: str, name: str, numbers: random.Random) -> None:
         self.address, self.name, self.numbers = address, name, numbers
         self.batch = 0
@@ -49,9 +55,14 @@ class Task:
             while not ended.is_set():
                 while not await self._whole_batch(net):
                     self.replays += 1
+                    await self.repeat()
                 self.batch += 1
+                await asyncio.sleep(self.pause_seconds)
         finally:
             await net.close()
+
+    async def repeat(self) -> None:
+        """Before a batch is sent again."""
 
     async def _whole_batch(self, net: NetClient) -> bool:
         return all(await asyncio.gather(*(self._queue(net, queue_id) for queue_id in self._queues)))
@@ -59,14 +70,14 @@ class Task:
     async def _queue(self, net: NetClient, queue_id: int) -> bool:
         """All rows of the batch for one queue, in pieces; False if the broker was lost."""
         number = 0
-        while number < ROWS:
-            count = min(self.numbers.randint(1, 60), ROWS - number)
+        while number < self.rows:
+            count = min(self.numbers.randint(1, 60), self.rows - number)
             try:
                 answer = await net.invoke(self.address, self._command(queue_id, number, count), 3000)
             except RocketLakeError:
                 await asyncio.sleep(0.02)  # it is being restarted: nothing here can be awaited
                 return False
-            if answer.code == ResponseCode.SERVICE_NOT_AVAILABLE:
+            if answer.code in self.refusals:
                 return False
             assert answer.code == ResponseCode.SUCCESS, answer.remark
             number += count
@@ -74,23 +85,23 @@ class Task:
 
     def _command(self, queue_id: int, first: int, count: int) -> Command:
         query, _, task = self.name.partition("/")
-        messages = [Message(TOPIC, self.body(self.batch, queue_id, row)) for row in range(first + count)]
+        messages = [Message(self.topic, self.body(self.batch, queue_id, row)) for row in range(first + count)]
         digests = "/".join(f"{crc32(encode_batch(part)):08x}" for part in (messages[:first], messages))
         header = SendHeaderV2(
-            producer_group="crash", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
+            producer_group="crash", topic=self.topic, default_topic="TBW102", default_topic_queue_nums=QUEUES,
             queue_id=queue_id, sys_flag=0, born_timestamp=1, flag=0, batch=True,
             properties=f"__RL_SEQ\x01{query}/{self.batch}/{task}/{first}/lay/{count}/{digests}\x02",
         )  # fmt: skip
         return Command.request(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(messages[first:]))
 
 
-async def stored(address: str, queue_id: int) -> list[bytes]:
+async def stored(address: str, queue_id: int, topic: str = TOPIC) -> list[bytes]:
     """All bodies of a queue."""
     net, found, offset = NetClient(clock=SystemClock()), [], 0
     try:
         while True:
             header = PullHeader(
-                consumer_group="crash", topic=TOPIC, queue_id=queue_id, queue_offset=offset, max_msg_nums=1024,
+                consumer_group="crash", topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=1024,
                 sys_flag=4, commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
             )  # fmt: skip
             answer = await net.invoke(address, Command.request(RequestCode.PULL_MESSAGE, header), 8000)

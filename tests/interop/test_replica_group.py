@@ -13,7 +13,8 @@ from interop.apache_group import CLUSTER, NAME, ApacheGroup
 from rocketlake.base.clock import SystemClock
 from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader
-from tests.crash.failovers import Sending, settled
+from tests.crash.group_processes import settled
+from tests.crash.sending import Sending
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
