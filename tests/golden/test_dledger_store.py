@@ -158,12 +158,14 @@ async def test_a_member_that_was_killed_ends_at_its_last_sound_entry(source: Pat
     data = bytearray(path.read_bytes())
     data[starts(path)[-1] + BODY :] = bytes(len(data) - starts(path)[-1] - BODY)  # the last entry is torn
     path.write_bytes(data)
+    (source / "dledger-n0" / "checkpoint").write_text("committedIndex=348\nendIndex=348\n")
     done = await Conversion(source).run(tmp_path / "target")
     assert (done.was_stopped, done.last_index, done.records) == (False, 348, 349)
     path = source / DATA / "00000000000000065536"
     data = bytearray(path.read_bytes())
     data[starts(path)[40] + BODY] ^= 0x40
     path.write_bytes(data)
+    (source / "dledger-n0" / "checkpoint").unlink()
     with pytest.raises(StoreError, match="later files hold entries"):
         Conversion(source).look()
 
@@ -188,6 +190,22 @@ def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
     assert "is there already" in str(again.exception)
 
 
+def test_the_command_says_what_is_given_up(source: Path, tmp_path: Path) -> None:
+    (source / "abort").write_text("1")
+    path = source / DATA / "00000000000000131072"
+    data = bytearray(path.read_bytes())
+    data[starts(path)[-4] + BODY] ^= 0x40
+    path.write_bytes(data)
+    refused = CliRunner().invoke(app, ["store", "convert", str(source), str(tmp_path / "target")])
+    assert "--give-up-from 346" in str(refused.exception)
+    done = CliRunner().invoke(app, ["store", "convert", str(source), str(tmp_path / "target"), "--give-up-from", "346"])
+    assert done.exit_code == 0, done.output
+    assert "346 messages converted\nlast entry: term 0, index 345\n" in done.stdout
+    assert "given up: entry 346 and all behind it; of these the member noted 4 entries, 4 of them comm" in done.stdout
+    later = CliRunner().invoke(app, ["store", "convert", str(source), "--give-up-from", "347"])
+    assert isinstance(later.exception, StoreError)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -195,6 +213,7 @@ def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
         (lambda source: shutil.copytree(source / "dledger-n0", source / "dledger-n1"), "2 folders of DLedger"),
         (lambda source: shutil.rmtree(source / DATA), "no entries of DLedger here"),
         (lambda source: (source / "dledger-n0" / "checkpoint").write_text("endIndex=x"), "checkpoint cannot be read"),
+        (lambda source: os.remove(source / DATA / "00000000000000065536"), "a file before this one is missing"),
     ],
 )
 def test_a_folder_that_cannot_be_taken_over_is_said(source: Path, change: object, reason: str) -> None:

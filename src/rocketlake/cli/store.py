@@ -41,6 +41,16 @@ def convert(
         Path | None,
         typer.Option("--config", "-c", help="broker.conf of the new broker; default: Apache's.", show_default=False),
     ] = None,
+    give_up_from: Annotated[
+        int | None,
+        typer.Option(
+            "--give-up-from",
+            metavar="INDEX",
+            help="Lose this entry and all behind it: only if no other member has them.",
+            show_default=False,
+            min=1,
+        ),
+    ] = None,
 ) -> None:
     """Make an ordinary store of a stopped DLedger member's. The source is only read."""
     from rich.console import Console
@@ -48,7 +58,7 @@ def convert(
 
     from rocketlake.store.dledger.conversion import Conversion
 
-    conversion = Conversion(source, log=log)
+    conversion = Conversion(source, log=log, given_up_from=give_up_from)
     columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(f"{source} -> {target}" if target else str(source), total=conversion.bytes)
@@ -67,14 +77,16 @@ def convert(
 
                 _, settings = load_broker_conf(config)
             converted = run(conversion.run(target, settings, show))
-    _say(converted, target)
+    _say(converted, target, give_up_from)
 
 
-def _say(converted: Converted, target: Path | None) -> None:
+def _say(converted: Converted, target: Path | None, given_up_from: int | None) -> None:
     old = f", {amount(converted.old_records)} of them from before DLedger" if converted.old_records else ""
     typer.echo(f"{amount(converted.records, 'message')} {'converted' if target else 'checked'}{old}".replace("  ", " "))
     typer.echo(f"last entry: term {converted.last_term}, index {converted.last_index}")
-    if not converted.was_stopped:
+    if given_up_from is not None:
+        typer.echo(_lost(converted, given_up_from))
+    elif not converted.was_stopped:
         typer.echo("the member was killed: its log was taken up to its last sound entry")
     if (open_end := converted.last_index - converted.committed_index) > 0:
         typer.echo(
@@ -87,3 +99,10 @@ def _say(converted: Converted, target: Path | None) -> None:
         typer.echo(f"store: {target}, {amount(converted.bytes)} bytes; its broker has")
         typer.echo(f"  storePathRootDir={target.resolve()}")
         typer.echo(f"  mappedFileSizeCommitLog={converted.file_bytes}")
+
+
+def _lost(converted: Converted, given_up_from: int) -> str:
+    committed = max(0, converted.committed_index + 1 - given_up_from)
+    noted = max(0, converted.noted_index + 1 - given_up_from)
+    known = f"of these the member noted {amount(noted, 'entry')}, {committed} of them committed"
+    return f"given up: entry {given_up_from} and all behind it; {known}"

@@ -34,6 +34,8 @@ __all__ = ["Conversion", "Converted"]
 _CHUNK_BYTES = 4 * 1024 * 1024
 _PROGRESS_BYTES = 8 * 1024 * 1024
 _NEVER_HOURS = 1_000_000
+_MARK = "converting"
+"""A file in a target that is not whole yet: who finds it may delete the folder."""
 _BUG = "report it with the line above; the source is as it was"
 
 Progress = Callable[[int], object]
@@ -62,6 +64,8 @@ class Converted:
     """Of each file of it: mappedFileSizeCommitLog of the new broker."""
     was_stopped: bool = True
     """False: the member was killed, and its log ends where its last sound entry does."""
+    noted_index: int = -1
+    """The last entry that the member noted, at its stop or up to 3 s before a kill; -1 if it did not."""
     left: list[str] = field(default_factory=list)
     """Parts of the source that are not taken over."""
 
@@ -69,9 +73,15 @@ class Converted:
 class Conversion:
     """One source and one target."""
 
-    def __init__(self, source: Path, *, log: Path | None = None, disk: Files | None = None) -> None:
-        """`log` if the entries lie elsewhere (storePathDLedgerCommitLog). Raises StoreError, UsageError."""
+    def __init__(
+        self, source: Path, *, log: Path | None = None, given_up_from: int | None = None, disk: Files | None = None
+    ) -> None:
+        """`log` if the entries lie elsewhere (storePathDLedgerCommitLog). Raises StoreError, UsageError.
+
+        `given_up_from`: entries from this index on are left out, damaged or not.
+        """
         self._disk = disk or PosixFiles()
+        self._given_up_from = given_up_from
         self._source = StorePaths(source)
         self._member = self._member_folder(source)
         data = log or self._member / "data"
@@ -83,6 +93,9 @@ class Conversion:
                 path=str(data),
                 hint="give the storePathRootDir of a member, and with --log its storePathDLedgerCommitLog",
             )
+        for files in (self._data, self._old):
+            if len(OffsetFiles(files.folder, self._disk, with_gaps=True).starts) != len(files.starts):
+                raise damaged(files, files.start, "a file before this one is missing")
         self.bytes = self._data.end - self._data.start + self._old.end - self._old.start
         """Length of all files that are read."""
 
@@ -97,12 +110,8 @@ class Conversion:
         Without them they are RocketMQ's, and the log's files have the source's length. Blocking. Raises StoreError,
         UsageError, OSError; then there is no `target`.
         """
-        if self._disk.exists(target):
-            raise UsageError("the target is there already", where=str(target), hint="give a folder that is not there")
         config = config or StoreConfig(commit_log_file_bytes=self._data.file_size)
-        paths = StorePaths(target.with_name(f"{target.name}.unfinished"))
-        if self._disk.exists(paths.root):
-            Removed(self._disk, paths.root, paths.root).remove()
+        paths = StorePaths(self._begin(target))
         self._disk.make_dirs(paths.commit_log)
         with self._hold():
             log = PlainLog(paths.commit_log, config.commit_log_file_bytes, self._disk)
@@ -111,10 +120,35 @@ class Conversion:
             done.bytes, done.file_bytes = log.end, config.commit_log_file_bytes
             self._copy_tables(paths, done)
         await self._build(paths, config, done)
+        self._disk.remove(paths.root / _MARK)
         self._disk.sync_dir(paths.root)
         self._disk.rename(paths.root, target)
         self._disk.sync_dir(target.parent)
         return done
+
+    def _begin(self, target: Path) -> Path:
+        """An empty folder beside `target`, marked as ours: what an interrupted conversion left there goes."""
+        unfinished = target.parent / f"{target.name}.unfinished"
+        for source in (self._source.root, self._data.folder):
+            if any(_overlap(source, folder) for folder in (target, unfinished)):
+                raise UsageError(
+                    "the target and the source lie in one another",
+                    where=f"{source}, {target}",
+                    hint="give a target in another folder: the source is not written to",
+                )
+        if self._disk.exists(target):
+            raise UsageError("the target is there already", where=str(target), hint="give a folder that is not there")
+        if self._disk.list_dir(unfinished) and not self._disk.exists(unfinished / _MARK):
+            raise UsageError(
+                "the folder of the unfinished target holds other files",
+                where=str(unfinished),
+                hint="remove it, or give another target",
+            )
+        if self._disk.exists(unfinished):
+            Removed(self._disk, unfinished, unfinished).remove()
+        self._disk.make_dirs(unfinished)
+        self._disk.write_bytes(unfinished / _MARK, b"an unfinished conversion: the next one begins anew\n")
+        return unfinished
 
     def _hold(self) -> ExitStack:
         """The lock of the source: its broker must not run. A source on a disk that cannot be written to has none."""
@@ -144,25 +178,37 @@ class Conversion:
     def _walk(self, log: PlainLog | None, progress: Progress) -> Converted:
         done = Converted(was_stopped=not self._disk.exists(self._source.abort))
         noted = self._checkpoint()
-        done.committed_index = noted.get("committedIndex", -1)
+        done.committed_index, done.noted_index = noted.get("committedIndex", -1), noted.get("endIndex", -1)
         told = 0
-        for read, record in self._records(done, noted.get("endIndex") if done.was_stopped else None):
+        entries = DLedgerLog(
+            self._data,
+            noted.get("endIndex") if done.was_stopped else None,
+            committed_index=done.committed_index,
+            given_up_from=self._given_up_from,
+        )
+        for read, record in self._records(done, entries):
             if record is not None:
                 done.records += 1
                 if log is not None:
                     log.append(record)
             if read - told >= _PROGRESS_BYTES:
                 progress(told := read)
+        if self._given_up_from is not None and done.last_index + 1 != self._given_up_from:
+            raise UsageError(
+                f"there is no entry {self._given_up_from - 1} to end with: the last one is {done.last_index}",
+                where="--give-up-from",
+                hint="give the index that the error of the damaged entry names",
+            )
         progress(self.bytes)
         return done
 
-    def _records(self, done: Converted, end_index: int | None) -> Iterator[tuple[int, memoryview | None]]:
+    def _records(self, done: Converted, entries: DLedgerLog) -> Iterator[tuple[int, memoryview | None]]:
         """Bytes read so far, and the next record."""
         old_bytes = self._old.end - self._old.start
         for offset, record in self._old_records():
             done.old_records += 1
             yield offset - self._old.start, record
-        for entry in DLedgerLog(self._data, end_index).entries():
+        for entry in entries.entries():
             done.last_term, done.last_index = entry.term, entry.index
             done.without_record += entry.record is None
             yield old_bytes + entry.end - self._data.start, entry.body if entry.record is not None else None
@@ -219,3 +265,9 @@ class Conversion:
                 self._disk.write_bytes(target.config / name, self._disk.read_bytes(path))
         self._disk.sync_dir(target.config)
         done.left += [name for name in self._disk.list_dir(self._source.root) if name.startswith("timer")]
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """True if one of the folders is the other, or lies in it."""
+    one, other = one.resolve(), other.resolve()
+    return one.is_relative_to(other) or other.is_relative_to(one)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.errors import StoreError
+from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.dledger.conversion import Conversion
 from rocketlake.store.dledger.plain_log import PlainLog
@@ -55,6 +55,22 @@ class DLedgerWriter:
 
     def stop(self) -> None:
         self.disk.write_bytes(self.folder.parent / "checkpoint", b"endIndex=%d\n" % (self.index - 1))
+
+
+    def kill(self, committed_index: int) -> None:
+        """The member was killed; it noted its end and what is committed some time before."""
+        self.disk.write_bytes(SOURCE / "abort", b"1")
+        note = b"endIndex=%d\ncommittedIndex=%d\n" % (committed_index, committed_index)
+        self.disk.write_bytes(self.folder.parent / "checkpoint", note)
+
+    def damage(self, index: int, byte: int, magic: bytes = b"\xff") -> None:
+        """A byte of an entry; all of them hold the first record."""
+        file = self.disk.open(self.folder / f"{0:020d}")
+        file.pwrite(magic, index * (48 + len(RECORDS[0])) + byte)
+        file.close()
+
+
+BODY, SIZE_FIELD, INDEX_FIELD = 54, 7, 15
 
 
 async def converted(disk: MemoryFiles) -> list[bytes]:
@@ -113,6 +129,74 @@ async def test_entries_that_an_older_term_left_behind_the_end_are_not_taken() ->
     writer.write([RECORDS[0]] * 2)
     done = Conversion(SOURCE, disk=disk).look()
     assert (done.was_stopped, done.last_term, done.last_index, done.records) == (False, 2, 5, 6)
+
+
+@pytest.mark.parametrize("committed", [-1, 4, 5, 18])
+@pytest.mark.parametrize("byte", [BODY, SIZE_FIELD, INDEX_FIELD])
+async def test_damage_before_sound_entries_is_no_end_of_a_killed_member(committed: int, byte: int) -> None:
+    """Not even above the committed index that it noted: the note is up to 3 s old."""
+    disk = MemoryFiles()
+    writer = DLedgerWriter(disk)
+    writer.write([RECORDS[0]] * 20)
+    writer.kill(committed)
+    assert Conversion(SOURCE, disk=disk).look().records == 20
+    writer.damage(5, byte)
+    with pytest.raises(StoreError, match=r"another member.*--give-up-from 5"):
+        Conversion(SOURCE, disk=disk).look()
+    done = Conversion(SOURCE, given_up_from=5, disk=disk).look()
+    assert (done.records, done.last_index) == (5, 4)
+
+
+async def test_a_torn_end_of_a_killed_member_is_left_out_unless_it_was_committed() -> None:
+    disk = MemoryFiles()
+    writer = DLedgerWriter(disk)
+    writer.write([RECORDS[0]] * 20)
+    writer.damage(19, BODY)
+    writer.kill(18)
+    assert Conversion(SOURCE, disk=disk).look().last_index == 18
+    writer.kill(19)
+    with pytest.raises(StoreError, match="entries up to 19 are committed"):
+        Conversion(SOURCE, disk=disk).look()
+
+
+def test_an_entry_to_give_up_that_is_not_there_is_an_error() -> None:
+    disk = MemoryFiles()
+    writer = DLedgerWriter(disk)
+    writer.write(RECORDS[:20])
+    writer.stop()
+    assert Conversion(SOURCE, given_up_from=20, disk=disk).look().records == 20
+    with pytest.raises(UsageError, match="the last one is 19"):
+        Conversion(SOURCE, given_up_from=22, disk=disk).look()
+
+
+@pytest.mark.parametrize("target", [SOURCE, SOURCE / "new", SOURCE.parent, Path("/source.unfinished/../source/a")])
+async def test_a_target_in_the_source_is_refused(target: Path) -> None:
+    disk = MemoryFiles()
+    writer = DLedgerWriter(disk)
+    writer.write(RECORDS[:3])
+    writer.stop()
+    before = disk.list_dir(SOURCE)
+    with pytest.raises(UsageError, match="lie in one another"):
+        await Conversion(SOURCE, disk=disk).run(target)
+    assert disk.list_dir(SOURCE) == before
+
+
+async def test_a_source_with_the_name_of_an_unfinished_target_is_not_removed() -> None:
+    source = Path("/data/store.unfinished")
+    disk = MemoryFiles()
+    writer = DLedgerWriter(disk)
+    writer.folder = source / "dledger-n0" / "data"
+    disk.make_dirs(writer.folder)
+    writer.write(RECORDS[:3])
+    with pytest.raises(UsageError, match="lie in one another"):
+        await Conversion(source, disk=disk).run(Path("/data/store"))
+    assert Conversion(source, disk=disk).look().records == 3
+    writer.folder = SOURCE / "dledger-n0" / "data"
+    disk.make_dirs(writer.folder)
+    writer.write(RECORDS[:3])
+    with pytest.raises(UsageError, match="holds other files"):  # another store than the source has that name
+        await Conversion(SOURCE, disk=disk).run(Path("/data/store"))
+    assert Conversion(source, disk=disk).look().records == 3
 
 
 def test_a_source_whose_broker_runs_is_refused() -> None:
