@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -28,8 +30,19 @@ ConfigFile = Annotated[
 ]
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _COLLECT_AFTER = 20_000
 """The collector runs after so many new objects; Python's own number is 700. Requests leave no cycles behind."""
+
+
+AtEof = Annotated[
+    bool,
+    typer.Option(
+        "--stop-at-eof",
+        hidden=True,
+        help="Stop when standard input ends: the process that holds its other end is gone.",
+    ),
+]
 
 
 class _Server(Protocol):
@@ -108,7 +121,7 @@ def _up_with_replicas(
             namesrv_port=namesrv_port,
             broker_port=broker_port,
             settings=settings_of(settings),
-            say=typer.echo,
+            say=_say,
         )
 
         def ready() -> None:
@@ -130,6 +143,12 @@ def _up_with_replicas(
         run(_serve(supervisor, ready, logs, lambda _: "--broker-port", "host"))
 
 
+def _say(text: str) -> None:
+    """Tell the user of a process that ended; without a terminal that still listens, the others go on."""
+    with suppress(OSError):
+        typer.echo(text)
+
+
 def namesrv(
     config: ConfigFile = None,
     host: Annotated[
@@ -142,6 +161,7 @@ def namesrv(
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
+    stop_at_eof: AtEof = False,
 ) -> None:
     """Start a name server."""
     from rocketlake.namesrv.config import load_namesrv_conf
@@ -156,7 +176,7 @@ def namesrv(
         def ready() -> None:
             typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
-        run(_serve(server, ready, logs, lambda _: "--port", "--host"))
+        run(_serve(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
 
 
 def broker(
@@ -177,6 +197,7 @@ def broker(
     log_level: LogLevel = Severity.INFO,
     log_format: LogFormat = LOG_FORM_DEFAULT,
     log_file: LogFile = None,
+    stop_at_eof: AtEof = False,
 ) -> None:
     """Start a broker, by the settings of a broker.conf."""
     from rocketlake.broker.broker import Broker
@@ -192,21 +213,64 @@ def broker(
             typer.echo(loaded.registers_at)
             typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
-        run(_serve(server, ready, logs, lambda _: "listenPort or fastListenPort in broker.conf", "bindAddress"))
+        ports = "listenPort or fastListenPort in broker.conf"
+        run(_serve(server, ready, logs, lambda _: ports, "bindAddress", at_eof=stop_at_eof))
+
+
+class _Wish:
+    """Somebody wishes the server to stop: SIGINT, SIGTERM, or the end of standard input.
+
+    During the start it ends the start. A second signal ends the process at once.
+    """
+
+    def __init__(self, at_eof: bool) -> None:
+        self.came = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._starting = asyncio.current_task()
+        for number in _SIGNALS:
+            self._loop.add_signal_handler(number, self._take)
+        if at_eof:
+            self._loop.add_reader(0, self._read)
+
+    def started(self) -> bool:
+        """The start has ended; False if that was by a wish."""
+        starting, self._starting = self._starting, None
+        if self.came.is_set() and starting is not None:
+            starting.uncancel()
+        return not self.came.is_set()
+
+    def close(self) -> None:
+        """Signals have their usual effect again."""
+        self._loop.remove_reader(0)
+        for number in _SIGNALS:
+            self._loop.remove_signal_handler(number)
+
+    def _take(self) -> None:
+        self.close()
+        self.came.set()
+        if self._starting is not None:
+            self._starting.cancel()
+
+    def _read(self) -> None:
+        if not os.read(0, 4096):
+            self._take()
 
 
 async def _serve(
-    server: _Server, ready: Callable[[], None], logs: Logs, port_option: Callable[[int], str], host_option: str
+    server: _Server,
+    ready: Callable[[], None],
+    logs: Logs,
+    port_option: Callable[[int], str],
+    host_option: str,
+    *,
+    at_eof: bool = False,
 ) -> None:
-    """Start, say so, wait for SIGINT or SIGTERM, stop cleanly; a second signal ends the process at once."""
+    """Start, say so, wait for the wish to stop, stop cleanly."""
     from rocketlake.cli.build import log_build
     from rocketlake.net.network import CannotListen
 
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    loop.add_signal_handler(signal.SIGHUP, logs.reopen)
+    wish = _Wish(at_eof)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, logs.reopen)
     gc.set_threshold(_COLLECT_AFTER)
     log_build()
     try:
@@ -214,13 +278,18 @@ async def _serve(
     except CannotListen as error:
         error.name_settings(port=port_option(error.port), host=host_option)
         raise
+    except asyncio.CancelledError:
+        if wish.started():
+            raise
+        typer.echo("stopped before it was up")
+        return
+    wish.started()
     gc.freeze()  # objects made by the start stay for good: the collector must not walk them again while requests wait
     try:
         ready()
-        await stopped.wait()
+        await wish.came.wait()
         typer.echo("stopping ...")
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        wish.close()
         await server.stop()
     typer.echo("stopped")

@@ -4,7 +4,10 @@ Owns        the processes: their folders and settings, start, the start after on
 Must not know   options and output of the command (serve.py), what the servers do.
 
 A process that ends is started again after some seconds, so that its end can be watched. Each process has a log file and
-a session of its own: a Ctrl-C reaches them through the stop of this one only.
+a session of its own: a Ctrl-C reaches them through the stop of this one only. And the standard input of each is a pipe
+from this process: when this process is killed, they stop in order.
+
+Invariant: each server is one process at most. One that needs long for its start is waited for, not started twice.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from rocketlake.standalone import SETTINGS
 __all__ = ["Supervisor"]
 
 _AGAIN_SECONDS = 5.0
-_START_SECONDS = 60.0
+_SAY_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _PORTS_APART = 10
 _UP = re.compile(r" is up at (\S+?);")
@@ -36,12 +39,13 @@ _UP = re.compile(r" is up at (\S+?);")
 class _Server:
     """One process: `words` start it. `address`: where it serves, once it has said so."""
 
-    def __init__(self, name: str, words: Sequence[str], log_file: Path) -> None:
+    def __init__(self, name: str, words: Sequence[str], log_file: Path, say: Callable[[str], None]) -> None:
         self.name = name
         self.words = tuple(words)
         self.log_file = log_file
         self.address = ""
         self.process: asyncio.subprocess.Process | None = None
+        self._say = say
 
     @property
     def pid(self) -> int:
@@ -49,29 +53,35 @@ class _Server:
         return self.process.pid if self.process is not None else 0
 
     async def begin(self) -> None:
-        """Start it and wait until it serves. RocketLakeError with its last words if it ends before."""
+        """Start it and wait until it serves: long, if it has much to recover. RocketLakeError if it ends before."""
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "rocketlake", *self.words, "--log-file", str(self.log_file),
-            stdin=asyncio.subprocess.DEVNULL,
+            sys.executable, "-m", "rocketlake", *self.words, "--stop-at-eof", "--log-file", str(self.log_file),
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
         said: list[str] = []
-        try:
-            async with asyncio.timeout(_START_SECONDS):
-                while line := await self._line():
-                    said.append(line)
-                    if found := _UP.search(line):
-                        self.address = found.group(1)
-                        return
-        except TimeoutError:
-            said.append(f"it does not serve after {_START_SECONDS:g} s")
+        while line := await self._next_line():
+            said.append(line)
+            if found := _UP.search(line):
+                self.address = found.group(1)
+                return
+        await self.end()
         raise RocketLakeError(
             f"{self.name} could not be started: {' '.join(said[-3:]).strip()}",
             where=str(self.log_file),
             hint="look at its log file; free its ports with --namesrv-port and --broker-port, or give another --dir",
         )
+
+    async def _next_line(self) -> str:
+        """The next line it prints; "" behind the last one. The user hears of a start that takes long."""
+        while True:
+            try:
+                async with asyncio.timeout(_SAY_SECONDS):
+                    return await self._line()
+            except TimeoutError:
+                self._say(f"{self.name} still starts (process {self.pid}); its log file is {self.log_file}")
 
     async def ended(self) -> int:
         """Wait for its end; the exit code, or minus the number of the signal."""
@@ -83,7 +93,7 @@ class _Server:
     async def end(self) -> None:
         """Stop it in order; kill it if that takes too long."""
         process = self.process
-        if process is None or process.returncode is not None:
+        if process is None:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, TimeoutError):
@@ -133,6 +143,7 @@ class Supervisor(Service):
         await super().start()
         try:
             await self.name_server.begin()
+            self._keep_port(self.name_server)
             self.brokers = [self._make_broker(number) for number in range(1, self._replicas + 1)]
             for broker in self.brokers:  # one after the other: so ids follow the numbers of the folders
                 await broker.begin()
@@ -166,6 +177,11 @@ class Supervisor(Service):
                 self._say(f"{server.name} is up again: process {server.pid}")
                 return
 
+    @staticmethod
+    def _keep_port(server: _Server) -> None:
+        """Start it again under the port it has now: others know it by that."""
+        server.words = (*server.words, "--port", server.address.rpartition(":")[2])
+
     def _make_name_server(self) -> _Server:
         folder = self._folder / "namesrv"
         conf = _write(
@@ -173,7 +189,7 @@ class Supervisor(Service):
             {"enableControllerInNamesrv": "true", "kvConfigPath": str(folder / "kvConfig.json")},
         )
         words = ("namesrv", "-c", str(conf), "--host", "127.0.0.1", "--port", str(self._namesrv_port))
-        return _Server("name server", words, self._folder / "namesrv.log")
+        return _Server("name server", words, self._folder / "namesrv.log", self._say)
 
     def _make_broker(self, number: int) -> _Server:
         folder = self._folder / f"broker-{number}"
@@ -192,7 +208,8 @@ class Supervisor(Service):
                 "fastListenPort": "0",
             },
         )
-        return _Server(f"broker {number}", ("broker", "-c", str(conf)), self._folder / f"broker-{number}.log")
+        log_file = self._folder / f"broker-{number}.log"
+        return _Server(f"broker {number}", ("broker", "-c", str(conf)), log_file, self._say)
 
 
 def _write(path: Path, settings: Mapping[str, str]) -> Path:

@@ -56,7 +56,6 @@ class DLedgerWriter:
     def stop(self) -> None:
         self.disk.write_bytes(self.folder.parent / "checkpoint", b"endIndex=%d\n" % (self.index - 1))
 
-
     def kill(self, committed_index: int) -> None:
         """The member was killed; it noted its end and what is committed some time before."""
         self.disk.write_bytes(SOURCE / "abort", b"1")
