@@ -13,6 +13,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.errors import LinkError
 from rocketlake.controller.controller import Controller
 from rocketlake.controller.registers.memory import MemoryRegister, SharedValues
+from rocketlake.controller.watch.liveness import BrokerKey, Pulse
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.memory_net import MemoryHost, MemoryNet
@@ -399,6 +400,56 @@ async def test_forged_requests_change_nothing(world: World) -> None:
     assert last.link.remote[0] == "h1"
     await stranger.stop()
     assert world.controllers["c1"].decider.groups["b"] == before
+
+
+async def test_a_controller_that_hears_nobody_yet_believes_no_stranger(world: World) -> None:
+    """A member that holds records moves to another host only when nothing listens at its old address."""
+    await world.with_group({1, 2})
+    await world._start_controller("c3")
+    decider, liveness = world.controllers["c3"].decider, world.controllers["c3"].liveness
+    await world.run(decider.fresh("b"))
+    before = decider.groups["b"]
+    stranger = Broker(world, 1)
+    stranger.host_name, stranger.address = "h9", "h9:10911"
+    await stranger.start()
+
+    async def forge(broker_id: int) -> Code:
+        stranger.id = broker_id
+        header = stranger.registration()
+        header.log_kept = "DAMAGED"
+        return Code((await stranger.ask(Ask.CONTROLLER_REGISTER_BROKER, header, at="c3")).code)
+
+    assert [await forge(1), await forge(2)] == [Code.NO_PERMISSION] * 2
+    beat = BrokerHeartbeatHeader(cluster_name="c", broker_addr="h9:10911", broker_name="b", broker_id=1)
+    await stranger.ask(Ask.BROKER_HEARTBEAT, beat, at="c3")
+    assert liveness.pulse(BrokerKey("b", 1)) is Pulse.UNHEARD
+    assert decider.groups["b"] == before
+
+    world.brokers[2].crash(silent=True)  # it may be cut off only
+    assert await forge(2) == Code.NO_PERMISSION
+    world.brokers[1].crash()
+    assert [await forge(1), await forge(3)] == [Code.SUCCESS] * 2  # 3 holds nothing that could be lost
+    assert [decider.groups["b"].members[each].address for each in (1, 2, 3)] == ["h9:10911", "h2:10911", "h9:10911"]
+    await stranger.stop()
+
+
+async def test_a_broker_registers_from_another_address_of_its_machine(world: World) -> None:
+    await world.with_group({1, 2})
+    outside = Broker(world, 3)  # the same broker, by the address of the other side of its machine
+    outside.host_name, outside.beats = "h33", False
+    await outside.start()
+    world.brokers[3].beats = False
+    await world.clock.run_for(2000)
+    assert (await outside.ask(Ask.CONTROLLER_REGISTER_BROKER, outside.registration())).code == Code.SUCCESS
+    assert (await world.brokers[1].alter({1, 2, 3}, 2)).code == Code.CONTROLLER_BROKER_NOT_ALIVE
+    outside.beats = True
+    await world.clock.run_for(300)
+    assert (await world.brokers[1].alter({1, 2, 3}, 2)).code == Code.SUCCESS
+    assert world.controllers["c1"].decider.groups["b"].members[3].host == "h33"
+    again = outside.registration()
+    again.boot_id = "another"
+    assert (await outside.ask(Ask.CONTROLLER_REGISTER_BROKER, again)).code == Code.SUCCESS
+    await outside.stop()
 
 
 async def test_wrong_epochs_and_unknown_members_have_javas_codes(world: World) -> None:

@@ -62,8 +62,8 @@ class Controller(Service):
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
         self.liveness = Liveness(clock, profile.limit_seconds)
         self.decider = Decider(register, clock, name)
-        self._askers = Askers(self.liveness, access)
         self._probes = Probes(self._client, network, clock)
+        self._askers = Askers(self.liveness, access, self._probes.knock)
         self._elections = Elections(self.decider, self.liveness, self._probes, clock, unclean)
         self._notices = Notices(self._client, self.liveness, clock)
         self._requests = Requests(self.decider, self.liveness, self._askers, clock, unclean)
@@ -100,7 +100,7 @@ class Controller(Service):
         if group is None or broker_id not in group.members:
             return  # not registered, or a moment ago at another controller: its next heartbeat counts
         try:
-            self._askers.check_newcomer(request, name, group, broker_id)
+            self._askers.check_broker(request, name, group, broker_id)
         except AccessRefused as refused:
             self._warnings.warn(f"{name}/{broker_id}", "a heartbeat is not believed: %s", refused)
             return

@@ -165,6 +165,7 @@ def _register(group: Group, asked: Register) -> Decision:
     member = replace(
         old,
         address=asked.address,
+        host=asked.host,
         ha_address=asked.ha_address,
         boot_id=asked.boot_id,
         min_in_sync=max(1, asked.min_in_sync),

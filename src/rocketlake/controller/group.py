@@ -33,6 +33,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The text by which the broker took its id; the same text may take it again."""
     boot_id: str = msgspec.field(name="boot", default="")
     """The boot of its machine when it registered; empty if it does not tell (Java brokers do not)."""
+    host: str = ""
+    """The host that it registered from, if that is not the host of its address."""
     min_in_sync: int = msgspec.field(name="min", default=1)
     """As a master it acknowledges nothing while the recorded set is smaller: it has promised that."""
 
@@ -60,6 +62,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What the master has promised: it acknowledges nothing while `in_sync` is smaller."""
     by: str = ""
     """The change that wrote this state: `controller/nonce`."""
+
+    def holds_records(self, broker_id: int) -> bool:
+        """True if acknowledged records may be lost by a false word about this member."""
+        return broker_id == self.master or broker_id in self.electable or broker_id in self.doubtful
 
     @property
     def electable(self) -> frozenset[int]:

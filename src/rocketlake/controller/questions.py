@@ -69,6 +69,8 @@ class Register:
 
     broker_id: int
     address: str
+    host: str = ""
+    """Where the registration comes from, if not from the host of the address."""
     ha_address: str = ""
     boot_id: str = ""
     log_kept: LogKept = LogKept.IN_MEMORY

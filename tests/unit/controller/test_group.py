@@ -12,7 +12,7 @@ THREE = Group(
     next_id=4,
     members={
         2: Member(address="b:2"),
-        1: Member(address="a:1", ha_address="a:2", check_code="a:1;7", boot_id="x", min_in_sync=2),
+        1: Member(address="a:1", ha_address="a:2", check_code="a:1;7", boot_id="x", host="d", min_in_sync=2),
         3: Member(address="c:3"),
     },
     master=1,
@@ -25,8 +25,8 @@ THREE = Group(
 )
 TEXT = (
     b'{"v":1,"cluster":"c","nextId":4,'
-    b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","min":2},'
-    b'"2":{"addr":"b:2","ha":"","check":"","boot":"","min":1},"3":{"addr":"c:3","ha":"","check":"","boot":"","min":1}},'
+    b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","host":"d","min":2},'
+    b'"2":{"addr":"b:2","ha":"","check":"","boot":"","host":"","min":1},"3":{"addr":"c:3","ha":"","check":"","boot":"","host":"","min":1}},'
     b'"master":1,"masterEpoch":5,"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
 )
 
@@ -34,6 +34,7 @@ TEXT = (
 def test_the_json_form_is_fixed() -> None:
     assert to_json(THREE) == TEXT
     assert from_json(TEXT) == THREE
+    assert from_json(TEXT.replace(b'"host":"",', b"")) == THREE  # an earlier controller wrote it
     assert from_json(to_json(EMPTY)) == EMPTY
     assert group_key("broker-a") == "groups/broker-a"
 

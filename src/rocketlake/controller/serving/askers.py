@@ -3,37 +3,60 @@
 Owns        the rule that a broker's requests come from the broker's host.
 Must not know   what the requests change.
 
-A broker's host is that of its registered address, or the one its heartbeats come from while it lives (a machine may
-have several addresses). An administrator's host (docs/decisions/0004) may do what a broker may.
+A broker's host is that of its registered address, or the one it registered from (a machine may have several
+addresses). An administrator's host (docs/decisions/0004) may do what a broker may. A member that holds acknowledged
+records moves to another host only when nothing listens at its old address: one that is cut off from this controller may
+still be the master.
 """
 
 from __future__ import annotations
 
-from rocketlake.auth.admin_access import AdminAccess, check_admin_access
+from collections.abc import Awaitable, Callable
+
+from rocketlake.auth.admin_access import AccessRefused, AdminAccess, check_admin_access
 from rocketlake.controller.group import Group
 from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
+from rocketlake.controller.watch.probes import Door
 from rocketlake.net.request import Request
 from rocketlake.protocol.request_code import request_name
 
-__all__ = ["Askers"]
+__all__ = ["Askers", "host_of"]
 
 
 class Askers:
     """Checks the hosts of askers."""
 
-    def __init__(self, liveness: Liveness, access: AdminAccess) -> None:
+    def __init__(self, liveness: Liveness, access: AdminAccess, knock: Callable[[str], Awaitable[Door]]) -> None:
+        """`knock` tells what becomes of a new connection to an address."""
         self._liveness = liveness
         self._access = access
+        self._knock = knock
 
     def check_broker(self, request: Request, name: str, group: Group, broker_id: int) -> None:
         """Return if the request may come from this member. Raises AccessRefused."""
         if not self.is_broker(request, name, group, broker_id):
             self.check_admin(request, f"{request_name(request.code)} as broker {name}/{broker_id}")
 
-    def check_newcomer(self, request: Request, name: str, group: Group, broker_id: int) -> None:
-        """The same, but a member that does not live may come back from another host."""
-        if self._liveness.pulse(BrokerKey(name, broker_id)) is Pulse.ALIVE:
+    async def check_registration(self, request: Request, name: str, group: Group, broker_id: int) -> None:
+        """The same, but a member may come back from another host.
+
+        It must not live; and if it holds records, nothing may listen at its address.
+        """
+        lives = self._liveness.pulse(BrokerKey(name, broker_id)) is Pulse.ALIVE
+        if not lives and not group.holds_records(broker_id):
+            return
+        try:
             self.check_broker(request, name, group, broker_id)
+        except AccessRefused as refused:
+            if lives:
+                raise
+            address = group.members[broker_id].address
+            if await self._knock(address) is not Door.REFUSED:
+                raise AccessRefused(
+                    f"broker {name}/{broker_id} may still live at {address}: {refused.what}",
+                    hint=f"stop it there; if that machine is gone, run `rocketlake replicas move {name} {broker_id} "
+                    "HOST:PORT`, with its new address, on the machine of a controller",
+                ) from None
 
     def check_admin(self, request: Request, action: str) -> None:
         """Return if the asker's host is an administrator's. Raises AccessRefused."""
@@ -41,10 +64,10 @@ class Askers:
 
     def is_broker(self, request: Request, name: str, group: Group, broker_id: int) -> bool:
         """True if the asker's host is this member's."""
-        host = request.asker.remote[0]
         member = group.members.get(broker_id)
-        if member is not None and member.address.rpartition(":")[0].strip("[]") == host:
-            return True
-        last = self._liveness.last(BrokerKey(name, broker_id))
-        alive = self._liveness.pulse(BrokerKey(name, broker_id)) is Pulse.ALIVE
-        return alive and last is not None and last.link is not None and last.link.remote[0] == host
+        return member is not None and request.asker.remote[0] in (host_of(member.address), member.host)
+
+
+def host_of(address: str) -> str:
+    """The host of `host:port`; an IPv6 address without its brackets."""
+    return address.rpartition(":")[0].strip("[]")

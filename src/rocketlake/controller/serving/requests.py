@@ -31,7 +31,7 @@ from rocketlake.controller.questions import (
     Register,
 )
 from rocketlake.controller.registers.register import OutcomeUnknown
-from rocketlake.controller.serving.askers import Askers
+from rocketlake.controller.serving.askers import Askers, host_of
 from rocketlake.controller.watch.liveness import Liveness
 from rocketlake.controller.watch.suspicion import counts_as_alive
 from rocketlake.net.dispatcher import run_handler
@@ -138,10 +138,12 @@ class Requests(Service):
         header = request.header(RegisterReplicaHeader)
         name, broker_id = header.broker_name, header.broker_id
         split_address(header.broker_address)
-        self._askers.check_newcomer(request, name, self._known(name), broker_id)
+        await self._askers.check_registration(request, name, await self._member_state(name), broker_id)
+        host = request.asker.remote[0]
         question = Register(
             broker_id=broker_id,
             address=header.broker_address,
+            host="" if host == host_of(header.broker_address) else host,
             ha_address=header.ha_address or "",
             boot_id=header.boot_id or "",
             log_kept=_log_kept(header.log_kept),
