@@ -10,17 +10,23 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from rocketlake import Message, Producer
 from rocketlake.base.errors import LinkError, UsageError
-from rocketlake.cli.replicas import lag_of, losses, state_of
+from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster_replicas import ClusterReplicas
+from rocketlake.cli.replicas_words import lag_of, losses, state_of
 from rocketlake.cli.tree import app
+from rocketlake.client.config import ProducerConfig
 from rocketlake.namesrv.config import load_namesrv_conf
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.replicas import GroupView, MemberView
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.controller import ApplyBrokerIdHeader, ElectMasterHeader, RegisterReplicaHeader
+from rocketlake.protocol.headers.namesrv import BrokerHeartbeatHeader
 from rocketlake.protocol.request_code import RequestCode as Ask
 from rocketlake.protocol.response_code import ResponseCode as Code
+from rocketlake.standalone import Standalone
 
 
 @pytest.fixture
@@ -126,12 +132,87 @@ def test_why_a_replica_is_not_in_step(other: dict[str, object], said: str) -> No
 
 
 def test_a_forced_election_says_what_may_be_lost() -> None:
-    members = member(1, 5000, confirm_offset=4900, pulse="CLOSED"), member(2, 4000), member(3, -1), member(4, 4950)
-    lines = losses(group(*members, master=None, eligible=[4]), None)
-    assert lines == [
-        "broker 1 holds all that was acknowledged: nothing is lost if it is chosen",
-        "broker 2 may lack at least 900 bytes of acknowledged messages: these are lost if it is chosen",
+    dead = member(1, 5000, confirm_offset=4900, pulse="CLOSED")
+    members = dead, member(2, 4000), member(3, -1), member(4, 4950), member(5, 4000, pulse="SILENT")
+    lines = [
+        "broker 1 holds all that was acknowledged, but it does not live: nothing is lost if it comes back",
+        "broker 2 may lack at least 900 bytes of what was acknowledged: these are lost if it is chosen",
         "broker 3 has not said where its log ends: what it lacks is not known",
         "broker 4 holds all that was acknowledged: nothing is lost if it is chosen",
+        "broker 5 does not live: it cannot be chosen",
     ]
-    assert losses(group(*members), None) == ["g has a master, broker 1: nothing needs to be forced"]
+    assert losses(group(*members, master=None, eligible=[4]), None) == lines
+    assert losses(group(*members, master=1, eligible=[4]), None) == lines  # recorded still, as nobody may follow it
+
+
+def test_a_forced_election_over_a_living_master_says_what_is_lost() -> None:
+    """Broker 3 lacks what the master has: 8,900 bytes and more, as its log is of an older epoch."""
+    found = group(member(1, 9000, epoch=5), member(2, 9000, epoch=5), member(3, 100, epoch=3), in_sync=(1, 2))
+    assert losses(found, 3, 17) == [
+        "broker 1 is the master and lives: what it acknowledges until broker 3 has taken over is lost, too",
+        "broker 3 may lack at least 17 messages, 8900 bytes of what was acknowledged: these are lost if it is chosen; "
+        "its log is of epoch 3, not 5, so it may be more",
+    ]
+    assert losses(found, 2) == ["broker 2 holds all that was acknowledged: nothing is lost if it is chosen"]
+
+
+async def beat(client: NetClient, server: NameServer, broker_id: int, end: int) -> None:
+    header = BrokerHeartbeatHeader(
+        cluster_name="c",
+        broker_addr=f"127.0.0.1:{broker_id}",
+        broker_name="g",
+        broker_id=broker_id,
+        epoch=1,
+        max_offset=end,
+        confirm_offset=end,
+        heartbeat_timeout_mills=60_000,
+        ha_silent_millis=0,
+    )
+    assert (await client.invoke(server.address, Command.request(Ask.BROKER_HEARTBEAT, header))).code == Code.SUCCESS
+
+
+async def test_to_force_a_broker_over_a_living_master_is_asked_for_by_name(server: NameServer) -> None:
+    async with NetClient() as client:
+        await beat(client, server, 1, 9000)
+        await beat(client, server, 2, 8000)
+        for words in ((), ("--force",), ("--force", "--to", "1")):
+            with pytest.raises(UsageError, match="g has a master that lives, broker 1"):
+                await typed(server, "elect", "g", *words, "-y")
+        refused = await typed(server, "elect", "g", "--force", "--to", "2", given="n\n")
+        assert refused.exit_code == 1
+        assert "broker 1 is the master and lives" in refused.output
+        assert "at least 1000 bytes" in refused.output
+        assert "make broker 2 the master of g instead of broker 1, which lives?" in refused.output
+        done = await typed(server, "elect", "g", "--force", "--to", "2", "-y")
+        assert "the master of g is broker 2 at 127.0.0.1:2, in epoch 2" in done.stdout
+
+
+async def test_the_messages_that_a_broker_lacks_are_counted(tmp_path: Path) -> None:
+    async with (
+        Standalone(tmp_path / "1", namesrv_port=0, broker_port=0) as full,
+        Standalone(tmp_path / "2", namesrv_port=0, broker_port=0) as empty,
+    ):
+        patient = ProducerConfig(send_timeout_ms=30_000)
+        async with Producer("p", namesrv=full.namesrv_address, config=patient) as producer:
+            for _ in range(5):
+                await producer.send(Message("T", b"x"))
+        addresses = [each.broker_address for each in (full, empty)]
+        found = group(*[member(number, 0, address=address) for number, address in enumerate(addresses, 1)])
+        async with Cluster(full.namesrv_address) as cluster:
+            assert await ClusterReplicas(cluster).lacking(found, 2) == 5
+            assert await ClusterReplicas(cluster).lacking(found, 1) == 0
+        await empty.stop()
+        async with Cluster(full.namesrv_address) as cluster:
+            assert await ClusterReplicas(cluster).lacking(found, 2) is None
+
+
+async def test_a_dead_broker_comes_back_at_another_address(server: NameServer) -> None:
+    assert (await typed(server, "move", "g", "2", "127.0.0.1:22", given="n\n")).exit_code == 1
+    moved = await typed(server, "move", "g", "2", "127.0.0.1:22", given="y\n")
+    assert "broker 2 of g is expected at 127.0.0.1:22" in moved.stdout
+    shown = json.loads((await typed(server, "show", "g", "-o", "json")).stdout)
+    assert [each["address"] for each in shown["brokers"]] == ["127.0.0.1:1", "127.0.0.1:22"]
+    async with NetClient() as client:
+        await beat(client, server, 2, 0)
+        with pytest.raises(UsageError, match="broker 2 of g lives at 127"):
+            await typed(server, "move", "g", "2", "127.0.0.1:23", "-y")

@@ -6,18 +6,30 @@ Must not know   how answers are shown (replicas.py).
 
 from __future__ import annotations
 
-from rocketlake.base.errors import LinkError, RemoteError, UsageError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.cli.cluster import Cluster
 from rocketlake.client.calls.answer import ask
-from rocketlake.protocol.bodies.replicas import GroupsView, GroupView, SwitchesView, SwitchView, encode_names
+from rocketlake.model.message_queue import MessageQueue
+from rocketlake.protocol.bodies.replicas import (
+    GroupsView,
+    GroupView,
+    MemberView,
+    SwitchesView,
+    SwitchView,
+    encode_names,
+)
+from rocketlake.protocol.bodies.stats import TopicStats
+from rocketlake.protocol.bodies.topic import TopicTable
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.admin_topic import TopicStatsHeader
 from rocketlake.protocol.headers.controller import (
     ASKED_BY_ADMIN,
     CleanBrokerDataHeader,
     ElectMasterHeader,
     ElectMasterReplyHeader,
     GetSwitchesHeader,
+    RegisterReplicaHeader,
 )
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -62,6 +74,42 @@ class ClusterReplicas:
             unclean=unclean or None,
         )
         return (await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, header)).header(ElectMasterReplyHeader)
+
+    async def move(self, group: GroupView, member: MemberView, address: str) -> None:
+        """Have the controller expect this member at another address; the rest of it stays as it is recorded."""
+        header = RegisterReplicaHeader(
+            cluster_name=group.cluster,
+            broker_name=group.broker_name,
+            broker_id=member.broker_id,
+            broker_address=address,
+            boot_id=member.boot_id,
+            log_kept="ON_DISK",
+            min_in_sync_replicas=member.min_in_sync,
+        )
+        await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
+
+    async def lacking(self, group: GroupView, broker_id: int) -> int | None:
+        """How many messages the master can show that this broker cannot; None if one of them does not tell."""
+        addresses = {each.broker_id: each.address for each in group.members}
+        master, other = addresses[group.master or 0], addresses[broker_id]
+        try:
+            answer = await ask(self._cluster.net, master, Command.request(RequestCode.GET_ALL_TOPIC_CONFIG))
+            topics = sorted(TopicTable.decode(answer.body_bytes).topics)
+            return sum([await self._lacking(topic, master, other) for topic in topics])
+        except RocketLakeError:
+            return None
+
+    async def _lacking(self, topic: str, master: str, other: str) -> int:
+        here, there = [await self._ends(topic, address) for address in (master, other)]
+        return sum(max(0, end - there.get(queue, 0)) for queue, end in here.items())
+
+    async def _ends(self, topic: str, address: str) -> dict[MessageQueue, int]:
+        command = Command.request(RequestCode.GET_TOPIC_STATS_INFO, TopicStatsHeader(topic=topic))
+        accepted = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+        answer = await ask(self._cluster.net, address, command, accept=accepted)
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        return {queue: each.max_offset for queue, each in TopicStats.decode(answer.body_bytes).offsets.items()}
 
     async def remove(self, group: GroupView, broker_id: int) -> None:
         """Forget a member that does not live."""
