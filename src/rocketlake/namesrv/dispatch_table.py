@@ -31,10 +31,12 @@ def rows(
     access: AdminAccess,
     changes: ChangeLine,
     in_steps: Callable[[Callable[[Request], ReplySteps]], Handler],
+    asking_first: Callable[[Handler], Handler],
 ) -> list[Row]:
     """The table. Guarded rows: docs/decisions/0004-admin-requests-from-this-machine.md.
 
-    A request that changes routes queues in `changes`; a request for a long answer is served `in_steps`.
+    A request that changes routes queues in `changes`; a request for a long answer is served `in_steps`, a
+    registration after `asking_first`.
     """
     change = changes.handler
     return [
@@ -47,7 +49,7 @@ def rows(
         Row(Code.GET_UNIT_TOPIC_LIST, in_steps(routes.unit_topics)),
         Row(Code.GET_HAS_UNIT_SUB_TOPIC_LIST, in_steps(routes.unit_sub_topics)),
         Row(Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, in_steps(routes.unit_sub_only_topics)),
-        Row(Code.REGISTER_BROKER, change(brokers.register)),
+        Row(Code.REGISTER_BROKER, asking_first(change(brokers.register))),
         Row(Code.UNREGISTER_BROKER, change(brokers.unregister)),
         Row(Code.BROKER_HEARTBEAT, brokers.heartbeat),
         Row(Code.QUERY_DATA_VERSION, brokers.query_data_version),

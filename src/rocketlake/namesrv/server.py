@@ -22,6 +22,7 @@ from rocketlake.namesrv.processors.kv import KV
 from rocketlake.namesrv.processors.route import Routes
 from rocketlake.namesrv.processors.settings import Settings
 from rocketlake.namesrv.route_table import RouteTable
+from rocketlake.namesrv.succession import Succession
 from rocketlake.net.dispatcher import Dispatcher
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.network import Network
@@ -58,6 +59,7 @@ class NameServer(Service):
             else None
         )
         brokers = Brokers(self.routes, self._kv_config, self._live, clock)
+        self._succession = Succession(self.routes, clock, network) if self._controlling is None else None
         settings = Settings(self._live, self._apply)
         table = rows(
             Routes(self.routes, self._kv_config, self._live),
@@ -67,12 +69,16 @@ class NameServer(Service):
             config.admin_access,
             changes,
             lambda serve: in_steps(serve, turns, clock),
+            self._succession.handler if self._succession is not None else lambda serve: serve,
         )
         if self._controlling is not None:
             controller = self._controlling.controller
             brokers.on_heartbeat.append(controller.heartbeat)
             brokers.is_elected = controller.is_elected
             table += [*controller.rows(), *controller_settings(settings, config.admin_access)]
+        if self._succession is not None:
+            brokers.has_left = self._succession.has_left
+            self.adopt(self._succession)
         self._server = Server(
             Dispatcher(table),
             host=config.listen_host,
@@ -89,6 +95,11 @@ class NameServer(Service):
         self._apply(config)
 
     @property
+    def _of_group(self) -> list[Service]:
+        """What knows the masters of groups: the controller, or else the questions to old masters."""
+        return [part for part in (self._controlling, self._succession) if part is not None]
+
+    @property
     def address(self) -> str:
         """`host:port` it listens on; the port is known after start."""
         return self._server.address
@@ -99,8 +110,8 @@ class NameServer(Service):
         await super().start()
         await self._liveness.start()
         try:
-            if self._controlling is not None:
-                await self._controlling.start()
+            for part in self._of_group:
+                await part.start()
             await self._server.start()
         except BaseException:
             await self._stop_parts()
@@ -112,9 +123,7 @@ class NameServer(Service):
         await super().stop()
 
     async def _stop_parts(self) -> None:
-        if self._controlling is not None:
-            await stop_each(self._controlling.stop)
-        await self._liveness.stop()
+        await stop_each(*[part.stop for part in self._of_group], self._liveness.stop)
 
     def _apply(self, config: NameServerConfig) -> None:
         self.routes.support_acting_master = config.support_acting_master

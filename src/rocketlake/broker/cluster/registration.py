@@ -42,6 +42,8 @@ _WITHOUT_MASTER_SECONDS = 1.0
 """A slave that knows no master asks again so soon: its master may have been registered a moment later."""
 _ELECTED_PAUSES_SECONDS = (0.02, 0.1, 0.3, 0.6)
 """A name server refuses a new master, while the old one is linked, until its controller has heard of the new one."""
+_REFUSED_SECONDS = 1.0
+"""A master of a controller that a name server goes on to refuse tries again so soon: clients look for it there."""
 _TOPICS_AT_ONCE = 100
 """Topics put into a registration in one turn of the loop: that takes some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
@@ -72,6 +74,8 @@ class Registration(Service):
         self._wake = asyncio.Event()
         self._red: set[str] = set()
         """Name servers that the last round did not reach."""
+        self._refused: set[str] = set()
+        """Those that still keep the place of an old master."""
         self._lines: dict[str, asyncio.Lock] = {}
         """One for each name server: a registration is made and sent before a newer one is made."""
 
@@ -162,18 +166,24 @@ class Registration(Service):
     async def _told(self, namesrv: str, data: bytes) -> Registered:
         """What the name server answers to a registration with these topics."""
         config = self._config.now
+        self._refused.discard(namesrv)
         for pause in _ELECTED_PAUSES_SECONDS if config.controller_mode else ():
             try:
                 return await self._outbound.register(namesrv, data, config.register_timeout_ms)
             except RemoteError as error:
                 if error.code != ResponseCode.NO_PERMISSION or not self._master.role.is_master:
                     raise
+            self._refused.add(namesrv)
             await self._clock.sleep(pause)
-        return await self._outbound.register(namesrv, data, config.register_timeout_ms)
+        told = await self._outbound.register(namesrv, data, config.register_timeout_ms)
+        self._refused.discard(namesrv)
+        return told
 
     def _interval_seconds(self) -> float:
         if not self._master.role.is_master and not self._master.address:
             return _WITHOUT_MASTER_SECONDS
+        if self._refused:
+            return _REFUSED_SECONDS
         return min(max(self._config.now.register_interval_ms, _INTERVAL_MS_MIN), _INTERVAL_MS_MAX) / 1000
 
     async def _register_next(self) -> None:

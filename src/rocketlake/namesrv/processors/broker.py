@@ -56,12 +56,14 @@ class Brokers:
         self.on_heartbeat: list[Callable[[Request, BrokerHeartbeatHeader], object]] = []
         self.is_elected: Callable[[Request, str, str], bool] = _nobody_is_elected
         """True if a controller made the broker of this name and address the master, and the request comes from it."""
+        self.has_left: Callable[[str, str], bool] = _nobody_has_left
+        """True if the master of this name and address was asked, and is none any more."""
 
     def register(self, request: Request) -> ReplySteps:
         """Take a broker's topics. The answer tells a slave its master, and each broker the ordered topics."""
         header = request.header(RegisterBrokerHeader)
         body = yield from _reading(request, header)
-        self._check_place(request, header)
+        self._check_place(request, header, body.topics.version().state_version)
         topics = {}
         for name, entry in body.topics.topics.items():
             topics[name] = entry.to_model()
@@ -155,10 +157,11 @@ class Brokers:
         yield
         return Reply(body=self._ordered_topics())
 
-    def _check_place(self, request: Request, header: RegisterBrokerHeader) -> None:
+    def _check_place(self, request: Request, header: RegisterBrokerHeader, epoch: int) -> None:
         """A living broker keeps its address and id, unless a controller has replaced it: it may hang, or be cut off.
 
-        A takeover from the same machine is allowed, and logged.
+        The controller in this name server knows that. Without one the epoch of the new master must be above that of the
+        old one, and the old one must be none any more. A takeover from the same machine is allowed, and logged.
         """
         name, address = header.broker_name, header.broker_addr
         what = f"to register broker {name} (id {header.broker_id}) at {address}"
@@ -167,8 +170,11 @@ class Brokers:
         if holder is None or holder[0] == address:
             return
         known, link = holder
-        if header.broker_id == MASTER_ID and self.is_elected(request, name, address):
-            return
+        if header.broker_id == MASTER_ID:
+            before = self._routes.data_version(header.cluster_name, known)
+            is_newer = before is not None and before.state_version < epoch
+            if self.is_elected(request, name, address) or (is_newer and self.has_left(name, known)):
+                return
         self._check_owner(request, link, f"{what}, where {known} is alive,")
         self._warnings.warn(
             f"{name}/{header.broker_id}",
@@ -196,6 +202,11 @@ class Brokers:
 
 def _nobody_is_elected(_request: Request, _name: str, _address: str) -> bool:
     """There is no controller in this name server."""
+    return False
+
+
+def _nobody_has_left(_name: str, _address: str) -> bool:
+    """No old master was asked."""
     return False
 
 
