@@ -66,6 +66,30 @@ async def test_a_master_that_vanishes_is_replaced_when_it_was_silent(group: Repl
     assert group.bodies(group.master) == [b"0", b"next"]
 
 
+async def test_a_master_that_its_slaves_hear_and_that_does_not_hear_them_is_replaced(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"0") == OK
+    for slave in await others(group):
+        group.net.cut_way(slave, old)
+    assert await group.send_until_taken(b"next", 20_000) < 5000
+    assert set(group.bodies(group.master)) == {b"0", b"next"}  # the send may have reached the old master's slaves
+    group.net.heal()
+    await group.until(lambda: group.in_step == {1, 2, 3} and len(group.masters) == 1)
+
+
+async def test_a_master_whose_disk_is_full_gives_way(group: ReplicaGroup) -> None:
+    old = group.master
+    assert await group.send(b"0") == OK
+    disk = group.files[old]
+    disk.capacity = disk.used
+    while await group.send(bytes(3000), old) == OK:
+        pass  # the files that are there take some
+    assert await group.send_until_taken(b"next") < 3000
+    assert group.master != old
+    disk.capacity = 1 << 40
+    await group.until(lambda: group.in_step == {1, 2, 3}, 30_000)
+
+
 async def test_a_slave_that_is_gone_leaves_the_set_and_sends_go_on(group: ReplicaGroup) -> None:
     gone = (await others(group))[0]
     group.crash(gone)

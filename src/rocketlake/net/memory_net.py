@@ -41,7 +41,7 @@ class MemoryNet(Service):
         self.delay_ms = delay_ms
         self.cut_chance = cut_chance
         self.listeners: dict[tuple[str, int], MemoryListener] = {}
-        self._cut: set[frozenset[str]] = set()
+        self._cut: set[tuple[str, str]] = set()
         self._held: list[_Pipe] = []
         self._widows: dict[str, list[MemoryTransport]] = {}
         self._next_port = 40_000
@@ -64,18 +64,27 @@ class MemoryNet(Service):
 
     def partition(self, one: str, other: str) -> None:
         """Bytes between two hosts wait from now on; connecting fails."""
-        self._cut.add(frozenset((one, other)))
+        self.cut_way(one, other)
+        self.cut_way(other, one)
+
+    def cut_way(self, source: str, target: str) -> None:
+        """Bytes from one host to another wait from now on, those of the other direction do not; connecting fails."""
+        self._cut.add((source, target))
 
     def heal(self) -> None:
-        """Ends all partitions; the chunks that waited are delivered."""
+        """Ends all cuts; the chunks that waited are delivered."""
         self._cut.clear()
         held, self._held = self._held, []
         for pipe in held:
             pipe.wake()
 
-    def is_cut(self, one: str, other: str) -> bool:
-        """True while two hosts are parted."""
-        return frozenset((one, other)) in self._cut
+    def is_cut(self, source: str, target: str) -> bool:
+        """True while bytes from one host do not reach the other one."""
+        return (source, target) in self._cut
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """True while they cannot open a connection: both have to hear each other for that."""
+        return self.is_cut(one, other) or self.is_cut(other, one)
 
     def hold(self, pipe: _Pipe) -> None:
         """Remembers a pipe that waits for `heal`."""
@@ -146,7 +155,7 @@ class MemoryHost:
         """See Network.connect."""
         await self._net.clock.sleep(self._net.delay_seconds())
         listener = self._net.listeners.get((host, port))
-        if self._crashed or self._net.is_cut(self.name, host) or host in self._net.vanished:
+        if self._crashed or self._net.are_apart(self.name, host) or host in self._net.vanished:
             raise LinkError(f"cannot connect to {host}:{port}")
         if listener is None:
             raise ConnectionIsRefused(f"cannot connect to {host}:{port}: nothing listens there")
@@ -289,20 +298,26 @@ class MemoryTransport(asyncio.Transport):
     def abort(self) -> None:
         """Ends both sides at once."""
         self._closing = True
-        loop = asyncio.get_running_loop()
-        loop.call_soon(self.lose, None)
-        loop.call_soon(self._peer.lose, ConnectionResetError("connection cut"))
+        asyncio.get_running_loop().call_soon(self.lose, None)
+        self._tell_end(ConnectionResetError("connection cut"))
+
+    def _tell_end(self, problem: Exception) -> None:
+        """The other end learns that the connection is over, behind a cut when that has healed."""
+        if self._net.is_cut(self.host, self._peer.host):
+            self._out.drop()
+            self._out.put(None)
+        else:
+            asyncio.get_running_loop().call_soon(self._peer.lose, problem)
 
     def vanish(self, *, silent: bool) -> None:
         """The host of this end crashed."""
         self._closing = True
         self._out.drop()
-        loop = asyncio.get_running_loop()
-        loop.call_soon(self.lose, ConnectionResetError("this host crashed"))
+        asyncio.get_running_loop().call_soon(self.lose, ConnectionResetError("this host crashed"))
         if silent:
             self._net.bereave(self.host, self._peer)
         else:
-            loop.call_soon(self._peer.lose, ConnectionResetError("the peer was killed"))
+            self._tell_end(ConnectionResetError("the peer was killed"))
 
     def deliver_soon(self) -> None:
         """The other end reads again."""

@@ -21,6 +21,8 @@ class StreamSettings:
     """haSendHeartbeatInterval: an end that has written nothing for so long says where it is."""
     silence_seconds: float = 20.0
     """haHousekeepingInterval: a connection that has brought nothing for so long is closed."""
+    answer_seconds: float = 20.0
+    """A slave that was sent something, and does not say anything for so long, has its connection closed."""
     bytes_per_second: int = 0
     """maxHaTransferByteInSecond with haFlowControlEnable, for each slave; 0: as fast as it goes."""
     from_last_file: bool = False

@@ -98,6 +98,8 @@ class SlaveLink(asyncio.Protocol):
         self._heard_at = self._wrote_at = self._counted_at = parts.clock.monotonic()
         self._counted = 0
         """Bytes of the log since `_counted_at`."""
+        self._asked_at: float | None = None
+        """Since then the slave has something to report, and has said nothing."""
 
     # -- asyncio -------------------------------------------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class SlaveLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reports."""
-        self._heard_at = self._clock.monotonic()
+        self._heard_at = now = self._clock.monotonic()
         try:
             for event in self.dialect.feed(data):
                 if self._transport is None or self._transport.is_closing():
@@ -124,6 +126,7 @@ class SlaveLink(asyncio.Protocol):
                     self._take(event.end)
         except ProtocolError as error:
             self.drop("report", str(error))
+        self._asked_at = now if self.sent > self.ack else None
 
     def pause_writing(self) -> None:
         """The slave is behind by what the transport keeps."""
@@ -194,6 +197,8 @@ class SlaveLink(asyncio.Protocol):
         except StoreError as error:
             self.drop("gone", str(error))
         self._counted += sent
+        if sent and self._asked_at is None:
+            self._asked_at = self._clock.monotonic()
         if buffers:
             self._write(buffers)
 
@@ -239,6 +244,8 @@ class SlaveLink(asyncio.Protocol):
         silence = self._settings.silence_seconds
         if now - self._heard_at > silence:
             self.drop("silent", f"nothing came from it for {silence:g} s (haHousekeepingInterval)")
+        elif self._asked_at is not None and now - self._asked_at > self._settings.answer_seconds:
+            self.drop("mute", f"it was sent the log up to {self.sent}, and has said nothing since")
         elif self._is_paused and now - self._paused_at > silence:
             self.drop("stuck", f"it has read nothing for {silence:g} s (haHousekeepingInterval)")
         elif now - self._wrote_at > self._settings.heartbeat_seconds and not self._is_paused and self._starts():

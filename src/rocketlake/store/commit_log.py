@@ -77,6 +77,8 @@ class CommitLog:
         self.list: LogFiles = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
         """Why nothing can be appended any more; "" while all is well."""
+        self.lacks_file = ""
+        """Why the last append that needed a new file got none; "" when it got one."""
         self.last_store_ms = Millis(0)
         """Store time of the last record appended."""
         self._reserve = min(self.file_size // 4, config.body_bytes_max + _HEADS_BYTES_MAX)
@@ -272,11 +274,9 @@ class CommitLog:
         try:
             mapped = self.list.file_for_append(first_start)
         except (OSError, StoreError) as error:
-            raise AppendFailed(
-                PutStatus.CREATE_FILE_FAILED,
-                f"cannot make the next commit log file: {error}",
-                path=str(self.list.folder),
-            ) from error
+            self.lacks_file = f"cannot make the next commit log file: {error}"
+            raise AppendFailed(PutStatus.CREATE_FILE_FAILED, self.lacks_file, path=str(self.list.folder)) from error
+        self.lacks_file = ""
         if self.pool is not None:
             mapped.lend_buffer(self.pool.borrow())
         self.make_ahead()

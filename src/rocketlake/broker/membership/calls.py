@@ -57,6 +57,10 @@ class Calls:
         self._role = role
         self._now_ms = now_ms
 
+    def ask_another(self) -> None:
+        """See Controllers."""
+        self._controllers.ask_another()
+
     async def next_id(self) -> int:
         """The id that the next broker of this group gets."""
         header = NextBrokerIdHeader(cluster_name=self._role.cluster_name, broker_name=self._role.broker_name)

@@ -20,6 +20,9 @@ from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["ControllerSilent", "Controllers"]
 
+_UNABLE = (ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_ERROR)
+"""Answers of a controller whose register does not answer: another one may reach it."""
+
 
 class ControllerSilent(LinkError):
     """A controller did not answer. It may have done all the same what it was asked for."""
@@ -41,16 +44,19 @@ class Controllers:
         return self._chosen or self._addresses()[0]
 
     async def ask(self, command: Callable[[], Command]) -> Command:
-        """The answer of the first controller that gives one. Raises ControllerSilent when none does.
+        """The answer of the first controller that is able to give one. Raises ControllerSilent when none answers.
 
         `command` makes the request anew for each try. Only for questions that may be asked twice.
         """
+        answer = None
         for _each in self._addresses():
             try:
-                return await self.ask_one(command())
+                answer = await self.ask_one(command())
             except ControllerSilent:
                 continue
-        return await self.ask_one(command())  # a leader that was named last
+            if answer.code not in _UNABLE:
+                return answer
+        return answer or await self.ask_one(command())  # a leader that was named last
 
     async def ask_one(self, command: Command) -> Command:
         """Ask the chosen controller once. Raises ControllerSilent: the next one is asked next time."""
@@ -67,7 +73,13 @@ class Controllers:
             self._chosen = await self._leader_after(address)
             raise ControllerSilent(f"controller {address} is not the leader", hint="wait until one is elected")
         self._chosen = address
+        if answer.code in _UNABLE:
+            self._choose_other(address)
         return answer
+
+    def ask_another(self) -> None:
+        """The chosen controller seems to be behind: the next question goes to another one."""
+        self._choose_other(self.chosen)
 
     async def _leader_after(self, address: str) -> str:
         """The leader that this controller names; another address if it knows none."""

@@ -21,6 +21,7 @@ from rocketlake.base.service import Service
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import ControllerSilent
+from rocketlake.broker.membership.giving_way import GivingWay
 from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.in_step import InStep
@@ -41,6 +42,8 @@ _HAND_OVER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
 """After a notice a controller that does not know of it yet is asked so soon again, so many times."""
+_VAIN_MAX = 3
+"""A controller that tells nothing newer so many times is left for another: it may be cut off from its register."""
 _UNKNOWN = (ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
 
 
@@ -76,6 +79,7 @@ class Parts:
     hears_master: Callable[[], bool]
     """True while a slave has a connection to its master."""
     log_end: Callable[[], PhysicalOffset]
+    giving_way: GivingWay
 
 
 class _Outdated(RocketLakeError):
@@ -98,6 +102,8 @@ class Member(Service):
         self._noticed = 0
         """The newest epoch that somebody has told of."""
         self._hurried = 0
+        self._vain = 0
+        """Answers in a row that told nothing new while there must be news."""
         self._short_since: float | None = None
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
@@ -149,6 +155,7 @@ class Member(Service):
                 self._woken = asyncio.get_running_loop().create_future()
                 await self._clock.wait(self._woken, self._pause_seconds())
                 await self._take(await self._parts.calls.group())
+                self._doubt()
             else:
                 await self._register()
             self.health.set("controller", "")
@@ -160,6 +167,15 @@ class Member(Service):
                 self._is_registered = False
             self._warnings.warn(error.what, "the controller refuses: %s", error)
             await self._clock.sleep(_RETRY_SECONDS)
+
+    def _doubt(self) -> None:
+        """A controller that cannot reach its register tells what it knows, and it may be old."""
+        standing = self.standing
+        is_lost = standing.state is State.SLAVE and not self._parts.hears_master()
+        self._vain = self._vain + 1 if is_lost or standing.goal.epoch < self._noticed else 0
+        if self._vain >= _VAIN_MAX:
+            self._vain = 0
+            self._parts.calls.ask_another()
 
     async def _register(self) -> None:
         parts = self._parts
@@ -245,6 +261,8 @@ class Member(Service):
             self.look_up()
         if self.standing.state is not State.MASTER:
             return
+        if refusal := self._parts.giving_way.look():
+            self.spawn("give way", self._give_way(refusal))
         now = self._clock.monotonic()
         if not self._parts.in_step.is_short:
             if self._short_since is not None:
@@ -257,22 +275,28 @@ class Member(Service):
                 f"fewer than {self._copies_min} replicas are in step (minInSyncReplicas): nothing can be kept safe"
             )
 
+    async def _give_way(self, refusal: str) -> None:
+        _log.warning("this master takes no messages, so a replica is to take its place: %s", refusal)
+        await self.hand_over()
+        if self.standing.state is State.MASTER:
+            self._parts.roles.take_messages()
+
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def hand_over(self) -> None:
-        """Before a stop: make the best replica in step the master, when it has all. Takes a few seconds at most."""
+        """Make the best replica in step the master, when it has all. Takes a few seconds at most."""
         replicas = self._parts.in_step.replicas
         if self.standing.state is not State.MASTER or replicas is None:
             return
         ends = {broker_id: replicas.reported(broker_id) or 0 for broker_id in replicas.recorded}
         ends.pop(self.standing.broker_id, None)
         if not ends:
-            _log.warning("no replica is in step: this broker stops without a successor")
+            _log.warning("no replica is in step: this broker has no successor")
             return
         best = max(ends, key=lambda broker_id: (ends[broker_id], -broker_id))
-        self._parts.roles.take_messages("this broker hands over before it stops: ask again")
+        self._parts.roles.take_messages("this broker hands over: ask again")
         if not await self._until(lambda: replicas.confirmed >= self._parts.log_end()):
-            _log.warning("not all replicas have caught up before the stop")
+            _log.warning("not all replicas have caught up before the change")
         try:
             self.learn(await self._parts.calls.elect(best, designated=True))
         except RocketLakeError as error:

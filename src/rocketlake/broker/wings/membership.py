@@ -18,6 +18,7 @@ from rocketlake.broker.membership.boot import Boot
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import Controllers
 from rocketlake.broker.membership.epoch_answer import EpochAnswer
+from rocketlake.broker.membership.giving_way import GivingWay
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.identity import FILE_NAME as IDENTITY
 from rocketlake.broker.membership.identity import IdentityFiles
@@ -110,6 +111,7 @@ class Membership(Wing):
             announce=self._announce,
             hears_master=lambda: self.replicas.follower.status().is_connected,
             log_end=lambda: store.max_physical_offset,
+            giving_way=GivingWay(lambda: store.not_writable_reason or store.log.lacks_file, clock),
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
         self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
@@ -143,6 +145,7 @@ class Membership(Wing):
             ),
             rule=self.in_step,
             heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,
+            answer_seconds=self._config.in_sync_stall_ms / 1000,
         )
 
     # -- start and stop ------------------------------------------------------------------------------------------------

@@ -39,6 +39,9 @@ class GroupStream:
     rule: AckRule
     heartbeat_seconds: float
     """Master and slave say something this often, so that both know at once that the other hangs."""
+    answer_seconds: float
+    """A slave that reports nothing for so long is let go. It finds out then that it is cut off from this master: what
+    the master says may reach it all the time."""
 
 
 class Replicas(Wing):
@@ -54,7 +57,11 @@ class Replicas(Wing):
         network = ground.seams.network or TcpNetwork()
         settings = stream_settings(config, store.config.body_bytes_max)
         if group is not None:
-            settings = replace(settings, heartbeat_seconds=min(settings.heartbeat_seconds, group.heartbeat_seconds))
+            settings = replace(
+                settings,
+                heartbeat_seconds=min(settings.heartbeat_seconds, group.heartbeat_seconds),
+                answer_seconds=min(settings.silence_seconds, group.answer_seconds),
+            )
         self._group = group
         self._role = ground.role
         self._config = config
@@ -151,6 +158,7 @@ def stream_settings(config: BrokerConfig, body_bytes_max: int) -> StreamSettings
         batch_bytes=config.ha_batch_bytes,
         heartbeat_seconds=config.ha_heartbeat_ms / 1000,
         silence_seconds=config.ha_silence_ms / 1000,
+        answer_seconds=config.ha_silence_ms / 1000,
         bytes_per_second=config.ha_bytes_per_second if config.ha_flow_control else 0,
         from_last_file=config.sync_from_last_file,
         connections=config.ha_connections_max,

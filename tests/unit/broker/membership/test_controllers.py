@@ -102,6 +102,15 @@ async def test_the_next_controller_is_asked_when_one_is_out_of_reach_and_stays_t
     assert world.asked == [(TWO, Code.CONTROLLER_GET_REPLICA_INFO)] * 2
 
 
+async def test_a_controller_that_does_not_reach_its_register_is_left(world: World) -> None:
+    await world.controller(ONE, GET_REPLICA_INFO=lambda _request: Reply(ResponseCode.SYSTEM_BUSY, remark="no register"))
+    await world.controller(TWO, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
+    assert (await world.calls.group()).members == {1}
+    assert world.controllers.chosen == TWO
+    world.controllers.ask_another()
+    assert world.controllers.chosen == ONE
+
+
 async def test_the_leader_that_is_named_is_asked(world: World) -> None:
     world.addresses = [ONE]
     await world.controller(
