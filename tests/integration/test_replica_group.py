@@ -16,6 +16,7 @@ from rocketlake.codec.record_batch import encode_batch
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.query import ViewMessageHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.replica_group import BOOT_ID, STORE, STORE_ROOT, ReplicaGroup
@@ -126,12 +127,24 @@ async def test_a_master_that_stops_hands_over(group: ReplicaGroup) -> None:
     assert group.bodies(group.master) == [b"0", b"1"]
 
 
+async def view(group: ReplicaGroup, host: str, place: int) -> int:
+    """The code of the answer to a reader who asks for the message at this place of the log."""
+    command = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=place))
+    asked = asyncio.ensure_future(group.client.invoke(f"{host}:10911", command, 1000))
+    while not asked.done():
+        await group.clock.run_for(5)
+    return asked.result().code
+
+
 async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: ReplicaGroup) -> None:
     old = group.master
     assert await group.send(b"0") == OK
     for host in [*await others(group), "10.0.0.1"]:
         group.net.partition(old, host)
+    place = group.brokers[old].store.max_physical_offset
     lost = await group.send(b"lost", old)
+    assert group.brokers[old].store.max_physical_offset > place
+    assert await view(group, old, place) != OK  # a consumer must not see what is lost
     await group.until(lambda: [host for host in group.masters if host != old])
     (new,) = [host for host in group.masters if host != old]
     assert (lost, await group.send(b"1", new)) != (OK, OK)
@@ -141,6 +154,7 @@ async def test_a_master_cut_off_acknowledges_nothing_and_loses_only_that(group: 
     await group.clock.run_for(1000)
     assert group.bodies(old) == group.bodies(new)
     assert b"lost" not in group.bodies(new)
+    assert await view(group, new, place) == OK
 
 
 async def test_a_joiner_counts_while_nobody_knows_whether_it_was_recorded(

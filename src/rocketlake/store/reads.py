@@ -49,6 +49,7 @@ class StoreReads:
         self.log.before_look = self._check_in_memory
         self._ends = parts.ends
         self._late = parts.late
+        self._durability = parts.durability
         self._odd = RareWarnings(_log, interval_seconds=60, clock=parts.clock)
 
     def get(
@@ -174,8 +175,14 @@ class StoreReads:
         return entry is not None and self.fetch.is_in_memory(entry[0])
 
     def read_record(self, physical_offset: PhysicalOffset) -> memoryview | None:
-        """The whole record that starts at `physical_offset`; None if none starts there."""
+        """The whole record that starts at `physical_offset`, or None. Consumers may not be allowed to see it yet."""
         return self.log.record(physical_offset)
+
+    def readable_record(self, physical_offset: PhysicalOffset) -> memoryview | None:
+        """The same for consumers: None, too, for one that a change of the master may take back."""
+        record = self.log.record(physical_offset)
+        is_readable = record is not None and physical_offset + len(record) <= self._durability.readable_end
+        return record if is_readable else None
 
     def log_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """(physical offset, readable bytes) of the log from `offset` on, file by file."""

@@ -54,7 +54,7 @@ class Query:
     def by_offset(self, request: Request) -> Reply:
         """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
         header = request.header(ViewMessageHeader)
-        record = self._store.read_record(PhysicalOffset(header.offset))
+        record = self._store.readable_record(PhysicalOffset(header.offset))
         if record is None:
             raise RemoteError(f"can not find message by the offset, {header.offset}", code=ResponseCode.SYSTEM_ERROR)
         return Reply(body=[record])

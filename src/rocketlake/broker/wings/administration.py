@@ -94,7 +94,7 @@ class Administration(Wing):
                     stats=ground.stats,
                     kept=ground.kept,
                     push=clients.push,
-                    record=ground.store.read_record,
+                    record=ground.store.readable_record,
                     broker_name=lambda: ground.config.now.broker_name,
                     access=ground.config.now.admin_access,
                 )
