@@ -11,6 +11,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.net.network import Network
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
+from rocketlake.store.results import PutMessage, PutStatus
 from tests.epoch_group import PORT, EpochGroup, Replica
 from tests.unit.store.store_world import bodies_of as all_bodies
 
@@ -46,6 +47,19 @@ async def test_slaves_have_the_log_the_epoch_and_what_is_confirmed(group: EpochG
     assert (a.reports.ends, a.confirmed) == ({"2": a.end, "3": a.end}, a.end)
     assert (b.confirmed, c.confirmed) == (a.end, a.end)
     assert bodies_of(a) == bodies_of(b) == bodies_of(c) == bodies
+
+
+async def test_nothing_is_put_between_the_masters_records(group: EpochGroup) -> None:
+    """It would count as one of the master's epoch, and nobody could tell."""
+    a, b, _c = group.replicas
+    await group.elect(a, 1, b)
+    a.put(b"one")
+    await group.clock.run_for(1000)
+    refused = b.store.put(PutMessage("T", 0, b"two"))
+    assert (refused.status, b.end) == (PutStatus.SERVICE_NOT_AVAILABLE, a.end)
+    await b.lead(2)
+    b.put(b"three")
+    assert b.end > a.end
 
 
 async def test_readers_see_no_more_than_all_have(group: EpochGroup) -> None:

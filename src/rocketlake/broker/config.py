@@ -68,7 +68,10 @@ class BrokerConfig:
     )
     listen_port: int = setting(10911, low=0, high=65535, why="0 takes any free port")
     fast_listen_port: int = setting(
-        -1, low=-1, high=65535, why="a second port for producers (VIP channel); -1: listenPort - 2, 0: none"
+        -1,
+        low=-1,
+        high=65535,
+        why="a second port, for producers (VIP channel) and Apache's slaves (topics); -1: listenPort - 2, 0: none",
     )
     advertised_host: str = setting(
         "",

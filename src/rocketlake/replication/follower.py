@@ -90,6 +90,7 @@ class Follower(Service):
         if self.is_running:
             return
         await super().start()
+        self._store.copies = "this broker copies the log of its master: ask the master"
         self._good_at, self._pause, self._reason = self._clock.monotonic(), _PAUSE_SECONDS_FIRST, ""
         self.keep("follow", self._round)
         self.every("look", _LOOK_SECONDS, self._look)
@@ -100,6 +101,7 @@ class Follower(Service):
             link.close()
             await link.settled()
         await super().stop()
+        self._store.copies = ""
         self.health.set(_DUTY, "")
 
     def master_changed(self) -> None:

@@ -92,6 +92,11 @@ class MessageStore(StoreReads, Service):
         self._late_files = parts.late_files
         self._late_queue_files, self._late_index_files = parts.late_files
         self._closed = _NOT_STARTED
+        self.copies = ""
+        """Why no message is put while records are appended as another store has written them; "" while none are.
+
+        A record of our own between them would count as one of the master's, and the logs differ unnoticed.
+        """
         self._cutting = ""
         """Why nothing is appended while the log is cut."""
         self.upkeep.on_index_damage = lambda what: self.health.set("store/key-index", what)
@@ -317,7 +322,7 @@ class MessageStore(StoreReads, Service):
 
         False: nothing was appended, and `put` of each message stores it, or gives the reason.
         """
-        if self.not_writable_reason:
+        if self.not_writable_reason or self.copies:
             return False
         try:
             run.find_queues(self.queues.find_or_make)
@@ -352,7 +357,7 @@ class MessageStore(StoreReads, Service):
         return True
 
     def _refuse(self, message: PutMessage) -> PutResult | None:
-        reason = self.not_writable_reason
+        reason = self.not_writable_reason or self.copies
         if reason:
             is_full = reason is self.retention.disk_full or reason is self._late.reason
             status = PutStatus.DISK_FULL if is_full else PutStatus.SERVICE_NOT_AVAILABLE
