@@ -12,6 +12,7 @@ import pytest
 
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.membership.standing import State
+from rocketlake.broker.producer_sequences import table
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.model.message import Message
@@ -295,3 +296,16 @@ async def test_a_replica_whose_log_somebody_has_removed_is_not_elected(group: Re
     await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)
     await group.clock.run_for(1000)
     assert [group.bodies(host) for host in group.hosts] == [[b"kept"]] * 3
+
+
+async def test_a_slave_knows_up_to_where_the_log_has_no_mark_and_reads_only_the_rest_as_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table, "_SAVE_EVERY_BYTES", 4000)
+    group = ReplicaGroup()
+    await group.start()
+    for _ in range(10):
+        assert await group.send(bytes(1000)) == OK
+    slave = (await others(group))[0]
+    await group.until(lambda: (group.brokers[slave].sending.sequences.log_offset or 0) > 4000, 20_000)
+    await group.stop()

@@ -26,14 +26,14 @@ from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 
-__all__ = ["recover_sequences"]
+__all__ = ["Count", "recover_sequences"]
 
 _log = get_logger(__name__)
 
 _HEAD = struct.Struct(">ii")  # size, magic
 _ENTRY_HEAD = struct.Struct(">iiiii")
 _MARK = f"{names.PRODUCER_SEQUENCE}\x01".encode()
-_CHUNK = 4 << 20
+_CHUNK = 256 << 10
 
 
 @dataclass(slots=True)
@@ -43,8 +43,11 @@ class _Batch:
     text: str
     mark: SequenceMark
     store_ms: int
+    topic: str
+    queue_id: int
     queue_offset: int
     digest: int | None
+    count: int = 0
 
     def holds(self, text: str, message: StoredMessage) -> bool:
         """True if the message, the next marked one of the queue, belongs to this batch."""
@@ -67,29 +70,52 @@ def recover_sequences(
     `deleted`: topic -> end of the log when the topic was deleted; its messages before that end are not counted. `note`
     is called now and then with the position. Returns how many messages were counted.
     """
-    batches: dict[tuple[str, int], _Batch] = {}  # the last batch of each queue
-    ends = deleted or {}
-    found = 0
-    for offset, view in log:
-        for place, record, message in _marked(offset, view, note):
-            text = message.properties[names.PRODUCER_SEQUENCE]
-            if place < ends.get(message.topic, 0):
-                continue
-            queue = message.topic, message.queue_id
-            batch = batches.get(queue)
-            if batch is None or not batch.holds(text, message):
-                try:
-                    mark = parse_mark(text)
-                except UsageError:
-                    continue  # written by another broker
-                batch = batches[queue] = _Batch(text, mark, message.store_ms, message.queue_offset, mark.before)
-            if batch.digest is not None:
-                batch.digest = crc32(_entry(record, message), batch.digest)
-            count = message.queue_offset - batch.queue_offset + 1
-            digest = batch.mark.after if count == batch.mark.count else batch.digest
-            table.recover(*queue, batch.mark, batch.mark.sequence + count, digest)
-            found += 1
-    return found
+    count = Count()
+    for position in count.steps(log, deleted):
+        note(position)
+    return count.into(table)
+
+
+class Count:
+    """What a stretch of the log adds to the table. The table is touched at the end only: it may be saved meanwhile."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], _Batch] = {}  # the last batch of each queue
+        self._batches: list[_Batch] = []
+
+    def steps(self, log: Iterable[tuple[int, memoryview]], deleted: Mapping[str, int] | None = None) -> Iterator[int]:
+        """Count; yields the position every few milliseconds. The arguments are those of `recover_sequences`."""
+        ends = deleted or {}
+        for offset, view in log:
+            for place, record, message in _marked(offset, view):
+                if message is None:
+                    yield place
+                elif place >= ends.get(message.topic, 0):
+                    self._add(record, message)
+
+    def _add(self, record: bytes, message: StoredMessage) -> None:
+        text = message.properties[names.PRODUCER_SEQUENCE]
+        queue = message.topic, message.queue_id
+        batch = self._last.get(queue)
+        if batch is None or not batch.holds(text, message):
+            try:
+                mark = parse_mark(text)
+            except UsageError:
+                return  # written by another broker
+            batch = _Batch(text, mark, message.store_ms, *queue, message.queue_offset, mark.before)
+            self._last[queue] = batch
+            self._batches.append(batch)
+        if batch.digest is not None:
+            batch.digest = crc32(_entry(record, message), batch.digest)
+        batch.count = message.queue_offset - batch.queue_offset + 1
+
+    def into(self, table: ProducerSequences) -> int:
+        """Have the table count all of it; how many messages that are."""
+        for batch in self._batches:
+            mark = batch.mark
+            digest = mark.after if batch.count == mark.count else batch.digest
+            table.recover(batch.topic, batch.queue_id, mark, mark.sequence + batch.count, digest)
+        return sum(batch.count for batch in self._batches)
 
 
 def _entry(record: bytes, message: StoredMessage) -> bytes:
@@ -100,11 +126,14 @@ def _entry(record: bytes, message: StoredMessage) -> bytes:
     return b"".join((head, body, len(own).to_bytes(2, "big"), own))
 
 
-def _marked(offset: int, view: memoryview, note: Callable[[int], None]) -> Iterator[tuple[int, bytes, StoredMessage]]:
-    """The messages in these records that have a mark: (physical offset, record, message)."""
+def _marked(offset: int, view: memoryview) -> Iterator[tuple[int, bytes, StoredMessage | None]]:
+    """The messages in these records that have a mark: (physical offset, record, message).
+
+    Before each chunk its offset, without a message.
+    """
     position, step = 0, _CHUNK
     while position + BLANK_BYTES <= len(view):
-        note(offset + position)
+        yield offset + position, b"", None
         chunk = bytes(view[position : position + step])
         taken = 0
         has_marks = _MARK in chunk

@@ -73,7 +73,8 @@ class Copies(SlaveWing):
             CopiedTable("delays", code.GET_ALL_DELAY_OFFSET, delays, "offsetTable", may_be_empty=True),
         )
         ours_only = (
-            CopiedTable("sequences", code.GET_PRODUCER_SEQUENCES, sequences, "producers", may_be_empty=True),
+            # Without producers, too, it says up to where the log has no mark: a slave need not look there.
+            CopiedTable("sequences", code.GET_PRODUCER_SEQUENCES, sequences, "logOffset", may_be_empty=True),
             DeletedTopics("deletions", code.GET_DELETED_TOPICS, ground.store),
         )
         copies = TableCopies(

@@ -14,7 +14,7 @@ from rocketlake.broker.intake.large_batches import LargeBatches
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
-from rocketlake.broker.producer_sequences.catch_up import catch_up
+from rocketlake.broker.producer_sequences.catch_up import catch_up, catch_up_in_turns
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
@@ -74,7 +74,7 @@ class Sending(MasterWing):
     async def start(self) -> None:
         """Bring the table of producer sequences up to the end of the log, before the first send."""
         await super().start()
-        catch_up(self.sequences, self._store, self._clock)
+        await catch_up_in_turns(self.sequences, self._store, self._clock)
 
     async def stop(self) -> None:
         """Answer the sends that are held before they are stored. Those that wait for the disk are answered by it."""

@@ -9,7 +9,7 @@ from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.producer_sequences import rebuild
-from rocketlake.broker.producer_sequences.rebuild import recover_sequences
+from rocketlake.broker.producer_sequences.rebuild import Count, recover_sequences
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.codec.record import encode_blank, encode_record
 from rocketlake.codec.record_batch import encode_batch
@@ -150,3 +150,11 @@ def test_what_lies_before_the_deletion_of_its_topic_is_not_counted(table: Produc
     log = memoryview(old + new)
     assert recover_sequences(table, [(1000, log)], {"T": 1000 + len(old), "U": 10**9}) == 2
     expects(table, 2)
+
+
+def test_the_table_is_touched_when_all_is_counted(table: ProducerSequences, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be saved meanwhile, and the file must not count behind the place that it says."""
+    monkeypatch.setattr(rebuild, "_CHUNK", 256)
+    count, log = Count(), batch(0, 30, "q/0/0/0/l")
+    assert [len(table) for _position in count.steps([(0, memoryview(log))])].count(0) > 10
+    assert (count.into(table), known(table, "q/0/0/0/l")) == (30, 30)
