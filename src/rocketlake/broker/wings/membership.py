@@ -146,6 +146,8 @@ class Membership(Wing):
             rule=self.in_step,
             heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,
             answer_seconds=self._config.in_sync_stall_ms / 1000,
+            # A master may tell of itself before: it would know this replica by a wrong id for as long as it follows.
+            waits_for=lambda: "" if self.member.standing.broker_id else "the controller has not registered this broker",
         )
 
     # -- start and stop ------------------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ class GroupStream:
     answer_seconds: float
     """A slave that reports nothing for so long is let go. It finds out then that it is cut off from this master: what
     the master says may reach it all the time."""
+    waits_for: Callable[[], str]
+    """Why a slave may not follow yet, "" if it may."""
 
 
 class Replicas(Wing):
@@ -145,7 +147,9 @@ class Replicas(Wing):
 
     def _waits_for(self) -> str:
         """Marks of producers are counted behind the place that the file says, so it must be there first."""
-        return "" if self._sequences.has_file else "producerSequences.json is not saved yet"
+        if not self._sequences.has_file:
+            return "producerSequences.json is not saved yet"
+        return self._group.waits_for() if self._group is not None else ""
 
     def _master_changed(self) -> None:
         if self.follower.is_running:

@@ -76,7 +76,7 @@ class Transfer(NamedTuple):
 def read_handshake(data: memoryview) -> Handshake:
     """The handshake at the start of `data`, which has all its bytes. Raises ProtocolError."""
     _state, from_last_file, is_learner, broker_id = HANDSHAKE.unpack_from(data)
-    if {from_last_file, is_learner} - {0, 1} or broker_id < 0:
+    if {from_last_file, is_learner} - {0, 1} or broker_id < 1:
         raise ProtocolError("its handshake is none of a broker in controller mode")
     return Handshake(bool(from_last_file), bool(is_learner), broker_id)
 
