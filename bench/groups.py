@@ -35,7 +35,8 @@ class Replica:
 
     def __init__(self, group: Group, root: Path, settings: dict[str, object]) -> None:
         self.root = root
-        self.port, ha_port = free_ports(2)
+        (ha_port,) = free_ports(1)
+        self.port = ha_port - 1  # as both sides have it, unless it is set
         self.address = f"127.0.0.1:{self.port}"
         self.store = root / "store"
         self._group = group
@@ -164,15 +165,18 @@ class Group:
         master, in_step = MASTER.search(body), IN_STEP.search(body)
         return (master[1].decode() if master else ""), (in_step[1].count(b"brokerAddress") if in_step else 0)
 
-    def settled(self, count: int, seconds: float = 90) -> Replica:
-        """The master, when so many replicas are in step and it takes messages."""
-        wait_until(
-            lambda: self.standing()[1] == count and bool(self.standing()[0]), f"{count} replicas in step", seconds
-        )
+    def in_step(self, count: int, seconds: float = 90) -> Replica:
+        """The master, when so many replicas are in step."""
+        wait_until(lambda: self.standing()[1] == count and bool(self.standing()[0]), f"{count} in step", seconds)
         master = self.standing()[0]
-        wire.seconds_to_first_send(master, time.monotonic())
-        wire.await_route(self.namesrv, TOPIC, master)
         return next(broker for broker in self.brokers if broker.address == master)
+
+    def settled(self, count: int, seconds: float = 90) -> Replica:
+        """The same, when the master takes messages and the name server knows it."""
+        master = self.in_step(count, seconds)
+        wire.seconds_to_first_send(master.address, time.monotonic())
+        wire.await_route(self.namesrv, TOPIC, master.address)
+        return master
 
     def _ports(self) -> list[int]:
         raise NotImplementedError
