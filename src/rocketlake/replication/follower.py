@@ -28,7 +28,7 @@ __all__ = ["Follower", "FollowerStatus"]
 
 _log = get_logger(__name__)
 
-_PAUSE_SECONDS_FIRST, _PAUSE_SECONDS_MAX = 0.01, 0.5
+_PAUSE_SECONDS_FIRST, _PAUSE_SECONDS_MAX = 0.01, 0.5  # a new master serves some ten milliseconds after it is known
 _RED_SECONDS = 10.0
 """A slave that follows nobody for longer is in trouble."""
 _LOOK_SECONDS = 0.25
