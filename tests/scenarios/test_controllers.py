@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.clock import ManualClock
@@ -515,4 +516,25 @@ async def test_a_flood_of_registrations_meets_a_limit(world: World) -> None:
     assert "body" in (answer.remark or "")
     view = GroupsView.decode((await stranger.ask(Ask.CONTROLLER_GET_GROUPS, at="c2")).body_bytes)
     assert [group.broker_name for group in view.groups] == ["b"]
+    await stranger.stop()
+
+
+async def test_long_texts_do_not_get_into_the_register(world: World) -> None:
+    """The value of a group goes into the register whole: etcd refuses 1.5 MB, and with it each later election."""
+    await world.with_group({1, 2})
+    group = world.group()
+    long = "x" * 5000
+    stranger = Broker(world, 4)
+    await stranger.start()
+    named = {"broker_name": "b", "applied_broker_id": 4}
+    for cluster, check in ((long, "h4:1;5"), ("c", f"h4:1;{long}"), ("c", f"{long}:1;5")):
+        applied = ApplyBrokerIdHeader(cluster_name=cluster, register_check_code=check, **named)  # type: ignore[arg-type]
+        answer = await stranger.ask(Ask.CONTROLLER_APPLY_BROKER_ID, applied)
+        assert answer.code != Code.SUCCESS and "keeps up to 512" in (answer.remark or "")
+    first = world.brokers[1]
+    for change in ({"broker_address": f"h1{long}:1"}, {"ha_address": long}, {"boot_id": long}):
+        registration = replace(first.registration(), **change)
+        answer = await first.ask(Ask.CONTROLLER_REGISTER_BROKER, registration)
+        assert answer.code != Code.SUCCESS and "keeps up to 512" in (answer.remark or "")
+    assert world.group() == group
     await stranger.stop()

@@ -64,6 +64,8 @@ GROUPS_MAX: Final = 1000
 MEMBERS_MAX: Final = 64
 HELD_MAX: Final = 1024
 _NAME_BYTES_MAX: Final = 255
+_TEXT_BYTES_MAX: Final = 512
+"""What is kept of a member goes with each change of its group into one value of the register."""
 
 Work: TypeAlias = Callable[[Request], Coroutine[Any, Any, Reply]]
 
@@ -127,6 +129,7 @@ class Requests(Service):
         """CONTROLLER_APPLY_BROKER_ID."""
         header = request.header(ApplyBrokerIdHeader)
         split_address(header.register_check_code.partition(";")[0])
+        _check_short(cluster=header.cluster_name, check=header.register_check_code)
         self._check_room(header.broker_name)
         question = ApplyId(header.cluster_name, header.applied_broker_id, header.register_check_code)
         decision = await self._ask(header.broker_name, question)
@@ -138,6 +141,7 @@ class Requests(Service):
         header = request.header(RegisterReplicaHeader)
         name, broker_id = header.broker_name, header.broker_id
         split_address(header.broker_address)
+        _check_short(address=header.broker_address, ha_address=header.ha_address, boot_id=header.boot_id)
         await self._askers.check_registration(request, name, await self._member_state(name), broker_id)
         host = request.asker.remote[0]
         question = Register(
@@ -286,3 +290,13 @@ def _checked(name: str) -> str:
     if not name or len(name.encode()) > _NAME_BYTES_MAX or "/" in name or not name.isprintable():
         raise UsageError(f"{name[:100]!r} cannot be the name of a group", hint="set another brokerName, without '/'")
     return name
+
+
+def _check_short(**texts: str | None) -> None:
+    """Return if the register can keep these texts. Raises UsageError."""
+    for what, text in texts.items():
+        if text and len(text.encode()) > _TEXT_BYTES_MAX:
+            raise UsageError(
+                f"{what} {text[:40]!r}... has {len(text.encode())} bytes, a controller keeps up to {_TEXT_BYTES_MAX}",
+                hint="give the broker a shorter brokerClusterName, brokerIP1 or brokerIP2",
+            )
