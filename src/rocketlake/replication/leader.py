@@ -10,6 +10,7 @@ broker does not lead, connections are closed at once.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -119,14 +120,27 @@ class Leader(Service):
         if not self.leads:
             return False
         if len(self._links) >= self._settings.connections:
-            silent = next((other for other in self._links if other.ack < 0), None)
-            if silent is None:
+            expendable = self._expendable(link.host)
+            if expendable is None:
                 self._warnings.warn("full", "%s is not served: %d slaves are", link.address, len(self._links))
                 return False
-            silent.drop("room", "it has said nothing, another one wants its place")
+            expendable.drop("room", "a new connection gets its place (haConnectionsMax)")
         self._links[link] = None
         self._store.on_append(self.wake)
         return True
+
+    def _expendable(self, host: str) -> SlaveLink | None:
+        """Who goes for a newcomer from `host`: of the host with the most, one that has said nothing if there is one.
+
+        So no host that opens many connections takes the place of a replica on another one.
+        """
+        crowd = Counter(link.host for link in self._links)
+        candidates = (
+            link
+            for link in self._links
+            if crowd[link.host] > crowd[host] + 1 or (link.ack < 0 and crowd[link.host] >= crowd[host])
+        )
+        return max(candidates, key=lambda link: (crowd[link.host], link.ack < 0), default=None)
 
     def reported(self, link: SlaveLink) -> None:
         """See SlaveOwner."""
@@ -148,7 +162,9 @@ class Leader(Service):
             return
         del self._links[link]
         if link.ack >= 0:
-            _log.info("slave %s is gone, its log ends at %d", link.address, link.ack)
+            self._warnings.info(
+                f"{link.host} {link.dialect.name} gone", "slave %s is gone, its log ends at %d", link.address, link.ack
+            )
         name = link.dialect.name
         if self._newest.get(name) is link:
             del self._newest[name]

@@ -28,7 +28,7 @@ class StreamSettings:
     from_last_file: bool = False
     """syncFromLastFile: an empty slave gets the last file of the log only."""
     connections: int = 64
-    """Most connections of slaves. A connection that has said nothing yet makes room for a new one."""
+    """Most connections of slaves. When they are all taken, the host that has the most makes room for another one."""
     record_bytes_max: int = 8 * 1024 * 1024
     """The follower keeps so many bytes of a record that is not whole yet; a larger one cannot be followed."""
     reports_flushed: bool = False

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.errors import ProtocolError, StoreError
-from rocketlake.base.logs import RareWarnings, get_logger
+from rocketlake.base.logs import RareWarnings
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.allowance import Allowance
 from rocketlake.replication.dialect import Answer, LeaderDialect, LogRange
@@ -26,8 +26,6 @@ from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 
 __all__ = ["LinkParts", "SlaveLink", "SlaveOwner"]
-
-_log = get_logger(__name__)
 
 _HIGH_BYTES = 1024 * 1024
 _TURN_BYTES = 1024 * 1024
@@ -157,7 +155,8 @@ class SlaveLink(asyncio.Protocol):
         self.ack = end
         if is_first:
             self.sent = end
-            _log.info("slave %s follows from %d on", self.address, end)
+            key = f"{self.host} {self.dialect.name} follows"
+            self._warnings.info(key, "slave %s follows from %d on", self.address, end)
         self._owner.reported(self)
         self.send()
 
