@@ -7,12 +7,13 @@ comma  := ,
 BIN    := $(VENV)/bin
 # Many tests wait for processes and clocks of their own: two files of tests run at a time, the long ones come first.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+HA_MATRIX := $(addprefix tests/interop/test_,log_stream.py table_copies.py auto_switch.py mixed_group.py replica_group.py java_brokers_on_our_controller.py)
 KERNELS := $(shell find src -name '*.pyx')
 TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers controller-interop spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -59,8 +60,8 @@ store-histories: install ## the store under deletions, clock steps, rolls, bit f
 transaction-histories: install ## transactions against a broker that dies at any write: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m rocketlake.testing.transaction_search $(or $(SEEDS),10000)
 
-controller-interop: install ## Apache's brokers 5.3.3 and 5.5.0 on our controller: planned election, SIGSTOP, kill -9
-	ROCKETLAKE_CONTROLLER_PEERS="server server550" $(BIN)/python -m pytest tests/interop/test_java_brokers_on_our_controller.py -q
+ha-matrix: install ## replicas of ours and of Apache's 5.3.3 and 5.5.0 in each role, classic and under both controllers; 10 minutes
+	ROCKETLAKE_APACHE_RELEASES="server server550" $(BIN)/python -m pytest $(HA_MATRIX) -q --durations=40
 
 etcd-histories: install ## the register in etcd while members lose, delay and repeat requests: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m tests.histories.etcd_search $(or $(SEEDS),10000)

@@ -21,7 +21,7 @@ _HEAD = struct.Struct(">qi")
 
 
 class Impostor(asyncio.Protocol):
-    """Says something to whoever connects, as long as it is listened to."""
+    """Says something to each that connects, as long as it reads."""
 
     made = 0
 

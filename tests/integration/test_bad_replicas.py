@@ -72,7 +72,7 @@ class Besieged(ReplicaGroup):
 
 @pytest.fixture
 async def group() -> AsyncIterator[Besieged]:
-    group = Besieged()
+    group = Besieged(ha_silence_ms=4000, ha_heartbeat_ms=1000)
     await group.start()
     assert await group.send(b"first") == OK
     await group.clock.run_for(500)
@@ -154,28 +154,13 @@ async def test_half_of_a_handshake_or_no_report_is_waited_for_and_then_closed(gr
     half = await group.connect(said=hello(4)[:9])
     greeted = await group.connect("10.0.0.67", hello(5))
     once = len(greeted.data)
-    for _second in range(15):
+    for _second in range(3):
         greeted.transport.write(hello(5))  # as Apache's slave does while it waits
         await group.clock.run_for(1000)
     assert (half.data, len(greeted.data), half.is_open) == (b"", once, True)
     greeted.transport.pause_reading()  # half open: it neither reads nor writes
-    await group.clock.run_for(30_000)
+    await group.clock.run_for(5000)
     assert (half.is_open, greeted.is_open, group.links) == (False, False, before)
-    assert await group.send(b"after") == OK
-
-
-async def test_a_stranger_with_an_unknown_id_never_counts(group: Besieged) -> None:
-    stranger = await group.connect(said=hello(77) + report(group.end))
-    assert stranger.is_open
-    for number in range(5):
-        assert await group.send(b"%d" % number) == OK
-        stranger.transport.write(report(group.end))
-        await group.clock.run_for(500)
-    assert group.in_step == {1, 2, 3}
-    group.crash(victim := next(host for host in group.hosts if host != group.master))
-    await group.until(lambda: len(group.in_step) == 2)
-    await group.begin_again(victim)
-    await group.until(lambda: group.in_step == {1, 2, 3})  # nor does it keep others from joining
     assert await group.send(b"after") == OK
 
 
@@ -213,13 +198,13 @@ async def test_strangers_that_never_read_cost_a_bounded_buffer_each(group: Besie
         stranger.transport.pause_reading()
         stranger.transport.write(report(0))
     await group.clock.settle()
-    for number in range(250):
-        assert await group.send(b"%d" % number * 10_000) == OK
+    for _message in range(100):
+        assert await group.send(b"x" * 40_000) == OK
     leader = group.brokers[group.master].replicas.leader
     sent = [link.sent for link in leader._links if link.host.startswith("10.0.1.")]
     assert len(sent) == 8 and max(sent) < 3 << 20 < group.end
     assert group.in_step == {1, 2, 3}
-    await group.clock.run_for(40_000)
+    await group.clock.run_for(5000)
     assert not any(stranger.is_open for stranger in strangers)
 
 

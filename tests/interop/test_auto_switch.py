@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import PeerMissing, classpath, free_ports
+from interop.apache import free_ports
 from interop.apache_group import CLUSTER, ApacheBroker, ApacheGroup
 from rocketlake import Message, Producer
 from rocketlake.base.clock import SystemClock
@@ -28,6 +28,7 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.replication.epochs.epoch_file import decode, encode
 from tests.epoch_group import Replica
+from tests.interop.releases import jars_of, releases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -35,14 +36,11 @@ FILE_BYTES = 65536
 OURS = "group-b"
 
 
-@pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheGroup]:
+@pytest.fixture(scope="module", params=releases("server550"))
+def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheGroup]:
     """Apache's name server with its controller; brokers are added by the tests."""
-    try:
-        classpath("server550")
-    except PeerMissing as reason:
-        pytest.skip(str(reason))
-    group = ApacheGroup(tmp_path_factory.mktemp("group"))
+    jars_of(request.param)
+    group = ApacheGroup(tmp_path_factory.mktemp("group"), peer=request.param)
     try:
         group.start()
         yield group

@@ -1,31 +1,29 @@
 """Apache's brokers in controller mode, and its mqadmin, on the controller inside our name server.
 
-5.5.0 in the suite; `make controller-interop` takes 5.3.3 as well, and stops a master with SIGSTOP.
+5.5.0 in the suite; `make ha-matrix` takes 5.3.3 as well, and stops a master with SIGSTOP.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from interop.apache import PeerMissing, classpath, free_ports, wait_for_port
 from interop.replicas import JavaReplica, mqadmin
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.replicas import GroupsView, GroupView, SwitchesView
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.controller import GetSwitchesHeader
 from rocketlake.protocol.request_code import RequestCode
+from tests.interop.mixed_pair import our_controller
+from tests.interop.releases import jars_of, releases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 GROUP = "java-group"
-PEERS = os.environ.get("ROCKETLAKE_CONTROLLER_PEERS", "server550").split()
+PEERS = releases("server550")
 IS_LONG = len(PEERS) > 1
 
 
@@ -38,24 +36,9 @@ def peer(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def controller(peer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of our name server with its controller, started by the command that users type."""
-    try:
-        classpath(peer)
-    except PeerMissing as missing:
-        pytest.skip(str(missing))
-    root = tmp_path_factory.mktemp("namesrv")
-    (port,) = free_ports(1)
-    conf = root / "namesrv.conf"
-    conf.write_text(f"listenPort={port}\nenableControllerInNamesrv=true\nkvConfigPath={root}/kvConfig.json\n")
-    with (root / "namesrv.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rocketlake", "namesrv", "-c", str(conf)], stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        wait_for_port(port, process)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        assert process.wait(30) == 0, (root / "namesrv.log").read_text()[-3000:]
+    jars_of(peer)
+    with our_controller(tmp_path_factory.mktemp("namesrv")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from interop.apache import ApacheCluster, free_ports, wait_for_port
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from tests.crash.broker_process import BrokerProcess, Ledger, Load
+from tests.interop.releases import jars_of, releases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -31,9 +32,9 @@ SIZES: dict[str, object] = {
 class ApacheBroker(ApacheCluster):
     """Apache's broker alone, without a name server."""
 
-    def __init__(self, root: Path, **settings: object) -> None:
+    def __init__(self, root: Path, peer: str, **settings: object) -> None:
         root.mkdir(parents=True)
-        super().__init__(root, settings={**SIZES, **settings})
+        super().__init__(root, settings={**SIZES, **settings}, peer=peer)
         del self.settings["namesrvAddr"]
         self.ha_address = f"127.0.0.1:{self.settings['haListenPort']}"
 
@@ -77,15 +78,17 @@ async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
     assert condition()
 
 
-async def test_logs_are_equal_both_ways(apache_jars: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("peer", releases("server"))
+async def test_logs_are_equal_both_ways(peer: str, tmp_path: Path) -> None:
     """Together: most of the time goes by while Java starts."""
+    jars_of(peer)
     async with asyncio.TaskGroup() as ways:
-        ways.create_task(our_slave_of_apaches_master(tmp_path / "ours"))
-        ways.create_task(apaches_slave_of_our_master(tmp_path / "theirs"))
+        ways.create_task(our_slave_of_apaches_master(tmp_path / "ours", peer))
+        ways.create_task(apaches_slave_of_our_master(tmp_path / "theirs", peer))
 
 
-async def our_slave_of_apaches_master(tmp_path: Path) -> None:
-    master = ApacheBroker(tmp_path / "apache")
+async def our_slave_of_apaches_master(tmp_path: Path, peer: str) -> None:
+    master = ApacheBroker(tmp_path / "apache", peer)
     slave = BrokerProcess(
         tmp_path / "slave", **SIZES, brokerRole="SLAVE", brokerId=1, haMasterAddress=master.ha_address
     )
@@ -103,7 +106,7 @@ async def our_slave_of_apaches_master(tmp_path: Path) -> None:
         assert await asyncio.to_thread(slave.stop) == 0
 
 
-async def apaches_slave_of_our_master(tmp_path: Path) -> None:
+async def apaches_slave_of_our_master(tmp_path: Path, peer: str) -> None:
     """Apache's slave forgets its own haMasterAddress at the start, so it must hear of our master by a name server."""
     (ha_port,) = free_ports(1)
     namesrv = NameServer(NameServerConfig(listen_port=0, kv_config_path=tmp_path / "kv.json"))
@@ -112,7 +115,7 @@ async def apaches_slave_of_our_master(tmp_path: Path) -> None:
     master = BrokerProcess(
         tmp_path / "master", **named, brokerClusterName="DefaultCluster", brokerRole="SYNC_MASTER", haListenPort=ha_port
     )
-    slave = ApacheBroker(tmp_path / "apache", brokerRole="SLAVE", brokerId=1)
+    slave = ApacheBroker(tmp_path / "apache", peer, brokerRole="SLAVE", brokerId=1)
     slave.settings["namesrvAddr"] = namesrv.address
     ledger = Ledger()
     await asyncio.to_thread(master.start)

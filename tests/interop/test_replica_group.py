@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import PeerMissing, classpath, free_ports
+from interop.apache import free_ports
 from interop.apache_group import CLUSTER, NAME, ApacheGroup
 from rocketlake.base.clock import SystemClock
 from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
+from tests.interop.releases import jars_of, releases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -22,13 +23,10 @@ LOG_FILE_BYTES = 4 << 20
 """Brokers of a group have the same: frames of the log end with its files."""
 
 
-@pytest.fixture
-def apache(tmp_path: Path) -> Iterator[ApacheGroup]:
-    try:
-        classpath("server550")
-    except PeerMissing as error:
-        pytest.skip(str(error))
-    group = ApacheGroup(tmp_path)
+@pytest.fixture(params=releases("server550"))
+def apache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApacheGroup]:
+    jars_of(request.param)
+    group = ApacheGroup(tmp_path, peer=request.param)
     try:
         group.start()
         yield group

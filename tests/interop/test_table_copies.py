@@ -24,9 +24,10 @@ from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
+from tests.interop.releases import jars_of, releases
 from tests.requests import send_header
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.usefixtures("apache_jars")]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 
 async def until(look: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -83,12 +84,15 @@ def _offset(slave: ApacheCluster) -> int | None:
     return next((int(offset) for queue_id, offset in offsets.items() if str(queue_id) == "0"), None)
 
 
-async def test_tables_are_copied_from_and_by_apaches_brokers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("peer", releases("server"))
+async def test_tables_are_copied_from_and_by_apaches_brokers(peer: str, tmp_path: Path) -> None:
+    jars_of(peer)
     files = {"mappedFileSizeCommitLog": 1 << 22}
-    master = ApacheCluster(tmp_path / "master", settings=files)
+    master = ApacheCluster(tmp_path / "master", settings=files, peer=peer)
     slave = ApacheCluster(
         tmp_path / "slave",
         settings=files | {"namesrvAddr": master.namesrv, "brokerName": "ours-a", "brokerId": 1, "brokerRole": "SLAVE"},
+        peer=peer,
     )
     slave.root.mkdir()
     await asyncio.to_thread(master.start_namesrv)
@@ -124,7 +128,7 @@ async def test_tables_are_copied_from_and_by_apaches_brokers(tmp_path: Path) -> 
         await asyncio.to_thread(master.kill)
 
 
-async def test_a_java_consumer_reads_from_our_slave_while_the_master_is_gone(tmp_path: Path) -> None:
+async def test_a_java_consumer_reads_from_our_slave_while_the_master_is_gone(apache_jars: None, tmp_path: Path) -> None:
     (namesrv_port,) = free_ports(1)
     namesrv = NameServer(NameServerConfig(listen_port=namesrv_port, kv_config_path=tmp_path / "kv.json"))
     await namesrv.start()
