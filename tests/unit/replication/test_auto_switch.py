@@ -161,6 +161,8 @@ async def test_each_byte_has_the_epoch_of_the_masters_history(replica: Replica, 
         struct.pack(">iiqi", 1, 12, -5, 1),
         said() + said(),  # two answers
         said((0, b"a", 7, 500)),  # an epoch that begins behind its bytes
+        said((500, b"a", 7, 450)),  # one whose first bytes came before it, as those of another
+        said((500, b"", 7, 450)),
         said((-1, b"a", 3, 400)),
         said((0, b"a", 3, -1)),
         said() + struct.pack(">iiqiqq", 2, -4, 0, 1, 0, 0),

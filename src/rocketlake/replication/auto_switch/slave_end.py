@@ -146,12 +146,12 @@ class AutoSwitchFollower:
             yield Piece(head.offset, b"", confirm=head.confirm)
 
     def _note(self, head: layout.Transfer) -> None:
-        """The master may have begun an epoch since it answered."""
+        """The master may have begun an epoch since it answered: at its end, so no byte of it came before this frame."""
         assert self._masters is not None, "it has answered"
         number, start = head.epoch
         last = self._masters.last
         if last is None or number > last.number:
-            if start > head.offset + head.size:
+            if not head.offset <= start <= head.offset + head.size:
                 raise ProtocolError(f"it sends {head.size} bytes at {head.offset} of epoch {number}, from {start} on")
             self._masters = self._masters.begun(number, start)
 
