@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -73,6 +74,8 @@ class ClientInstance(Service):
         self.routes.on_loss = self._master_lost
         self.routes.awaits = lambda broker_name: broker_name in self.masters.in_doubt
         self._published: dict[str, tuple[str, int]] = {}
+        self._first_calls: Counter[str] = Counter()
+        """Calls by topic that wait for its first route: no later one goes before them."""
         self._warnings = RareWarnings(log, interval_seconds=WARNING_SECONDS, clock=self.clock)
         self._route_lock = asyncio.Lock()
         self._route_alarm = Alarm(self.clock)
@@ -171,13 +174,17 @@ class ClientInstance(Service):
         For an unknown topic those of its template, so that a broker can create it. Raises NoRoute.
         """
         queues = self.routes.to_publish(topic)
-        if not queues:
+        if not queues or self._first_calls[topic]:
             self._published[topic] = (template, new_queues)
-            async with self._route_lock:
-                queues = self.routes.to_publish(topic)
-                if not queues:
-                    await self._ask_publish_route(topic)
+            self._first_calls[topic] += 1
+            try:
+                async with self._route_lock:
                     queues = self.routes.to_publish(topic)
+                    if not queues:
+                        await self._ask_publish_route(topic)
+                        queues = self.routes.to_publish(topic)
+            finally:
+                self._first_calls[topic] -= 1
         if not queues:
             raise NoRoute(topic, self.name_servers.addresses, is_read_only=self.routes.is_read_only(topic))
         self._published.setdefault(topic, (template, new_queues))

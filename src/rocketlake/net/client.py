@@ -1,11 +1,13 @@
 """NetClient: asks any address, and serves the requests that servers send back.
 
-Owns        one call per request, GO_AWAY handled once, the deadline of the whole call.
+Owns        one call per request, GO_AWAY handled once, the deadline of the whole call; the order of the requests to
+            one address, which is that of the calls, also of those that wait for a link.
 Must not know   which broker or name server is worth asking (rocketlake.client).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -56,6 +58,8 @@ class NetClient(Service):
         self._endpoint = Endpoint(self.dispatcher, limits, self._clock, codec, warnings, turns)
         self._sweeper = Sweeper(self._clock)
         self._pool = LinkPool(self._make_link, network or TcpNetwork(), limits, self._clock, self._sweeper)
+        self._lines: dict[str, dict[asyncio.Future[None], None]] = {}
+        """By address: requests that wait for its link, in the order in which they came."""
         self.adopt(self._sweeper, self._pool)
 
     async def invoke(self, address: str, command: Command, timeout_ms: float = 3000) -> Command:
@@ -65,7 +69,7 @@ class NetClient(Service):
         """
         deadline = self._clock.monotonic() + timeout_ms / 1000
         link = self._pool.ready(address)
-        if link is None or not link.writable:
+        if link is None or not link.writable or address in self._lines:
             link = await self._writable(address, deadline)
             timeout_ms = self._left_ms(deadline)
         answer = await link.invoke(command, timeout_ms)
@@ -99,12 +103,31 @@ class NetClient(Service):
         await super().stop()
 
     async def _writable(self, address: str, deadline: float) -> ClientLink:
+        """The link to write to, in the order of the calls: a later one does not go before those that wait."""
         link = self._pool.ready(address)
-        if link is None:
+        if link is not None and link.writable and address not in self._lines:
+            return link
+        line = self._lines.setdefault(address, {})
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line[place] = None
+        try:
             link = await self._pool.get(address, deadline - self._clock.monotonic())
-        if not link.writable:
-            await link.wait_writable(deadline - self._clock.monotonic())
-        return link
+            if not link.writable:
+                await link.wait_writable(deadline - self._clock.monotonic())
+            if next(iter(line)) is not place:
+                if not await self._clock.wait(place, deadline - self._clock.monotonic()):
+                    raise LinkError("requests before it wait for the link", where=address, hint="look at the peer")
+                link = await self._pool.get(address, deadline - self._clock.monotonic())
+            return link
+        finally:
+            self._leave(address, line, place)
+
+    def _leave(self, address: str, line: dict[asyncio.Future[None], None], place: asyncio.Future[None]) -> None:
+        del line[place]
+        if not line:
+            del self._lines[address]
+        elif not (first := next(iter(line))).done():
+            first.set_result(None)
 
     def _left_ms(self, deadline: float) -> float:
         return max(1.0, (deadline - self._clock.monotonic()) * 1000)

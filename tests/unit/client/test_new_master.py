@@ -54,13 +54,14 @@ async def group(peers: Any, make_broker: Any) -> Group:
 async def start(peers: Any) -> Any:
     started: list[Producer] = []
 
-    async def make(*, send_timeout_ms: int = 20_000, **settings: Any) -> Producer:
+    async def make(*, send_timeout_ms: int = 20_000, knows_queues: bool = True, **settings: Any) -> Producer:
         instance = peers.client()
         await instance.start()
         producer = Producer("p", instance=instance, config=ProducerConfig(send_timeout_ms=send_timeout_ms, **settings))
         await producer.start()
         started.append(producer)
-        await producer.queues("T")
+        if knows_queues:
+            await producer.queues("T")
         return producer
 
     yield make
@@ -238,6 +239,17 @@ async def test_a_send_that_was_refused_is_not_taken_behind_the_next_one(group: G
         await sends[0]
     assert (await sends[1]).status is SendStatus.OK
     assert [bytes(request.body) for request in requests] == [b"first", b"second"]
+
+
+async def test_the_first_sends_of_a_producer_go_out_as_they_come(group: Group, start: Any) -> None:
+    """Those that wait for the route, and those that come when it is there."""
+    producer = await start(knows_queues=False)
+    sends = []
+    for n in range(500):
+        sends.append(asyncio.create_task(producer.send(Message("T", b"%d" % n), key="k")))
+        await asyncio.sleep(0)
+    await asyncio.gather(*sends)
+    assert group.bodies(group.a) == [b"%d" % n for n in range(500)]
 
 
 async def test_without_retries_a_send_that_may_be_stored_is_not_repeated(group: Group, start: Any) -> None:
