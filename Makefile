@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -74,6 +74,9 @@ replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, 
 
 failovers: install ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)
+
+busy-failovers: install ## the same with consumers, transactions, delayed messages and a sink at work: FAULTS=50 faults, 5 seconds each
+	$(BIN)/python -m tests.crash.busy_failovers $(or $(FAULTS),50)
 
 spark-kills: install ## kill Spark's workers, its driver and the broker at named points: SEEDS=200 seeds, 20 to 40 seconds each
 	ROCKETLAKE_SPARK_KILLS=$(or $(SEEDS),200) $(BIN)/python -m pytest tests/crash/test_spark_kills.py -q -s
