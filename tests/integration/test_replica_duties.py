@@ -70,6 +70,22 @@ async def test_a_message_is_taken_back_when_the_replicas_have_its_copy(group: Re
     assert await hand_back(group, old) != OK
 
 
+async def test_a_delayed_message_is_delivered_once_though_its_master_is_lost_at_once(group: ReplicaGroup) -> None:
+    """The slaves copy the progress of deliveries twice a second, and the log at once."""
+    old = group.master
+    assert await group.send(b"first") == OK
+    await group.clock.run_for(1000)
+    for number in range(2):
+        properties = f"DELAY\x01{1 + number}\x02"
+        answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, send_header(properties=properties), b"%d" % number)
+        assert answer is not None and answer.code == OK
+    await group.until(lambda: b"0" in group.bodies(old))
+    group.crash(old)
+    await group.until(lambda: group.masters and old not in group.masters)
+    await group.clock.run_for(8000)
+    assert group.bodies(group.master) == [b"first", b"0", b"1"]
+
+
 async def test_a_new_master_ends_transactions_while_sends_come_without_a_pause(group: ReplicaGroup) -> None:
     old = group.master
     assert await group.send(b"first") == OK

@@ -14,6 +14,10 @@ Rules (RocketMQ's ScheduleMessageService):
   skipped. The half topic is never a target.
 - The delivered record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
 
+A start asks the log for copies behind the saved progress, so that a change of the master delivers nothing twice. A
+level delivers in order: the first message without a copy ends the search. Before it the log must be dispatched up to
+its end at the start, which in a group is when it is confirmed; no copy could be read before.
+
 Departures: a message that no store would ever take is skipped (Apache tries it for ever, and blocks its level). A queue
 that the topic no longer has is replaced by one that consumers read (topics/readable_queue.py).
 """
@@ -28,6 +32,7 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
+from rocketlake.broker.delay.delivered import delivered_end
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.stored_message import copy_message
@@ -83,11 +88,17 @@ class DelaySchedule(Service):
         self._levels = levels
         self._progress = progress
         self._warnings = RareWarnings(_log, clock=clock)
+        self._log_end = PhysicalOffset(0)
+        """The end of the log at the start."""
+        self._perhaps_delivered: set[int] = set()
+        """Levels whose next message may have been delivered before the start."""
         self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
 
     async def start(self) -> None:
         """Start to deliver. Messages that fell due while the broker was down are delivered at once."""
         await super().start()
+        self._log_end = self._store.max_physical_offset
+        self._perhaps_delivered = set(self._arrivals)
         for level in self._arrivals:
             self.keep(f"level-{level}", partial(self._deliver_next, level))
 
@@ -114,8 +125,8 @@ class DelaySchedule(Service):
 
     def deliver_due(self, level: int) -> _Pause:
         """Deliver the messages that are due, at most a batch; returns how long to rest afterwards."""
-        if not self._store.is_complete:
-            return _Pause(_RETRY_MS)  # the end of the queue is not known yet
+        if not self._store.is_complete or self._store.dispatched_offset < self._log_end:
+            return _Pause(_RETRY_MS)  # the end of the queue, or what was delivered before, is not known yet
         offset = self._first_offset(level)
         entries = self._store.queue_entries(DELAY_TOPIC, level - 1, QueueOffset(offset), _BATCH)
         if not entries:
@@ -126,7 +137,7 @@ class DelaySchedule(Service):
                 return _Pause(wait_ms)
             if self._store.log.is_late:
                 return _Pause(_RETRY_MS)  # a put would have the loop wait for the next file of the log
-            log_offset = self._deliver(physical_offset, offset)
+            log_offset = self._end_of_copy(level, physical_offset, offset) or self._deliver(physical_offset, offset)
             if log_offset is None:
                 return _Pause(_RETRY_MS)
             offset += 1
@@ -143,6 +154,19 @@ class DelaySchedule(Service):
             _log.warning("delay level %d: offset %d is outside %d..%d", level, offset, low, high)
             self._progress.move(level, inside)
         return inside
+
+    def _end_of_copy(self, level: int, physical_offset: PhysicalOffset, queue_offset: int) -> PhysicalOffset | None:
+        """Where the copy ends that was delivered before the start; None if the message is to be delivered now."""
+        if level not in self._perhaps_delivered:
+            return None
+        found = self._read(physical_offset, queue_offset)
+        target = None if found is None else real_target(found[0].properties)
+        if found is None or target is None:
+            return None
+        end = delivered_end(self._store, found[0], target[0])
+        if end is None:
+            self._perhaps_delivered.discard(level)
+        return end
 
     def _deliver(self, physical_offset: PhysicalOffset, queue_offset: int) -> int | None:
         """Store the copy. Returns the log offset behind it, 0 if the message is skipped, None to try it again."""

@@ -19,6 +19,7 @@ from rocketlake.codec.record import decode_records
 from rocketlake.model.delay_levels import DelayLevels
 from rocketlake.model.message import StoredMessage
 from rocketlake.store.config import StoreConfig
+from rocketlake.store.durability import Demands, Stage
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
 
@@ -44,8 +45,19 @@ class World:
         if topic == "SCHEDULE_TOPIC_XXXX":
             self.schedule.message_parked(queue_id)
 
-    def park(self, body: bytes = b"m", *, level: int = 1, topic: str = "T", queue_id: int = 0) -> None:
-        message, properties = PutMessage(topic, queue_id, body, flag=3, born_ms=5), {"DELAY": str(level), "TAGS": "A"}
+    def park(
+        self,
+        body: bytes = b"m",
+        *,
+        level: int = 1,
+        topic: str = "T",
+        queue_id: int = 0,
+        key: str = "",
+        born_ms: int = 5,
+    ) -> None:
+        """`key`: its unique key."""
+        properties = {"DELAY": str(level), "TAGS": "A"} | ({"UNIQ_KEY": key} if key else {})
+        message = PutMessage(topic, queue_id, body, flag=3, born_ms=born_ms)
         park_if_delayed(message, properties, LEVELS)
         message.properties = property_text.encode(properties)
         assert self.store.put(message).status is PutStatus.OK
@@ -120,6 +132,51 @@ async def test_what_waits_for_a_topic_goes_when_the_topic_is_deleted(world: Worl
     world.schedule.deliver_due(1)
     assert world.bodies() == [b"new"]
     assert world.progress.next_offset(1) == 2
+
+
+async def begin_again(world: World) -> None:
+    """Another broker, whose progress is as old as it can be, begins to deliver from the same log."""
+    await world.schedule.stop()
+    files = MemoryFiles()
+    world.progress = DelayProgress(Path("/s/other.json"), files, world.clock, lambda: world.store.kept_end)
+    world.schedule = DelaySchedule(world.store, LEVELS, world.progress, world.clock)
+    await world.schedule.start()
+
+
+async def test_what_was_delivered_before_the_start_is_not_delivered_again(world: World) -> None:
+    for number in range(24):
+        world.park(b"%d" % number, key=f"K{number}", level=1 + number % 2)
+    await world.schedule.start()
+    await world.clock.run_for(1500)
+    await begin_again(world)
+    world.park(b"24", key="K24")
+    await world.clock.run_for(5000)
+    assert sorted(map(int, world.bodies())) == list(range(25))
+    assert (world.progress.next_offset(1), world.progress.next_offset(2)) == (13, 12)
+
+
+@pytest.mark.parametrize(("key", "born_ms"), [("K", 6), ("L", 5), ("", 5)])
+async def test_a_message_that_only_resembles_a_delivered_one_is_delivered(world: World, key: str, born_ms: int) -> None:
+    world.park(key=key, born_ms=born_ms)  # this one was lost with a master that delivered it, say
+    world.park(key="K")
+    world.progress.move(1, 1)
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    await begin_again(world)
+    await world.clock.run_for(1000)
+    assert len(world.bodies()) >= 2
+
+
+async def test_nothing_is_delivered_before_the_log_of_the_start_is_known(world: World) -> None:
+    world.park(key="K")
+    world.store.durability.demand(Demands(reads=(Stage.CONFIRMED,)))
+    world.park(b"unconfirmed", key="L")
+    await world.schedule.start()
+    await world.clock.run_for(2000)
+    world.store.durability.demand(Demands())
+    assert world.bodies() == []
+    await world.clock.run_for(200)
+    assert world.bodies() == [b"m", b"unconfirmed"]
 
 
 async def test_nothing_comes_before_its_time(world: World) -> None:
