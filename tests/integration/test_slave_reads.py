@@ -13,6 +13,7 @@ from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.instance import ClientInstance
 from rocketlake.model.group import GroupConfig
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.pull import PullReplyHeader
@@ -115,3 +116,11 @@ async def test_a_slave_that_knows_no_offset_of_a_group_is_not_believed(pair: Rep
     with pytest.raises(LinkError, match="the master is away"):
         await pair.follow(new.committed(queue))
     await client.stop()
+
+
+async def test_a_slave_whose_disk_lost_records_serves_no_reads(pair: ReplicaPair) -> None:
+    """Its queues lead past them; other replicas have them."""
+    pair.slave.store.checkpoint.damaged_from = PhysicalOffset(600)
+    assert await pull(pair, SLAVE, 0) == ("PULL_RETRY_IMMEDIATELY", 0, 0, 0)
+    await pair.slave.store.end_is_sound()
+    assert (await pull(pair, SLAVE, 0))[0] == "SUCCESS"

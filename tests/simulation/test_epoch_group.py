@@ -9,14 +9,25 @@ import pytest
 
 from rocketlake.base.clock import ManualClock
 from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.memory_net import MemoryNet
+from rocketlake.store.dispatch_scan import scan
 from rocketlake.store.durability import Stage
+from rocketlake.store.message_store import MessageStore
 from tests.epoch_group import PORT, Replica, Reports
 from tests.unit.store.store_world import abandon, bodies_of
 
 HOSTS = "abc"
 STEPS = 40
 _MORE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "0"))
+
+
+def record_starts(store: MessageStore) -> list[PhysicalOffset]:
+    found: list[PhysicalOffset] = []
+    for start, view in store.log_views(store.min_physical_offset):
+        entries, _taken, _status = scan(view, start, False, ())
+        found += [entry.physical_offset for entry in entries]
+    return found
 
 
 class AllThree(Reports):
@@ -31,10 +42,12 @@ class AllThree(Reports):
 class Life:
     """One group and what its clients know."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, rots: bool = False) -> None:
         self.draw = random.Random(seed)
         self.clock = ManualClock()
         self.net = MemoryNet(clock=self.clock)
+        self.rotten = 0
+        self.more = (self.rot, self.rot) * rots
         self.epoch = 0
         self.sent = 0
         self.master: Replica | None = None
@@ -43,7 +56,9 @@ class Life:
         self.replicas = [self._new(host) for host in HOSTS]
 
     def _new(self, host: str, files: MemoryFiles | None = None) -> Replica:
-        replica = Replica(self.clock, self.net.host(host), HOSTS.index(host) + 1, host=host, files=files)
+        replica = Replica(
+            self.clock, self.net.host(host), HOSTS.index(host) + 1, host=host, files=files, flush_least_pages=0
+        )
         replica.reports = replica.leader.rule = AllThree(replica.store)
         return replica
 
@@ -52,7 +67,8 @@ class Life:
             await replica.start()
         await self.elect()
         for _ in range(STEPS):
-            await self.draw.choice((self.elect, self.put, self.put, self.cut, self.heal, self.kill, self.wait))()
+            steps = self.elect, self.put, self.put, self.cut, self.heal, self.kill, self.wait, *self.more
+            await self.draw.choice(steps)()
             self.look()
         await self.elect()
         await self.heal()
@@ -68,9 +84,11 @@ class Life:
             await replica.stop()
 
     async def elect(self) -> None:
-        """Any replica will do: each has all that is confirmed. The old master may not hear of it."""
+        """Any replica will do that has all that is confirmed. The old master may not hear of it."""
         self.epoch += 1
-        master = self.draw.choice(self.replicas)
+        end = max(replica.confirmed for replica in self.replicas)
+        able = [each for each in self.replicas if each.end >= end and each.store.damaged_from is None]
+        master = self.draw.choice(able)
         self.master = master
         master.reports.ends.clear()
         master.leader.follow()
@@ -102,9 +120,30 @@ class Life:
     async def wait(self) -> None:
         await self.clock.run_for(self.draw.choice((0, 1, 20, 1500)))
 
-    async def kill(self) -> None:
-        """kill -9 and a start; a master comes back as nobody until the next election."""
+    async def rot(self) -> None:
+        """A kill, and the disk loses a synced record that the next start looks at; one replica at a time."""
+        await self.clock.run_for(2500)
         index = self.draw.randrange(3)
+        replica = self.replicas[index]
+        end = max(each.confirmed for each in self.replicas)
+        page, files = replica.store.checkpoint, replica.store.log.list
+        seen = files.find(max(files.min_offset, min(page.derived_offset, page.confirm_offset)))
+        if any(each.end < end or each.store.damaged_from is not None for each in self.replicas) or seen is None:
+            return
+        starts = [offset for offset in record_starts(replica.store) if seen.start <= offset < page.confirm_offset]
+        if not starts:
+            return
+        offset = self.draw.choice(starts)
+        mapped = files.find(offset)
+        assert mapped is not None and self.master is not None
+        mapped.file.pwrite(b"x", offset - mapped.start)
+        self.rotten += 1
+        self.master.reports.ends.pop(str(replica.broker_id), None)  # the controller hears of it
+        await self.kill(index)
+
+    async def kill(self, index: int = -1) -> None:
+        """kill -9 and a start; a master comes back as nobody until the next election."""
+        index = self.draw.randrange(3) if index < 0 else index
         old = self.replicas[index]
         await old.follower.stop()
         await old.leader.stop()
@@ -122,6 +161,8 @@ class Life:
     def look(self) -> None:
         """No reader sees two histories, on whichever replica it reads."""
         for replica in self.replicas:
+            if replica.store.damaged_from is not None:
+                continue  # it serves no reads
             seen = bodies_of(replica.store)
             common = min(len(seen), len(self.confirmed))
             assert seen[:common] == self.confirmed[:common]
@@ -134,3 +175,10 @@ async def test_what_was_read_stays_and_all_logs_agree_in_the_end(seed: int) -> N
     life = Life(seed)
     await life.run()
     assert life.confirmed
+
+
+@pytest.mark.parametrize("seed", [*range(2), *range(1000, 1000 + _MORE)])
+async def test_a_replica_whose_disk_loses_records_has_them_again_in_the_end(seed: int) -> None:
+    life = Life(seed, rots=True)
+    await life.run()
+    assert life.rotten or seed >= 1000

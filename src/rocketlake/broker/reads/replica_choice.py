@@ -9,7 +9,8 @@ that its group names, so that its old messages do not push new ones out of memor
 
 A slave may lack messages that its master has. So it never says that an offset is wrong or that a queue is at its end
 while its master is there: the consumer is sent to the master, as by Apache's slave. When the master is gone, its pull
-waits on the slave. A consumer that has not heard of a new master yet comes back at once, so it is sent away slowly.
+waits on the slave. A slave whose disk lost records serves nothing: queues lead past them, and other replicas have
+them. A consumer that has not heard of a new master yet comes back at once, so it is sent away slowly.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ class ReplicaChoice:
 
     @property
     def serves(self) -> bool:
-        """False on a slave whose master serves all pulls."""
-        return self._role.is_master or self._config.now.slave_read_enabled
+        """False on a slave whose master serves all pulls, and on one that would pass over records it has lost."""
+        if self._role.is_master:
+            return True
+        return self._config.now.slave_read_enabled and self._store.damaged_from is None
 
     @property
     def is_slave(self) -> bool:
