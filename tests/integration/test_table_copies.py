@@ -53,6 +53,22 @@ async def test_a_slave_that_starts_before_its_master_asks_again_until_there_is_o
     await pair.stop()
 
 
+async def test_a_master_without_slaves_is_not_woken_for_them() -> None:
+    pair = ReplicaPair()
+    await pair.namesrv.start()
+    await pair.master.start()
+    await pair.clock.run_for(1000)
+
+    def duties() -> set[str]:
+        return {f"{each.name}/{duty}" for each in pair.master.services() for duty in each.duties}
+
+    alone = duties()
+    await pair.slave.start()
+    await pair.clock.run_for(1000)
+    assert duties() - alone == {"leader/look", "table-editions/progress"}
+    await pair.stop()
+
+
 async def test_a_change_is_on_the_slave_before_it_is_answered(pair: ReplicaPair) -> None:
     """Also when the slave's answer takes some hops: the master waits for its receipt."""
     await pair.clock.run_for(100)

@@ -74,6 +74,8 @@ class Leader(Service):
         self._links: dict[SlaveLink, None] = {}
         self._newest: dict[str, SlaveLink] = {}
         """The connection of each replica that reported first last: only its acks count."""
+        self._watches = False
+        """Somebody is to be looked after: a slave has come, or acks wait for one."""
         self._is_planned = False
         self._warnings = RareWarnings(_log, clock=clock)
         self._parts = LinkParts(self, store, settings, clock, dialect, self._warnings)
@@ -93,7 +95,7 @@ class Leader(Service):
         except CannotListen as error:
             error.name_settings(port="haListenPort", host="bindAddress")
             raise
-        self.every("look", _LOOK_SECONDS, self._look)
+        self._watch()
 
     async def stop(self) -> None:
         """Close the port and all connections."""
@@ -103,9 +105,16 @@ class Leader(Service):
             self._listener = None
         await super().stop()
 
-    def lead(self) -> None:
-        """Serve slaves from now on."""
+    def lead(self, *, watches: bool = True) -> None:
+        """Serve slaves from now on. `watches`: the rule looks also before the first slave has come."""
         self.leads = True
+        self._watches = self._watches or watches
+        self._watch()
+
+    def _watch(self) -> None:
+        """A broker that no slave ever asks is not woken for nothing."""
+        if self._watches and self.is_running and "look" not in self.duties:
+            self.every("look", _LOOK_SECONDS, self._look)
 
     def follow(self) -> None:
         """Serve no slaves any more: those that are connected are turned away."""
@@ -126,6 +135,8 @@ class Leader(Service):
                 return False
             expendable.drop("room", "a new connection gets its place (haConnectionsMax)")
         self._links[link] = None
+        self._watches = True
+        self._watch()
         self._store.on_append(self.wake)
         return True
 

@@ -97,10 +97,15 @@ class Editions(Service):
         self._progress.update(tables)
 
     async def start(self) -> None:
-        """Begin to watch progress and deadlines."""
+        """Begin to hold requests."""
         await super().start()
         await self._held.start()
-        self.every("progress", _PROGRESS_SECONDS, self._look)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Look for progress and at deadlines, once a slave has asked: a broker without one is not woken for nothing."""
+        if self._ours and self.is_running and "progress" not in self.duties:
+            self.every("progress", _PROGRESS_SECONDS, self._look)
 
     async def stop(self) -> None:
         """Answer the held requests and the calls that wait."""
@@ -184,6 +189,7 @@ class Editions(Service):
         if slave is None:
             slave = self._slaves[asker] = _Slave(broker_id)
             self._ours.add(broker_id)
+            self._watch()
             asker.on_close.append(self._left)
             _log.info("slave %d (%s) copies the tables of this broker", broker_id, asker.address)
         slave.saved = saved

@@ -118,7 +118,7 @@ class Replicas(Wing):
         """Serve slaves; from the next send on acks wait for them, if the settings say so."""
         if self._group is None:
             self._ask_slaves()
-        self.leader.lead()
+        self.leader.lead(watches=self._group is not None or _slaves_asked(self._config) > 0)
 
     def _ask_slaves(self) -> None:
         self.acks.begin()
