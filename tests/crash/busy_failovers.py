@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -71,7 +72,8 @@ class _Group:
         """Kill the brokers, stop the name server."""
         await self.net.close()
         for broker in self._brokers:
-            broker.kill()
+            with contextlib.suppress(ProcessLookupError):  # the last one that lost its role is not started again
+                broker.kill()
         self._namesrv.terminate()
         self._namesrv.wait(20)
 
@@ -99,8 +101,8 @@ async def play(folder: Path, faults: Sequence[str], seed: int = 1) -> tuple[Busy
         try:
             await clients.start()
             await clients.goes_on(300)
-            for kind in faults:
-                await _change_master(group, clients, kind)
+            for kind, is_last in zip(faults, [*[False] * (len(faults) - 1), True], strict=True):
+                await _change_master(group, clients, kind, is_last=is_last)
             await clients.end()
             return clients, await clients.problems()
         finally:
@@ -109,8 +111,8 @@ async def play(folder: Path, faults: Sequence[str], seed: int = 1) -> tuple[Busy
         await group.stop()
 
 
-async def _change_master(group: _Group, clients: BusyClients, kind: str) -> None:
-    """The clients are at work before, under and after it."""
+async def _change_master(group: _Group, clients: BusyClients, kind: str, *, is_last: bool) -> None:
+    """The clients are at work before, under and after it; the old master comes back, if another fault follows."""
     old = await group.settled()
     if kind == "hang":
         os.killpg(old._process.pid, signal.SIGSTOP)
@@ -121,6 +123,8 @@ async def _change_master(group: _Group, clients: BusyClients, kind: str) -> None
     await clients.goes_on(300)
     if kind == "hang":
         os.killpg(old._process.pid, signal.SIGCONT)
+    elif is_last:
+        return
     else:
         await asyncio.to_thread(old.start)
     new: BrokerProcess = await group.settled()

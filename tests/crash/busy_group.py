@@ -283,7 +283,7 @@ class BusyClients:
 
     async def problems(self) -> list[str]:
         """All that is not as it must be; read from the master there is."""
-        stored = {topic: await self._read(topic) for topic in TOPICS}
+        stored = dict(zip(TOPICS, await asyncio.gather(*map(self._read, TOPICS)), strict=True))
         return [
             *self.missing(),
             *self._not_in_place(stored),
@@ -304,7 +304,7 @@ class BusyClients:
     async def _read(self, topic: str) -> dict[tuple[int, int], str]:
         """Body by (queue id, queue offset)."""
         found: dict[tuple[int, int], str] = {}
-        async with PullConsumer("auditor", namesrv=self._namesrv, auto_commit=False) as consumer:
+        async with PullConsumer(f"auditor-{topic}", namesrv=self._namesrv, auto_commit=False) as consumer:
             consumer.assign(await consumer.fetch_queues(topic))
             await consumer.seek_to_begin()
             while part := await consumer.poll(timeout_ms=300, max_messages=1000):
