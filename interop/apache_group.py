@@ -14,8 +14,6 @@ from pathlib import Path
 from interop.apache import OPENS, classpath, free_ports, wait_for_port
 
 CLUSTER, NAME = "DefaultCluster", "group-a"
-_START_SECONDS = 120
-"""Of a Java server on a machine that has much else to do."""
 
 
 class ApacheBroker:
@@ -56,7 +54,7 @@ class ApacheBroker:
         conf = self.root / "broker.conf"
         conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         self.process = _launch("org.apache.rocketmq.broker.BrokerStartup", self.root, conf, "384m", self.peer)
-        wait_for_port(self.port, self.process, _START_SECONDS)
+        wait_for_port(self.port, self.process)
 
     def kill(self) -> None:
         """kill -9."""
@@ -102,8 +100,8 @@ class ApacheGroup:
         }
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         self._namesrv = _launch("org.apache.rocketmq.namesrv.NamesrvStartup", root, conf, "256m", self.peer)
-        for port in (self.namesrv_port, self.controller_port):
-            wait_for_port(port, self._namesrv, _START_SECONDS)
+        wait_for_port(self.namesrv_port, self._namesrv)
+        wait_for_port(self.controller_port, self._namesrv)
 
     def broker(self, *, namesrv: str = "", **settings: object) -> ApacheBroker:
         """A further broker, not started."""

@@ -93,9 +93,9 @@ async def our_slave_of_apaches_master(tmp_path: Path, peer: str) -> None:
         tmp_path / "slave", **SIZES, brokerRole="SLAVE", brokerId=1, haMasterAddress=master.ha_address
     )
     ledger = Ledger()
-    await asyncio.to_thread(master.start)
-    await asyncio.to_thread(slave.start)
     try:
+        await asyncio.to_thread(master.start)
+        await asyncio.to_thread(slave.start)
         await load(master.broker, ledger, "a", 400, master.kill)
         await asyncio.to_thread(master.start)
         await load(master.broker, ledger, "b", 200)
@@ -118,9 +118,9 @@ async def apaches_slave_of_our_master(tmp_path: Path, peer: str) -> None:
     slave = ApacheBroker(tmp_path / "apache", peer, brokerRole="SLAVE", brokerId=1)
     slave.settings["namesrvAddr"] = namesrv.address
     ledger = Ledger()
-    await asyncio.to_thread(master.start)
-    await asyncio.to_thread(slave.start)
     try:
+        await asyncio.to_thread(master.start)
+        await asyncio.to_thread(slave.start)
         await load(master.address, ledger, "a", 400, master.kill)
         end = max(ledger.acked_physical.values())
         assert log_of(slave.store)[:end] == log_of(master.store)[:end]  # acknowledged: Apache's slave has it

@@ -95,11 +95,11 @@ async def test_tables_are_copied_from_and_by_apaches_brokers(peer: str, tmp_path
         peer=peer,
     )
     slave.root.mkdir()
-    await asyncio.to_thread(master.start_namesrv)
     our_master = our_broker(tmp_path / "m", master.namesrv, "ours-a")
     our_slave = our_broker(tmp_path / "s", master.namesrv, "apache-a", broker_id=1, broker_role=BrokerRole.SLAVE)
     client = NetClient()
     try:
+        await asyncio.to_thread(master.start_namesrv)
         await our_master.start()
         await change(client, our_master.address)  # Java's slave copies ten seconds after its start, then each minute
         slave.launch_broker()
