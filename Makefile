@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -101,6 +101,11 @@ bench-growth: install ## what costs more after ten minutes, or at ten times as m
 
 bench-slow-disk: install ## does a broker keep its pace while its disk is slow; 5 minutes; JSON to bench/results (BENCH="--quick")
 	$(BIN)/python -m bench.slow_disk $(BENCH)
+
+bench-replicas: install ## sends with two copies, catch-up, gaps of failovers, beside Apache's 5.5.0; 15 minutes; JSON and a picture to bench/results
+	$(BIN)/python -m bench.two_copies
+	$(BIN)/python -m bench.catch_up
+	$(BIN)/python -m bench.gaps
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
 	$(BIN)/python -m bench.spark_loads $(BENCH)

@@ -76,7 +76,8 @@ def panel(fault: str, gaps: Gaps, top: float) -> list[str]:
 
 def draw(gaps: Gaps) -> str:
     """The SVG text."""
-    faults = [fault for fault in TITLES if any(found.get(fault) for found in gaps.values())]
+    known = dict.fromkeys([*TITLES, *(fault for found in gaps.values() for fault in found)])
+    faults = [fault for fault in known if any(found.get(fault) for found in gaps.values())]
     height = 50 + len(faults) * (HEIGHT + SPACE)
     parts = [text(LEFT, 22, "How long a producer waits for an acknowledgement when a broker of its group goes")]
     for number, fault in enumerate(faults):
