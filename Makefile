@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -71,6 +71,9 @@ etcd-kills: install ## real members of etcd killed and stopped under swaps: KILL
 
 replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, every broken rule is caught, SEEDS simulated groups, two at a time
 	$(BIN)/python -m rocketlake.testing.replicas.search $(or $(SEEDS),10000)
+
+replica-groups: install ## groups of real brokers and controllers in virtual time, under faults: SEEDS=200 runs, two at a time
+	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),200) $(BIN)/python -m pytest -n 2 tests/simulation/test_real_groups.py -q
 
 failovers: install ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)
