@@ -133,6 +133,9 @@ class BrokerConfig:
     sync_from_last_file: bool = setting(
         False, why="an empty slave gets the newest log file only, and lacks all older messages"
     )
+    ha_copies_from: int = setting(
+        -1, low=-1, why="an empty slave of an Apache master asks for the log from this offset on; -1: its last file"
+    )
     controller_mode: bool = setting(
         False, java="enableControllerMode", why="a controller gives this broker its id and role; brokerId is not used"
     )

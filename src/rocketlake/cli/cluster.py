@@ -79,6 +79,11 @@ class Cluster:
             )
         return masters
 
+    async def members(self, broker_name: str) -> dict[int, str]:
+        """Broker id -> address, of the brokers with this name; {} if no name server knows it."""
+        found = (await self._servers.cluster()).brokers.get(broker_name)
+        return dict(found.broker_addrs) if found is not None else {}
+
     async def broker_and_cluster_names(self) -> set[str]:
         """Names that are topics, too: each broker and each cluster has one of its own name."""
         found = await self._servers.cluster()

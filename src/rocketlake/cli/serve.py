@@ -22,7 +22,7 @@ import typer
 from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
 from rocketlake.cli.output import run
 
-__all__ = ["broker", "namesrv", "up"]
+__all__ = ["broker", "namesrv", "serve_until_told", "up"]
 
 ConfigFile = Annotated[
     Path | None,
@@ -102,7 +102,7 @@ def up(
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         ports = {namesrv_port: "--namesrv-port", broker_port: "--broker-port"}
-        run(_serve(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
+        run(serve_until_told(standalone, ready, logs, lambda port: ports.get(port, "--broker-port"), "host"))
 
 
 def _up_with_replicas(
@@ -140,7 +140,7 @@ def _up_with_replicas(
             typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (another broker becomes the master)")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
-        run(_serve(supervisor, ready, logs, lambda _: "--broker-port", "host"))
+        run(serve_until_told(supervisor, ready, logs, lambda _: "--broker-port", "host"))
 
 
 def _say(text: str) -> None:
@@ -176,7 +176,7 @@ def namesrv(
         def ready() -> None:
             typer.echo(f"name server is up at {server.address}; Ctrl-C stops it")
 
-        run(_serve(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
+        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host", at_eof=stop_at_eof))
 
 
 def broker(
@@ -214,7 +214,7 @@ def broker(
             typer.echo(f"{named} is up at {server.address}; Ctrl-C stops it")
 
         ports = "listenPort or fastListenPort in broker.conf"
-        run(_serve(server, ready, logs, lambda _: ports, "bindAddress", at_eof=stop_at_eof))
+        run(serve_until_told(server, ready, logs, lambda _: ports, "bindAddress", at_eof=stop_at_eof))
 
 
 class _Wish:
@@ -256,7 +256,7 @@ class _Wish:
             self._take()
 
 
-async def _serve(
+async def serve_until_told(
     server: _Server,
     ready: Callable[[], None],
     logs: Logs,

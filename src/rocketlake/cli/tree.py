@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rocketlake.cli import group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
+from rocketlake.cli import follow, group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
 from rocketlake.cli.command import CommandTree
 
 __all__ = ["app"]
@@ -25,6 +25,7 @@ app = CommandTree(
 app.command("up")(serve.up)
 app.command("namesrv")(serve.namesrv)
 app.command("broker")(serve.broker)
+app.command("follow")(follow.follow)
 app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)

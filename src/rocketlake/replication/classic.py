@@ -23,6 +23,8 @@ FRAME_BYTES_MAX = 4 * 1024 * 1024 - 1
 
 _REPORT = struct.Struct(">q")
 _HEADER = struct.Struct(">qi")
+_BEHIND_FIRST = 1
+"""Offset of the second byte of a log."""
 
 
 class ClassicLeader:
@@ -63,14 +65,24 @@ class ClassicLeader:
 class ClassicFollower:
     """The slave's end of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, copies_from: int | None = None) -> None:
+        """`copies_from`: where an empty slave begins; None: where the master likes, Apache's at its last file.
+
+        A report of 0 is no place for Apache's master. So who wants the log from 0 on asks for the byte behind it: the
+        first byte of a log is the highest one of a record's size, and that is 0.
+        """
         self._rest = b""
         self._offset = PhysicalOffset(0)
         self._left = 0
+        self._copies_from = copies_from
+        self._lacks_first = False
 
     def hello(self, end: PhysicalOffset) -> bytes:
         """The report: the master is silent until then."""
-        return self.report(end)
+        if end or self._copies_from is None:
+            return self.report(end)
+        self._lacks_first = not self._copies_from
+        return self.report(PhysicalOffset(self._copies_from or _BEHIND_FIRST))
 
     def report(self, end: PhysicalOffset) -> bytes:
         """Eight bytes: never anything else, the master counts in eights."""
@@ -90,6 +102,9 @@ class ClassicFollower:
                 self._check(offset, self._left)
                 self._offset = PhysicalOffset(offset)
                 position += _HEADER.size
+                if self._lacks_first and offset == _BEHIND_FIRST:
+                    self._lacks_first = False
+                    yield Piece(PhysicalOffset(0), b"\0")
                 if not self._left:
                     yield Piece(self._offset, b"")
                     continue

@@ -64,3 +64,19 @@ def test_a_negative_report_is_refused() -> None:
 def test_an_empty_slave_gets_all_or_the_last_file_and_another_one_goes_on() -> None:
     assert [ClassicLeader("h", from_last_file=last).start(0, LOG) for last in (False, True)] == [100, 300]  # type: ignore[arg-type]
     assert ClassicLeader("h", from_last_file=True).start(208, LOG) == 208  # type: ignore[arg-type]
+
+
+def test_an_empty_slave_asks_for_the_log_from_a_place_of_its_own() -> None:
+    assert ClassicFollower(300).hello(0) == (300).to_bytes(8, "big")  # type: ignore[arg-type]
+    assert ClassicFollower(300).hello(450) == (450).to_bytes(8, "big")  # type: ignore[arg-type]
+
+
+@given(st.binary(min_size=1, max_size=60), st.lists(st.integers(0, 2000), max_size=20))
+def test_the_first_byte_of_a_log_is_known_because_no_report_can_ask_for_it(log: bytes, cuts: list[int]) -> None:
+    leader, follower = ClassicLeader("h"), ClassicFollower(0)
+    assert follower.hello(0) == (1).to_bytes(8, "big")  # type: ignore[arg-type]
+    log = b"\0" + log
+    stream = leader.header(1, 0) + leader.header(1, len(log) - 1) + log[1:]  # type: ignore[arg-type]
+    pieces = [piece for chunk in chunks(stream, cuts) for piece in follower.feed(chunk)]
+    assert b"".join(piece.data for piece in pieces if isinstance(piece, Piece)) == log
+    assert [piece.offset for piece in pieces if isinstance(piece, Piece)][:2] == [0, 1]

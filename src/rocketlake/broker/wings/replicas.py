@@ -95,7 +95,7 @@ class Replicas(Wing):
             clock,
             network,
             master=lambda: config.ha_master_address or master.ha_address,
-            dialect=ClassicFollower if group is None else group.follower,
+            dialect=self._classic_follower if group is None else group.follower,
             waits_for=self._waits_for,
         )
         if config.ha_port is not None:
@@ -144,6 +144,10 @@ class Replicas(Wing):
         if self._group is not None:
             return self._group.leader()
         return ClassicLeader(host, from_last_file=self._config.sync_from_last_file)
+
+    def _classic_follower(self) -> FollowerDialect:
+        copies_from = self._config.ha_copies_from
+        return ClassicFollower(None if copies_from < 0 else copies_from)
 
     def _waits_for(self) -> str:
         """Marks of producers are counted behind the place that the file says, so it must be there first."""

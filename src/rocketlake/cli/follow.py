@@ -1,0 +1,117 @@
+"""`rocketlake follow`: a broker that copies a running Apache master, so that it can take its place.
+
+Owns        the options, the broker.conf that the first run writes, the words before the broker starts.
+Must not know   how a master is asked (migration/peer.py), what a slave copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.logs import LOG_FORM_DEFAULT, LogFile, LogFormat, LogLevel, Logs, Severity
+from rocketlake.cli.output import run
+from rocketlake.cli.serve import serve_until_told
+
+if TYPE_CHECKING:
+    from rocketlake.cli.migration.left_behind import LeftBehind
+
+__all__ = ["follow"]
+
+_CONF = "broker.conf"
+
+
+def follow(
+    master: Annotated[str, typer.Argument(help="host:port of the master to follow.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--dir", "-d", help="Folder of this broker; made if missing.")] = Path(
+        "rocketlake-follow"
+    ),
+    namesrv: Annotated[
+        str | None,
+        typer.Option(
+            "--namesrv", "-n", help="Name servers, host:port;host:port; else the master's.", show_default=False
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; clients must reach it after the takeover.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Port to listen on.")] = 10911,
+    log_level: LogLevel = Severity.WARNING,
+    log_format: LogFormat = LOG_FORM_DEFAULT,
+    log_file: LogFile = None,
+) -> None:
+    """Start a broker that copies a running master, and say how far it is.
+
+    The first run asks the master for its settings and writes broker.conf into --dir; a later one goes on with that.
+    """
+    from rocketlake.broker.broker import Broker
+    from rocketlake.cli.given import load_broker_settings, make_folder
+    from rocketlake.cli.migration.following import Following
+
+    with Logs(log_level, log_format, log_file) as logs:
+        make_folder(folder, "--dir")
+        conf = folder / _CONF
+        if not conf.exists():
+            _write_conf(conf, master, namesrv, {"bindAddress": host, "listenPort": str(port)})
+        loaded = load_broker_settings(conf, namesrv=namesrv, store=None)
+        server = Following(Broker(loaded.broker, loaded.store), master, typer.echo)
+        named = f"{loaded.broker.broker_name} of {loaded.broker.cluster_name}"
+
+        def ready() -> None:
+            typer.echo(f"broker {loaded.broker.broker_id} of {named} is up at {server.broker.address}; Ctrl-C stops it")
+            typer.echo(f"  settings      {conf}")
+            typer.echo(f"  registers     {loaded.registers_at}")
+
+        run(serve_until_told(server, ready, logs, lambda _: "--port", "--host"))
+
+
+def _write_conf(conf: Path, master: str, namesrv: str | None, own: Mapping[str, str]) -> None:
+    """Ask the master, tell what does not come along, and write the settings."""
+    from rocketlake.base.settings.config_file import to_properties
+
+    settings, lost = run(_ask(master, namesrv))
+    for line in words(lost):
+        typer.secho(f"note: {line}", fg="yellow", err=True)
+    folder = conf.parent.resolve()
+    settings = {**settings, **own, "storePathRootDir": str(folder / "store")}
+    head = f"# Written by `rocketlake follow {master}`: change it as you like, `rocketlake broker -c` takes it, too.\n"
+    conf.write_text(head + to_properties(settings))
+
+
+async def _ask(address: str, namesrv: str | None) -> tuple[dict[str, str], Sequence[LeftBehind]]:
+    """Settings for a slave of this master, and what it would leave behind."""
+    from rocketlake.base.errors import UsageError
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.migration.left_behind import left_behind
+    from rocketlake.cli.migration.peer import Peer
+    from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
+    from rocketlake.net.client import NetClient
+
+    net = NetClient()
+    try:
+        master = Peer(net, address)
+        await master.look()
+        check_master(master)
+        name_servers = namesrv or master.settings.get("namesrvAddr", "")
+        if not name_servers:
+            raise UsageError(f"{address} does not say which name servers it has", hint="give them: -n host:port")
+        async with Cluster(name_servers) as cluster:
+            taken = await cluster.members(master.broker_name)
+        if taken.get(0) is None:
+            raise UsageError(
+                f"the name servers know no master of {master.broker_name}",
+                where=name_servers,
+                hint="give the name servers of the master: -n host:port",
+            )
+        settings = slave_settings(master, await master.figures(), free_id(taken))
+        return settings | {"namesrvAddr": name_servers}, await left_behind(master)
+    finally:
+        await net.close()
+
+
+def words(lost: Sequence[LeftBehind]) -> list[str]:
+    """A line for each thing that does not come along."""
+    return [f"not copied: {each.what}; {each.effect}" for each in lost]

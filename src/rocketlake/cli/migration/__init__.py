@@ -1,0 +1,1 @@
+"""Moving a broker name from Apache's broker to this one while clients go on, and back."""

@@ -1,0 +1,64 @@
+"""What a slave needs of the master that it follows, and which masters it cannot follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketlake.base.errors import ProtocolError, UsageError
+from rocketlake.cli.migration.following import lag_text
+from rocketlake.cli.migration.peer import Peer, number
+from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
+from rocketlake.net.client import NetClient
+
+MASTER = {"brokerName": "a", "brokerRole": "ASYNC_MASTER", "mappedFileSizeCommitLog": "4096", "brokerIP1": "10.0.0.1"}
+
+
+def peer(**settings: str) -> Peer:
+    found = Peer(NetClient(), "10.0.0.1:10911")
+    found.settings = MASTER | settings
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"enableControllerMode": "true", "controllerAddr": "10.0.0.9:9878"},
+            r"AutoSwitch.*controllerAddr=10.0.0.9:9878",
+        ),
+        ({"enableDLegerCommitLog": "true"}, r"DLedger group.*store convert"),
+        ({"brokerRole": "SLAVE"}, r"is a slave.*of its master"),
+    ],
+)
+async def test_a_master_that_cannot_be_followed_is_refused_with_the_way_that_there_is(
+    settings: dict[str, str], text: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        check_master(peer(**settings))
+    assert error.match(text)
+
+
+async def test_a_slave_has_the_layout_of_its_master_and_an_id_of_its_own() -> None:
+    check_master(peer())
+    settings = slave_settings(peer(), {"commitLogMinOffset": "8192"}, free_id({0, 1, 3}))
+    assert settings == {
+        "brokerName": "a",
+        "mappedFileSizeCommitLog": "4096",
+        "brokerRole": "SLAVE",
+        "brokerId": "2",
+        "haCopiesFrom": "8192",
+    }
+    ours = slave_settings(peer(adminAccess="LOOPBACK"), {"commitLogMinOffset": "8192"}, 1)
+    assert "haCopiesFrom" not in ours
+
+
+def test_lag_is_told_in_bytes_and_in_seconds() -> None:
+    assert lag_text(0, 10.0) == "lacks nothing of the master's log"
+    assert lag_text(500, 250.0) == "lacks 500 bytes of the master's log, 2.0 s of what the master writes"
+    assert lag_text(500, 0.0) == "lacks 500 bytes of the master's log"
+
+
+def test_a_figure_that_is_no_number_is_refused() -> None:
+    assert number({"a": "-1"}, "a", "x") == -1
+    with pytest.raises(ProtocolError, match="no number"):
+        number({"a": "many"}, "a", "x")
