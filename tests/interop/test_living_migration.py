@@ -8,12 +8,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from interop.apache import ApacheCluster, free_ports
-from rocketlake import Message, Producer
+from rocketlake import (
+    FirstOffset,
+    Message,
+    Producer,
+    PushConsumer,
+    RocketLakeError,
+    StoredMessage,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.usefixtures("apache_jars")]
 
@@ -47,35 +56,112 @@ class Command:
         return self.process.wait(30)
 
 
+async def until(condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
+    """Wait until this is so."""
+    for _twentieth in range(int(seconds * 20)):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{what}: not within {seconds:.0f} s")
+
+
 def log_of(store: Path) -> bytes:
     """All bytes of a log, without the zeros behind it."""
     files = sorted(path for path in (store / "commitlog").iterdir() if path.name.isdigit())
     return b"".join(path.read_bytes() for path in files).rstrip(b"\0")
 
 
-async def test_a_broker_follows_apaches_master_from_its_first_message_on(tmp_path: Path) -> None:
+class Traffic:
+    """One producer, a group that reads in order, and what both have seen."""
+
+    def __init__(self, namesrv: str) -> None:
+        self._namesrv = namesrv
+        self.acked: list[int] = []
+        self.read: dict[int, list[int]] = defaultdict(list)
+        self.failed: list[str] = []
+        self.longest_gap = 0.0
+
+    def listener(self, messages: list[StoredMessage]) -> None:
+        for message in messages:
+            self.read[message.queue_id].append(int(message.body))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send and read until told to stop, and until all that was acknowledged has been read."""
+        consumer = PushConsumer(
+            "movers", namesrv=self._namesrv, listener=self.listener, orderly=True, from_where=FirstOffset.FIRST
+        )
+        consumer.subscribe("Moved")
+        async with Producer("before", namesrv=self._namesrv) as producer, consumer:
+            await self._send(producer, stop)
+            for _tenth in range(300):
+                if self.found >= set(self.acked):
+                    break
+                await asyncio.sleep(0.1)
+
+    async def _send(self, producer: Producer, stop: asyncio.Event) -> None:
+        at, number = time.monotonic(), 0
+        while not stop.is_set():
+            number += 1
+            try:
+                await producer.send(Message("Moved", b"%d" % number))
+            except RocketLakeError as error:
+                self.failed.append(str(error))
+                continue
+            self.acked.append(number)
+            self.longest_gap, at = max(self.longest_gap, time.monotonic() - at), time.monotonic()
+            await asyncio.sleep(0.001)
+
+    @property
+    def found(self) -> set[int]:
+        """All numbers that were read."""
+        return {number for numbers in self.read.values() for number in numbers}
+
+
+async def takeover(namesrv: str, *words: str) -> str:
+    """What the command says; it must end well."""
+    command = [sys.executable, "-m", "rocketlake", "takeover", NAME, "-n", namesrv, *words]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return said.decode()
+
+
+async def test_a_broker_follows_apaches_master_and_takes_over_under_load(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    apache = ApacheCluster(
-        tmp_path / "apache",
-        settings={"mappedFileSizeCommitLog": FILE_BYTES, "brokerName": NAME, "timerWheelEnable": "true"},
-    )
+    apache = ApacheCluster(tmp_path / "apache", settings={"mappedFileSizeCommitLog": FILE_BYTES, "brokerName": NAME})
     await asyncio.to_thread(apache.start)
+    ours, traffic, stop = tmp_path / "ours", Traffic(apache.namesrv), asyncio.Event()
     try:
         async with Producer("before", namesrv=apache.namesrv) as producer:
             for number in range(400):
-                await producer.send(Message("Moved", b"%d" % number + bytes(500)))
-            ours = tmp_path / "ours"
-            follow = Command(tmp_path / "follow.log", "follow", apache.broker, "--dir", str(ours), "--port", str(port))
-            await follow.until("in step: lacks nothing")
-            for number in range(100):
-                await producer.send(Message("Moved", b"%d" % number))
-            end = log_of(apache.store)
-            assert len(end) > 2 * FILE_BYTES  # more than the last file, which is all that Apache's slaves get
-            for _tenth in range(200):
-                if log_of(ours / "store") == end:
-                    break
-                await asyncio.sleep(0.1)
-            assert log_of(ours / "store") == end
-            assert await asyncio.to_thread(follow.stop) == 0
+                await producer.send(Message("Old", b"%d" % number + bytes(500)))
+        old_end = len(log_of(apache.store))
+        assert old_end > 2 * FILE_BYTES  # more than the last file, which is all that Apache's slaves get
+        running = asyncio.create_task(traffic.run(stop))
+        follow = Command(tmp_path / "follow.log", "follow", apache.broker, "--dir", str(ours), "--port", str(port))
+        await follow.until("in step: lacks")
+        await until(lambda: len(traffic.acked) > 200, "traffic before the takeover")
+        async with Producer("before", namesrv=apache.namesrv) as producer:
+            await producer.send(Message("Moved", b"0", delay_level=2))  # after 5 s: delivered by the new master
+        traffic.acked.append(0)
+        said = await takeover(apache.namesrv, "--yes")
+        assert "nobody took messages for" in said
+        before = len(traffic.acked)
+        await until(lambda: len(traffic.acked) > before + 200, "traffic behind the takeover")
+        stop.set()
+        await running
+        assert traffic.found >= set(traffic.acked)
+        assert traffic.failed == []
+        in_order = [[number for number in dict.fromkeys(numbers) if number] for numbers in traffic.read.values()]
+        assert in_order == [sorted(numbers) for numbers in in_order]
+        again = sum(len(numbers) for numbers in traffic.read.values()) - len(traffic.found)
+        assert again < 200, again  # the group went on where it was: nearly nothing came twice
+        end = len(log_of(apache.store))
+        assert log_of(ours / "store")[:end] == log_of(apache.store)
+        assert "already" in await takeover(apache.namesrv, "--yes")
+        print(f"{len(traffic.acked)} acknowledged, longest gap {traffic.longest_gap:.2f} s, {again} twice; {said}")
+        assert await asyncio.to_thread(follow.stop) == 0
+        settings = dict(line.split("=", 1) for line in (apache.root / "broker.conf").read_text().split() if "=" in line)
+        assert (settings["brokerRole"], settings["brokerId"]) == ("SLAVE", "2")  # started again it is no second master
     finally:
         await asyncio.to_thread(apache.kill)

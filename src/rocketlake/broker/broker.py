@@ -33,6 +33,7 @@ from rocketlake.broker.wings.membership import Membership
 from rocketlake.broker.wings.reading import Reading
 from rocketlake.broker.wings.replicas import Replicas
 from rocketlake.broker.wings.sending import Sending
+from rocketlake.broker.wings.takeover import TakeoverWing
 from rocketlake.broker.wings.transactions import Transactions
 from rocketlake.broker.wings.wing import MasterWing, SlaveWing, Wing
 from rocketlake.net.dispatcher import Dispatcher
@@ -127,11 +128,14 @@ class Broker(Service):
         )
         self.editions = Editions(ground, self.cluster, self.replicas, self.delay.progress, self.sending.sequences)
         self.copies = Copies(ground, self.cluster, self.delay.progress, self.sending.sequences)
+        self._takeover: tuple[TakeoverWing, ...] = ()
+        if self.membership is None:
+            self._takeover = (TakeoverWing(ground, self.cluster, self.copies, self.replicas, self),)
         self._inner_wings = (self.clients, self.delay, self.transactions, self.sending, self.administration)
         """They start before the listeners and stop after them."""
         self._master_wings: tuple[MasterWing, ...] = (self.delay, self.transactions, self.sending)
         self._slave_wings: tuple[SlaveWing, ...] = (self.copies,)
-        self._of_group = (self.membership,) if self.membership is not None else ()
+        self._of_group = (self.membership,) if self.membership is not None else self._takeover
         self._role_change = asyncio.Lock()
         self._serves_role = False
         """True while the wings of the role run: from the end of the start until the stop."""
@@ -217,6 +221,8 @@ class Broker(Service):
             table.load()
         self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.next_offset))
         await self.ground.saver.start()
+        for takeover in self._takeover:
+            takeover.take_role()
         self._serve_role()
         for part in self._parts:
             if isinstance(part, MasterWing) and not self.ground.role.is_master:
@@ -247,18 +253,23 @@ class Broker(Service):
 
     # -- a change of role ----------------------------------------------------------------------------------------------
 
-    async def become_slave(self, broker_id: int, *, waits: bool = True) -> None:
+    async def become_slave(
+        self, broker_id: int, copied: Callable[[], Awaitable[None]] | None = None, *, waits: bool = True
+    ) -> None:
         """Stop the master's wings. The store, the listeners, the links of clients and reads go on.
 
         First the requests of the master's wings are refused, in runs too; then these wings stop. A message that was
         stored before is acknowledged as usual. `broker_id`: above 0. A broker that does not run only takes the role.
+        `copied` waits until slaves have the log, to which nothing is appended any more; it may raise: the role stays.
         `waits`: until the name servers know.
         """
         async with self._role_change:
-            self.ground.role.broker_id = broker_id
+            before, self.ground.role.broker_id = self.ground.role.broker_id, broker_id
             if not self._serves_role:
                 return
             self._serve_role()
+            if copied is not None:
+                await self._stand_still(copied, before)
             self.reading.hold.wake_all()  # consumers that wait here look for the new master
             await self._follow()
         await self._tell_name_servers(waits)
@@ -298,6 +309,18 @@ class Broker(Service):
                 await wing.start()
         except BaseException:
             await self._follow()
+            raise
+
+    async def _stand_still(self, copied: Callable[[], Awaitable[None]], before: int) -> None:
+        """Stop the wings of a master and await `copied`; if that fails, go on in the role of before."""
+        await stop_each(*[wing.stop for wing in reversed(self._master_wings)])
+        try:
+            await copied()
+        except BaseException:
+            for wing in self._master_wings:
+                await wing.start()
+            self.ground.role.broker_id = before
+            self._serve_role()
             raise
 
     async def _follow(self) -> None:

@@ -29,6 +29,7 @@ from rocketlake.broker.processors.admin_position import AdminPosition
 from rocketlake.broker.processors.admin_store import AdminStore
 from rocketlake.broker.processors.admin_topic import AdminTopic
 from rocketlake.broker.processors.assignment import Assignment
+from rocketlake.broker.processors.change_role import ChangeRole
 from rocketlake.broker.processors.client import Client
 from rocketlake.broker.processors.lock import Lock
 from rocketlake.broker.processors.offset import Offset
@@ -58,6 +59,7 @@ __all__ = [
     "replica_rows",
     "sending_rows",
     "server_rows",
+    "takeover_rows",
     "topic_rows",
     "transaction_rows",
 ]
@@ -223,6 +225,11 @@ def server_rows(broker: AdminBroker, store: AdminStore) -> Iterator[Row]:
     yield Row(Code.CLEAN_EXPIRED_CONSUMEQUEUE,          store.clean_queues,         Lane.ADMIN,     Use.CHANGE)
     yield Row(Code.CLEAN_UNUSED_TOPIC,                  store.clean_topics,         Lane.ADMIN,     Use.CHANGE)
     # fmt: on
+
+
+def takeover_rows(change: ChangeRole) -> Iterator[Row]:
+    """A planned change of role, of a broker without a controller."""
+    yield Row(Code.CHANGE_ROLE, change.change, Lane.ADMIN, Use.CHANGE, _SMALL)
 
 
 def membership_rows(notices: Notices, epochs: EpochAnswer) -> Iterator[Row]:

@@ -12,6 +12,7 @@ import typer
 
 from rocketlake.cli import follow, group, lake, message, pipeline, replay, replicas, serve, spark, store, topic
 from rocketlake.cli.command import CommandTree
+from rocketlake.cli.takeover import takeover
 
 __all__ = ["app"]
 
@@ -26,6 +27,7 @@ app.command("up")(serve.up)
 app.command("namesrv")(serve.namesrv)
 app.command("broker")(serve.broker)
 app.command("follow")(follow.follow)
+app.command("takeover")(takeover)
 app.add_typer(topic.app, name="topic")
 app.command("send")(message.send)
 app.command("tail")(message.tail)

@@ -189,6 +189,7 @@ class RequestCode(IntEnum):
     GET_NEWER_TABLES = 290001  # broker
     GET_PRODUCER_SEQUENCES = 290011  # broker
     GET_DELETED_TOPICS = 290012  # broker
+    CHANGE_ROLE = 290013  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

@@ -18,7 +18,8 @@ from rocketlake.base.logs import get_logger
 from rocketlake.base.settings.config_file import parse_properties, to_properties
 from rocketlake.base.settings.live_settings import NotLive
 from rocketlake.broker.cluster.registration import Registration
-from rocketlake.broker.config import LiveConfig
+from rocketlake.broker.cluster.role import Role
+from rocketlake.broker.config import BrokerRole, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
@@ -50,6 +51,7 @@ class AdminBroker:
         self,
         *,
         config: LiveConfig,
+        role: Role,
         store_settings: Callable[[], Mapping[str, str]],
         topics: TopicTable,
         store: MessageStore,
@@ -63,6 +65,7 @@ class AdminBroker:
     ) -> None:
         """`store_settings`: the store's settings by Java name, as text."""
         self._config = config
+        self._role = role
         self._store_settings = store_settings
         self._topics = topics
         self._store = store
@@ -89,10 +92,16 @@ class AdminBroker:
         return Reply()
 
     def get_config(self, _request: Request) -> Reply:
-        """GET_BROKER_CONFIG: all settings of broker and store as a Java properties file."""
-        values = {**self._config.to_values(), **self._store_settings()}
+        """GET_BROKER_CONFIG: all settings of broker and store as a Java properties file, with the role of now."""
+        values = {**self._config.to_values(), **self._store_settings(), **self._role_now()}
         version = DataVersionBody.from_model(self._topics.data_version).encode().decode()
         return Reply(header=BrokerConfigReplyHeader(version=version), body=to_properties(values).encode())
+
+    def _role_now(self) -> dict[str, str]:
+        configured = self._config.now.broker_role
+        as_master = BrokerRole.ASYNC_MASTER if configured is BrokerRole.SLAVE else configured
+        now = as_master if self._role.is_master else BrokerRole.SLAVE
+        return {"brokerId": str(self._role.broker_id), "brokerRole": now.value}
 
     def delay_offsets(self, _request: Request) -> Reply:
         """GET_ALL_DELAY_OFFSET: the text of delayOffset.json."""

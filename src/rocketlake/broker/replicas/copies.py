@@ -112,12 +112,27 @@ class TableCopies(Service):
             raise
         self._known = newer.known
 
+    async def copy_once(self, master: str) -> None:
+        """Copy all tables of a broker whose log stands still, and is here up to its end; saved when this returns.
+
+        To be called behind the stop: a copy that waits for the log would come later, with older contents.
+        """
+        progress = [copied for copied in self._progress if self._is_told or copied.name in self._of_apache]
+        wanted = [*self._settings, *progress]
+        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in wanted]
+        for copied, body in zip(wanted, bodies, strict=True):
+            await self._take(copied, body)
+        await self._until_saved()
+
     async def _fetch(self, master: str, wanted: Sequence[Copied]) -> None:
         """Copy these tables; they are saved when this returns."""
         for copied in wanted:
             body = await self._calls.table(master, copied.code, copied.bytes_max)
             if master == self._master.address:
                 await self._take(copied, body)
+        await self._until_saved()
+
+    async def _until_saved(self) -> None:
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._saver.when_saved(partial(_end, saved))
         if not await saved:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rocketlake.base.errors import RemoteError
+from rocketlake.base.errors import ProtocolError, RemoteError
+from rocketlake.base.settings.config_file import parse_properties
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.replicas import HaStatus
+from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers.tables import NewerTablesHeader, NewerTablesReplyHeader
 from rocketlake.protocol.request_code import RequestCode, request_name
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["MasterCalls", "Newer"]
+__all__ = ["MasterCalls", "Newer", "Part"]
 
 _TIMEOUT_MS = 5000
 _HOLD_MS = 5000
@@ -31,6 +33,17 @@ class Newer:
     known: str
     """For the next question."""
     tables: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a broker in its name now, by its own word."""
+
+    broker_name: str
+    is_slave: bool
+    log_end: int
+    appends: bool
+    """True while an append holds its log."""
 
 
 class MasterCalls:
@@ -75,6 +88,24 @@ class MasterCalls:
         if not status.master:
             raise RemoteError("it is no master", code=ResponseCode.SYSTEM_ERROR, address=master)
         return status.master_end
+
+    async def part(self, address: str) -> Part:
+        """What a broker says of itself. Apache's that has just become a slave cannot answer haStatus any more."""
+        config = await self._ask(address, RequestCode.GET_BROKER_CONFIG, None, _TIMEOUT_MS)
+        _check(config, address, RequestCode.GET_BROKER_CONFIG)
+        runtime = await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, None, _TIMEOUT_MS)
+        _check(runtime, address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        settings = parse_properties(config.body_bytes.decode("utf-8", "replace"))
+        figures = KVTable.decode(runtime.body_bytes).table
+        end = figures.get("commitLogMaxOffset", "")
+        if not end.isdigit():
+            raise ProtocolError(f"{address} says that its log ends at {end[:40]!r}")
+        return Part(
+            broker_name=settings.get("brokerName", ""),
+            is_slave=settings.get("brokerRole") == "SLAVE",
+            log_end=int(end),
+            appends=figures.get("pageCacheLockTimeMills", "0") != "0",
+        )
 
     def hang_up(self, master: str) -> None:
         """Requests to it that wait end with a LinkError."""

@@ -122,6 +122,7 @@ class Administration(Wing):
         ground, hold = self._ground, self._reading.hold
         broker = AdminBroker(
             config=ground.config,
+            role=ground.role,
             store_settings=lambda: setting_texts(ground.store.config),
             topics=ground.topics,
             store=ground.store,

@@ -77,7 +77,7 @@ class Copies(SlaveWing):
             CopiedTable("sequences", code.GET_PRODUCER_SEQUENCES, sequences, "logOffset", may_be_empty=True),
             DeletedTopics("deletions", code.GET_DELETED_TOPICS, ground.store),
         )
-        copies = TableCopies(
+        self.tables_of_master = TableCopies(
             self.settings,
             progress,
             ours_only=ours_only,
@@ -88,4 +88,4 @@ class Copies(SlaveWing):
             ask_for_master=cluster.registration.register,
             clock=ground.clock,
         )
-        self.adopt(copies)
+        self.adopt(self.tables_of_master)

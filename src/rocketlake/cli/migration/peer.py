@@ -20,11 +20,14 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header
+from rocketlake.protocol.headers.role import ChangeRoleHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Peer"]
 
+_CHANGE_MS = 60_000
+"""A broker gives up a change of role before that, also while a name server does not answer it."""
 _OURS_ONLY = "adminAccess"
 """A setting that Apache's brokers do not have."""
 
@@ -67,6 +70,12 @@ class Peer:
     async def change(self, settings: Mapping[str, str]) -> None:
         """Change settings; an Apache broker writes them to its broker.conf."""
         await self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=to_properties(settings).encode())
+
+    async def change_role(self, broker_id: int, other: str = "", *, keeps_tables: bool = False) -> None:
+        """Have a broker of ours change its role, see ChangeRoleHeader. RemoteError: it has not, for the reason told."""
+        header = ChangeRoleHeader(broker_id=broker_id, other=other, keeps_tables=keeps_tables)
+        command = Command.request(RequestCode.CHANGE_ROLE, header)
+        await ask(self._net, self.address, command, _CHANGE_MS)
 
     async def ask(
         self, code: RequestCode, header: Header | None = None, body: bytes = b"", *, accept: tuple[int, ...] = ()

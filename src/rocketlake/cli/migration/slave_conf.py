@@ -41,6 +41,13 @@ def check_master(master: Peer) -> None:
             hint="have a broker join it: `rocketlake broker` with enableControllerMode=true and"
             f" controllerAddr={controllers} in its broker.conf, then `rocketlake replicas hand-over`",
         )
+    for key in ("duplicationEnable", "enableSlaveActingMaster"):
+        if settings.get(key) == "true":
+            raise UsageError(
+                f"{master.address} has {key}=true: it would take messages as a slave, too",
+                where=where,
+                hint=f"set {key}=false in its broker.conf and start it again",
+            )
     if master.is_slave:
         raise UsageError(f"{master.address} is a slave", hint="give the address of its master")
 

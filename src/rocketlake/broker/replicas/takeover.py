@@ -1,0 +1,172 @@
+"""A planned change of the master of a name that has no controller: from another broker to this one, and back.
+
+Owns        the order of the steps on this broker, what must be proven before this broker takes messages.
+Must not know   who asks for it, how wings start and stop (broker.py), how the other broker is made a slave.
+
+Two masters of one name would give the same offsets to different messages. So a slave becomes the master only when the
+other broker itself says that it is a slave, when its log stands still, and when this broker has all of it; then it
+copies the tables once more. It looks a second time behind that, when nothing is copied any more. And a master becomes
+a slave only when its slaves have all of its log. What is not so ends the change, and the role stays.
+
+The role is on the disk before it holds: a broker that is killed in between starts with the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, StoreError
+from rocketlake.base.logs import get_logger
+from rocketlake.base.worker import Worker, run_on
+from rocketlake.broker.cluster.role import MASTER_ID, Role
+from rocketlake.broker.replicas.master_calls import MasterCalls, Part
+from rocketlake.broker.replicas.taken_role import TakenRole
+from rocketlake.protocol.response_code import ResponseCode
+
+__all__ = ["Roles", "Takeover"]
+
+_log = get_logger(__name__)
+
+_QUIET_SECONDS = 0.3
+"""A log that has not grown for so long stands still. An append of Apache's that began before its broker became a slave
+ends within a millisecond or so; it tells of those that take longer (pageCacheLockTimeMills)."""
+_LOOK_SECONDS = 0.02
+_PATIENCE_SECONDS = 10.0
+
+
+class Roles(Protocol):
+    """The broker: see there."""
+
+    async def become_slave(
+        self, broker_id: int, copied: Callable[[], Awaitable[None]] | None = None, *, waits: bool = True
+    ) -> None: ...
+
+    async def become_master(
+        self, ready: Callable[[], Awaitable[None]] | None = None, *, waits: bool = True
+    ) -> None: ...
+
+
+class Takeover:
+    """Changes the role of this broker."""
+
+    def __init__(
+        self,
+        *,
+        role: Role,
+        roles: Roles,
+        taken: TakenRole,
+        calls: MasterCalls,
+        copy_tables: Callable[[str], Awaitable[None]],
+        log_end: Callable[[], int],
+        copied_end: Callable[[], int],
+        worker: Worker,
+        clock: Clock,
+    ) -> None:
+        """`copy_tables(address)`: all of them, behind the stop of the usual copies.
+
+        `log_end`: of this broker. `copied_end`: up to where each connected slave has it.
+        """
+        self._role = role
+        self._roles = roles
+        self._taken = taken
+        self._calls = calls
+        self._copy_tables = copy_tables
+        self._log_end = log_end
+        self._copied_end = copied_end
+        self._worker = worker
+        self._clock = clock
+        self._is_saved = False
+        """The role of a master is on disk."""
+
+    async def lead(self, other: str, *, copies: bool = True) -> None:
+        """Become the master in place of the broker at `other`, which takes no messages any more.
+
+        `copies`: its tables are newer. RocketLakeError: this broker stays a slave, for the reason told.
+        """
+        if self._role.is_master:
+            return
+        before, self._is_saved = self._role.broker_id, False
+        await self._until_still(other)
+        try:
+            await self._roles.become_master(partial(self._settle, other, copies))
+        except BaseException:
+            if self._is_saved:
+                await run_on(self._worker, partial(self._save, before))
+            raise
+        _log.warning("this broker is the master of %s now, in place of %s", self._role.broker_name, other)
+
+    async def follow(self, broker_id: int) -> None:
+        """Become a slave with this id. RocketLakeError: this broker stays what it was, for the reason told."""
+        if not self._role.is_master:
+            return
+        await self._roles.become_slave(broker_id, partial(self._hand_over, broker_id))
+        _log.warning("this broker is a slave of %s now (brokerId %d)", self._role.broker_name, broker_id)
+
+    # -- from another broker -------------------------------------------------------------------------------------------
+
+    async def _until_still(self, other: str) -> None:
+        """Until this broker has all of a log that does not grow."""
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        part = await self._slave(other)
+        still_since = self._clock.monotonic()
+        while self._clock.monotonic() - still_since < _QUIET_SECONDS or self._log_end() < part.log_end:
+            await self._clock.sleep(_LOOK_SECONDS)
+            now = await self._slave(other)
+            if now.log_end != part.log_end or now.appends:
+                part, still_since = now, self._clock.monotonic()
+            if self._clock.monotonic() > deadline:
+                lacking = part.log_end - self._log_end()
+                raise _refusal(
+                    f"this broker lacks {lacking} bytes of its log" if lacking > 0 else "its log still grows", other
+                )
+
+    async def _settle(self, other: str, copies: bool) -> None:
+        """Nothing is appended here any more: copy the tables, look again."""
+        if copies:
+            await self._copy_tables(other)
+        part = await self._slave(other)
+        if part.log_end > self._log_end():
+            raise _refusal(f"its log has grown to {part.log_end}, that of this broker ends at {self._log_end()}", other)
+        await run_on(self._worker, partial(self._save, MASTER_ID))
+        self._is_saved = True
+
+    async def _slave(self, other: str) -> Part:
+        part = await self._calls.part(other)
+        if not part.is_slave:
+            raise _refusal("it is a master: it takes messages", other)
+        if part.broker_name != self._role.broker_name:
+            raise _refusal(f"its brokerName is {part.broker_name}, that of this broker {self._role.broker_name}", other)
+        return part
+
+    # -- to another broker ---------------------------------------------------------------------------------------------
+
+    async def _hand_over(self, broker_id: int) -> None:
+        """Nothing is appended here any more: wait until the slaves have all of it."""
+        deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        while self._copied_end() < self._log_end():
+            if self._clock.monotonic() > deadline:
+                raise RemoteError(
+                    f"the log ends at {self._log_end()}, slaves have it up to {self._copied_end()}",
+                    code=ResponseCode.SYSTEM_ERROR,
+                    hint="see that each slave of this broker is in step: `rocketlake takeover --check`",
+                )
+            await self._clock.sleep(_LOOK_SECONDS)
+        await run_on(self._worker, partial(self._save, broker_id))
+
+    def _save(self, broker_id: int) -> None:
+        try:
+            self._taken.save(broker_id)
+        except OSError as error:
+            raise StoreError(f"the role is not saved: {error}", hint="look at the disk of this broker") from error
+
+
+def _refusal(reason: str, other: str) -> RemoteError:
+    return RemoteError(
+        f"not taken over: {reason}",
+        code=ResponseCode.SYSTEM_ERROR,
+        address=other,
+        hint="`rocketlake takeover` makes it a slave first; repeat it",
+    )

@@ -1,0 +1,88 @@
+"""`rocketlake takeover`: another broker of a name becomes its master, as planned, while clients go on.
+
+Owns        the options, the questions, the words behind it.
+Must not know   the steps (migration/handover.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
+
+if TYPE_CHECKING:
+    from rocketlake.cli.migration.handover import Handover
+    from rocketlake.cli.migration.left_behind import LeftBehind
+
+__all__ = ["takeover"]
+
+
+def takeover(
+    name: Annotated[str, typer.Argument(help="brokerName of the master and its slaves.", show_default=False)],
+    to: Annotated[
+        int | None,
+        typer.Option(help="brokerId of the new master; else the only RocketLake slave.", show_default=False),
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Longest wait, in seconds, until the slave is in step.")] = 60.0,
+    check: Annotated[bool, typer.Option("--check", help="Say how it stands, and change nothing.")] = False,
+    leave_behind: Annotated[
+        bool, typer.Option("--leave-behind", help="Also if messages wait where only Apache's brokers find them.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    namesrv: Namesrv = NAMESRV_DEFAULT,
+) -> None:
+    """Make a slave the master, without a controller: the old master stops taking messages, then the new one begins.
+
+    A takeover that was cut off goes on when the command is repeated.
+    """
+    from rocketlake.base.errors import UsageError
+
+    lost = run(_look(namesrv, name, to))
+    for line in [f"not copied: {each.what}; {each.effect}" for each in lost]:
+        typer.secho(f"note: {line}", fg="yellow", err=True)
+    if check:
+        return
+    if any(each.holds_messages for each in lost) and not leave_behind:
+        raise UsageError(
+            "messages wait in the old master that the new one does not deliver",
+            hint="wait until they are delivered, or give --leave-behind: they stay in the log, for the way back",
+        )
+    if not yes:
+        confirm(f"make the slave the master of {name}?")
+    run(_take_over(namesrv, name, to, wait))
+
+
+async def _look(namesrv: str, name: str, to: int | None) -> list[LeftBehind]:
+    """Say how it stands."""
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.migration.handover import Handover, find
+
+    async with Cluster(namesrv) as cluster:
+        handover = Handover(await find(cluster, name, to), typer.echo)
+        lost = await handover.check()
+        typer.echo(f"old master  {_words(handover, is_old=True)}")
+        typer.echo(f"new master  {_words(handover, is_old=False)}; it lacks {await handover.lag()} bytes of the log")
+        return lost
+
+
+def _words(handover: Handover, *, is_old: bool) -> str:
+    peer = handover.old if is_old else handover.new
+    kind = "RocketLake" if peer.is_ours else "Apache"
+    return f"{peer.address} ({kind}, brokerId {peer.broker_id}, {peer.settings.get('brokerRole')})"
+
+
+async def _take_over(namesrv: str, name: str, to: int | None, wait: float) -> None:
+    from rocketlake.cli.cluster import Cluster
+    from rocketlake.cli.migration.handover import Handover, find
+
+    async with Cluster(namesrv) as cluster:
+        handover = Handover(await find(cluster, name, to), typer.echo)
+        await handover.check()
+        await handover.until_near(wait)
+        pause = await handover.run()
+        typer.echo(f"nobody took messages for {pause:.2f} s")
+        if not handover.old.is_ours:
+            conf = handover.old.settings.get("brokerConfigPath", "its broker.conf")
+            typer.echo(f"{handover.old.address} has written its new role to {conf}: started with that it is a slave")

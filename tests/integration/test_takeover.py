@@ -1,0 +1,165 @@
+"""The master of a name changes as planned, without a controller: network and disks in memory, time moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from rocketlake.auth.admin_access import AdminAccess
+from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.broker.broker import Broker
+from rocketlake.cli.migration.handover import Handover, Sides
+from rocketlake.cli.migration.peer import Peer
+from rocketlake.model.topic import TopicConfig
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.offset import UpdateOffsetHeader
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
+from tests.replica_pair import MASTER, SLAVE, ReplicaPair
+from tests.requests import send_header
+
+T = TypeVar("T")
+FILE = Path("/s/config/takenRole.json")
+
+
+class Pair(ReplicaPair):
+    """A pair whose brokers keep their files over a restart."""
+
+    def __init__(self) -> None:
+        super().__init__(admin_access=AdminAccess.ANY)
+        self.said: list[str] = []
+        self.faults = FaultPlan()
+        self.files = {host: MemoryFiles(clock=self.clock) for host in (MASTER, SLAVE)}
+        self.master = self.new_broker(MASTER, 0, self.files[MASTER])
+        self.slave = self.new_broker(SLAVE, 1, FaultyFiles(self.files[SLAVE], self.faults))  # type: ignore[arg-type]
+
+    async def start(self) -> None:
+        await super().start()
+        self.master.topics.put(TopicConfig("T"))
+        await self.clock.run_for(2000)
+
+    async def of(self, work: Awaitable[T], step_ms: int = 50) -> T:
+        """The result; time moves in steps until it is there."""
+        task = asyncio.ensure_future(work)
+        for _step in range(2_000):
+            await self.clock.run_for(step_ms)
+            if task.done():
+                break
+        return await task
+
+    async def handover(self, old: str = MASTER, new: str = SLAVE, spare_id: int = 2) -> Handover:
+        sides = Sides(Peer(self.client, f"{old}:10911"), Peer(self.client, f"{new}:10911"), spare_id)
+        for peer in (sides.old, sides.new):
+            await self.of(peer.look())
+        return Handover(sides, self.said.append, self.clock)
+
+    async def send(self, host: str) -> int:
+        return (await self.ask(host, Command.request(RequestCode.SEND_MESSAGE_V2, send_header(), b"x"))).code
+
+    def addresses(self) -> dict[int, str]:
+        (listed,) = self.namesrv.routes.brokers().values()
+        return {broker_id: address.split(":")[0] for broker_id, address in listed.addresses.items()}
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    pair = Pair()
+    await pair.start()
+    yield pair
+    await pair.stop()
+
+
+async def restarted(pair: Pair, host: str, broker_id: int) -> Broker:
+    broker = pair.new_broker(host, broker_id, pair.files[host])
+    await broker.start()
+    await pair.clock.run_for(2000)
+    return broker
+
+
+async def test_a_slave_takes_over_all_that_is_there_and_hands_it_back(pair: Pair) -> None:
+    assert [await pair.send(MASTER) for _message in range(3)] == [ResponseCode.SUCCESS] * 3
+    header = UpdateOffsetHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=2)
+    await pair.ask(MASTER, Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+    pause = await pair.of((await pair.handover()).run())
+    assert 0.3 <= pause < 1
+    assert pair.addresses() == {0: SLAVE, 2: MASTER}
+    assert (await pair.send(SLAVE), await pair.send(MASTER)) == (ResponseCode.SUCCESS, ResponseCode.SYSTEM_BUSY)
+    assert pair.slave.offsets.query("g", "T", 0) == 2
+    await pair.clock.run_for(31_000)  # the old master hears who the new one is, and follows
+    end = pair.slave.store.max_physical_offset
+    assert pair.master.store.max_physical_offset == end
+    await pair.of((await pair.handover(SLAVE, MASTER, 1)).run())
+    assert pair.addresses() == {0: MASTER, 1: SLAVE}
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+    assert pair.master.store.next_offset("T", 0) == 5
+
+
+async def test_the_role_stays_over_a_restart_until_the_settings_say_something_else(pair: Pair) -> None:
+    await pair.of((await pair.handover()).run())
+    await pair.slave.stop()
+    await pair.master.stop()
+    pair.slave, pair.master = await restarted(pair, SLAVE, 1), await restarted(pair, MASTER, 0)
+    assert (pair.slave.ground.role.broker_id, pair.master.ground.role.broker_id) == (0, 2)
+    assert await pair.send(SLAVE) == ResponseCode.SUCCESS
+    await pair.slave.stop()
+    pair.slave = await restarted(pair, SLAVE, 3)
+    assert pair.slave.ground.role.broker_id == 3
+
+
+async def test_nobody_becomes_a_second_master(pair: Pair) -> None:
+    slave = Peer(pair.client, f"{SLAVE}:10911")
+    with pytest.raises(RemoteError, match="it is a master: it takes messages"):
+        await pair.of(slave.change_role(0, other=f"{MASTER}:10911"))
+    pair.net.partition(MASTER, SLAVE)
+    with pytest.raises(RemoteError, match=MASTER):
+        await pair.of(slave.change_role(0, other=f"{MASTER}:10911"))
+    pair.net.heal()
+    assert (pair.slave.ground.role.is_master, pair.files[SLAVE].exists(FILE)) == (False, False)
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+
+
+async def test_a_master_whose_slave_lacks_something_stays_the_master(pair: Pair) -> None:
+    pair.net.partition(MASTER, SLAVE)
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+    handover = await pair.handover()
+    with pytest.raises(RemoteError, match="slaves have it up to"):
+        await pair.of(handover.run())
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+    assert pair.said == [f"{MASTER}:10911 is the master again: {pair.said[0].partition(': ')[2]}"]
+
+
+async def test_the_old_master_goes_on_when_the_new_one_cannot_take_over(pair: Pair) -> None:
+    await pair.send(MASTER)
+    pair.faults.add(Fault("write_bytes", "takenRole", error=28))
+    with pytest.raises(RemoteError, match="the role is not saved"):
+        await pair.of((await pair.handover()).run())
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+    assert pair.addresses() == {0: MASTER, 1: SLAVE}
+    pair.faults.clear()
+    await pair.clock.run_for(31_000)
+    assert pair.slave.store.max_physical_offset == pair.master.store.max_physical_offset
+    await pair.of((await pair.handover()).run())
+    assert await pair.send(SLAVE) == ResponseCode.SUCCESS
+
+
+async def test_a_takeover_that_was_cut_off_goes_on(pair: Pair) -> None:
+    await pair.send(MASTER)
+    await pair.of(Peer(pair.client, f"{MASTER}:10911").change_role(2))
+    assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
+    await pair.of((await pair.handover()).run())
+    assert await pair.send(SLAVE) == ResponseCode.SUCCESS
+    assert await pair.of((await pair.handover()).run()) == 0.0
+
+
+async def test_nothing_is_given_back_while_it_is_not_known_who_is_the_master(pair: Pair) -> None:
+    handover = await pair.handover()
+    pair.hosts[SLAVE].crash(silent=True)
+    with pytest.raises(LinkError, match="it is not known whether"):
+        await pair.of(handover.run(), step_ms=1000)
+    assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
