@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rocketlake.client.calls import answer
 from rocketlake.client.calls.send import SendStatus
+from rocketlake.protocol.command import Command
+from rocketlake.protocol.request_code import RequestCode
+from rocketlake.protocol.response_code import ResponseCode
 
 
 def test_a_producer_repeats_what_rocketmqs_producer_repeats() -> None:
@@ -25,3 +28,14 @@ def test_what_another_broker_may_take_is_final_for_a_fixed_queue() -> None:
 
 def test_a_damaged_record_does_not_wait_for_what_may_never_pass() -> None:
     assert {1, 17}.isdisjoint(answer.DEAD_LETTER_WAITS)
+
+
+def test_the_cure_of_the_server_comes_before_the_usual_one() -> None:
+    def told(remark: str) -> tuple[str, str]:
+        command = Command(ResponseCode.NO_PERMISSION, remark=remark)
+        error = answer.refusal(command, RequestCode.SEND_MESSAGE_V2, "h:1")
+        return error.what, error.hint
+
+    said = "SEND_MESSAGE_V2 was refused with NO_PERMISSION: not from here"
+    assert told("not from here. Cure: set adminAccess=ANY") == (said, "set adminAccess=ANY")
+    assert told("not from here") == (said, "look at the permission of topic and group")

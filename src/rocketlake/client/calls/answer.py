@@ -26,6 +26,8 @@ HINTS = {
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "set autoCreateSubscriptionGroup=true on the broker",
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "the broker is too old or too new for this call",
 }
+_CURE = ". Cure: "
+"""Begins the cure at the end of an error's text (base/errors.py)."""
 
 
 class Meaning(Enum):
@@ -119,16 +121,17 @@ async def ask(
 
 
 def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
-    """The error for an answer whose code the caller does not accept."""
+    """The error for an answer whose code the caller does not accept. A cure in its remark is the server's own."""
     try:
         code: Any = ResponseCode(answer.code)
         text = code.name
     except ValueError:
         code, text = answer.code, f"code {answer.code}"
+    remark, _, cure = (answer.remark or "").partition(_CURE)
     return RemoteError(
-        f"{request_name(request_code)} was refused with {text}" + (f": {answer.remark}" if answer.remark else ""),
+        f"{request_name(request_code)} was refused with {text}" + (f": {remark}" if remark else ""),
         code=answer.code,
         remark=answer.remark or "",
         address=address,
-        hint=HINTS.get(code, ""),
+        hint=cure or HINTS.get(code, ""),
     )
