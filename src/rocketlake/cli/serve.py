@@ -137,7 +137,7 @@ def _up_with_replicas(
             typer.echo(f"  rocketlake tail orders{at}")
             typer.echo(f'  rocketlake send orders "hello"{at}')
             typer.echo(f"  rocketlake replicas show {supervisor.group}{at}")
-            typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (another broker becomes the master)")
+            typer.echo(f"  kill -9 {supervisor.brokers[0].pid}     (if it is the master, another one becomes it)")
             typer.echo("\nCtrl-C stops it; the messages stay.")
 
         run(serve_until_told(supervisor, ready, logs, lambda _: "--broker-port", "host"))
