@@ -168,11 +168,9 @@ class _Pipe:
 
 def _inode(port: int) -> str:
     """The number of the socket of this port of 127.0.0.1."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1] == f"0100007F:{port:04X}":
-            return fields[9]
-    return ""
+    table = Path("/proc/net/tcp").read_bytes()
+    found = table.find(b": 0100007F:%04X " % port)
+    return table[found : found + 200].split()[9].decode() if found >= 0 else ""
 
 
 def _has(pid: int, inode: str) -> bool:

@@ -105,13 +105,23 @@ class GroupProcesses:
         self.disks = [Disk(root / f"disk{number}") for number in range(3)]
         self.brokers = [self._broker(number) for number in range(3)]
         self.machines = {broker.machine: broker for broker in self.brokers}
+        controllers = {each.machine: lambda each=each: each.process.pid for each in self.controllers}
         pids: dict[str, Callable[[], int]] = {each.machine: lambda each=each: each.pid for each in self.brokers}
-        pids |= {each.machine: lambda each=each: each.process.pid for each in self.controllers}
+        pids |= controllers
         ports = {each.machine: (each.port, each.ha_port) for each in self.brokers}
         ports |= {each.machine: (each.port,) for each in self.controllers}
         ports |= {machine: (port,) for machine, port in members.items()}
         self.doors = {
-            machine: [Door(self.cuts, machine, (machine, port), ("127.0.0.1", port), pids) for port in found]
+            machine: [
+                Door(
+                    self.cuts,
+                    machine,
+                    (machine, port),
+                    ("127.0.0.1", port),
+                    controllers if machine in members else pids,
+                )
+                for port in found
+            ]
             for machine, found in ports.items()
         }
         self.net = NetClient(clock=SystemClock())
