@@ -309,3 +309,74 @@ async def test_a_slave_knows_up_to_where_the_log_has_no_mark_and_reads_only_the_
     slave = (await others(group))[0]
     await group.until(lambda: (group.brokers[slave].sending.sequences.log_offset or 0) > 4000, 20_000)
     await group.stop()
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_whole_group_that_is_started_again_goes_on(group: ReplicaGroup, is_first: bool) -> None:
+    """Nobody has to join or leave when its master is the first that is back."""
+    old = group.master
+    assert await group.send(b"0") == OK
+    for host in group.hosts:
+        group.crash(host)
+    others = [host for host in group.hosts if host != old]
+    for host in [old, *others] if is_first else [*others, old]:
+        await group.begin_again(host)
+    await group.until(lambda: len(group.masters) == 1)
+    assert await group.send_until_taken(b"1") < 3000
+    await group.until(lambda: group.in_step == {1, 2, 3})
+    await group.clock.run_for(500)
+    assert [group.bodies(host) for host in group.hosts] == [[b"0", b"1"]] * 3
+
+
+async def test_a_joiner_that_dies_while_nobody_knows_whether_it_joined_stops_nobody(
+    group: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = (await others(group))[0]
+    group.crash(gone)
+    await group.until(lambda: len(group.in_step) == 2)
+    controlling = group.namesrv._controlling
+    assert controlling is not None
+    register = controlling.controller.decider._register
+    asked: list[object] = []
+
+    async def unanswered(*swap: object) -> Swap:
+        asked.append(swap)
+        raise OutcomeUnknown("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(register, "swap", unanswered)
+        await group.begin_again(gone)
+        await group.until(lambda: bool(asked))
+        group.crash(gone)
+        await group.clock.run_for(50)
+    assert await group.send_until_taken(b"0") < 3000
+    assert len(group.in_step) == 2
+
+
+async def test_a_follower_that_the_controller_does_not_hear_stops_no_other_one(group: ReplicaGroup) -> None:
+    controlling = group.namesrv._controlling
+    assert controlling is not None
+    liveness = controlling.controller.liveness
+    old = group.master
+    deaf = (await others(group))[-1]
+    membership = group.brokers[deaf].membership
+    assert membership is not None
+    deaf_id, hear = membership.member.standing.broker_id, liveness.hear
+    liveness.hear = lambda key, *beat: None if key.broker_id == deaf_id else hear(key, *beat)  # type: ignore[method-assign]
+    await group.clock.run_for(2000)
+    group.crash(old)
+    await group.until(lambda: old not in group.masters and len(group.masters) == 1)
+    await group.begin_again(old)
+    assert await group.send_until_taken(b"0") < 5000
+    assert group.in_step == {1, 2, 3} - {deaf_id}
+
+
+async def test_a_master_that_stays_without_enough_replicas_is_red(group: ReplicaGroup) -> None:
+    master, gone = group.master, await others(group)
+    health = group.brokers[master].health
+    for host in gone:
+        group.crash(host)
+    await group.clock.run_for(9_000)
+    assert "in step" not in health.troubles
+    await group.clock.run_for(4_000)
+    assert "1 of 2 replicas" in health.troubles["in step"].reason
+    await group.begin_again(gone[0])
+    await group.until(lambda: "in step" not in health.troubles)

@@ -93,7 +93,12 @@ class SyncStateSet:
     @property
     def is_short(self) -> bool:
         """True while the recorded set may not confirm anything."""
-        return len(self.recorded) < self.copies_min or self.set_epoch == self._resumed_at
+        return len(self.recorded) < self.copies_min or self.waits_for_change
+
+    @property
+    def waits_for_change(self) -> bool:
+        """True while a proposal of this master's former life may still be recorded."""
+        return self.set_epoch == self._resumed_at
 
     def reported(self, broker_id: int) -> PhysicalOffset | None:
         """How far that replica has come; None without a connection or before its first report."""

@@ -136,6 +136,8 @@ class Calls:
         answer = await self._controllers.ask_one(command)
         if answer.code != ResponseCode.SUCCESS and answer.code not in _NOT_RECORDED:
             raise ControllerSilent(f"the controller does not know what it recorded: {answer.remark}")
+        if answer.code == ResponseCode.CONTROLLER_BROKER_NOT_ALIVE:
+            self._controllers.ask_another()  # which may hear the joiner
         self._checked(answer, None)
         recorded = SyncStateSet.decode(answer.body_bytes)
         return recorded.members, recorded.epoch

@@ -1,10 +1,13 @@
 """Keeps the set of replicas of this master: acknowledges what all members have, and has changes of the set recorded.
 
 Owns        when a replica is proposed to join or leave, the tries of a proposal, what acks and readers wait for.
-Must not know   the rule who counts (replication/sync_state_set.py), frames, why this broker is the master.
+Must not know   the rule who counts (replication/sync_state_set.py), which change is next (changes.py), elections.
 
 A replica joins as soon as it may. It leaves when its last connection ends, or when it holds up acks for too long. Both
 are only proposed here: nothing is acknowledged without a member before the controller has recorded that it left.
+
+A try without an answer may be recorded later, so the proposal stays open and its joiner counts. If the next try is
+refused, this broker registers again: that ends all tries before it (controller/decision.py).
 
 A set that needs one copy only and has no other member asks nobody: its acks do not wait, and all that is appended is
 confirmed. Before a replica joins such a set, acks begin to wait, so that it can catch up with what they were given for.
@@ -20,6 +23,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
+from rocketlake.broker.membership.changes import Changes
 from rocketlake.broker.membership.controllers import ControllerSilent
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.sync_state_set import Follower, Proposal, SyncStateSet
@@ -33,6 +37,8 @@ _PAUSE_SECONDS = 0.1
 """Between two tries of a proposal that nobody answered, or that was refused."""
 _NEAR_BYTES = 1 << 20
 """A replica that lacks no more is about to join."""
+_TROUBLE_MS = 10_000
+"""Acks that wait for longer are a trouble: who holds them up should have left long ago."""
 _NOWHERE = PhysicalOffset(0)
 
 Alter = Callable[[int, frozenset[int], int], Awaitable[tuple[frozenset[int], int]]]
@@ -63,8 +69,12 @@ class InStep(Service):
         *,
         alter: Alter,
         look_up: Callable[[], object],
+        register_again: Callable[[], object],
     ) -> None:
-        """`look_up`: have the controller asked for the group: what this broker knows is outdated."""
+        """`look_up`: have the controller asked for the group: what this broker knows is outdated.
+
+        `register_again`: until that is done; no try from before is recorded after it, and `learn` hears of the new set.
+        """
         super().__init__("in-step", clock)
         self.replicas: SyncStateSet | None = None
         """None while this broker is not the master."""
@@ -75,8 +85,12 @@ class InStep(Service):
         self._pace = pace
         self._alter = alter
         self._look_up = look_up
+        self._register_again = register_again
         self._followers: dict[int, Follower] = {}
-        self._leaving: set[int] = set()
+        self._changes: Changes | None = None
+        """As long as `replicas`."""
+        self._fenced: Proposal | None = None
+        """The proposal whose tries are ended by a registration."""
         self._is_due = asyncio.Event()
         self._moved_at = 0.0
         """When the confirm offset last grew, or nothing waited for it."""
@@ -94,9 +108,8 @@ class InStep(Service):
 
     def lead(self, replicas: SyncStateSet, epoch: int) -> None:
         """This broker is the master now, with this set."""
-        self.replicas, self.epoch = replicas, epoch
+        self.replicas, self.epoch, self._changes = replicas, epoch, Changes(replicas)
         self._followers.clear()
-        self._leaving = set(replicas.recorded) - {replicas.broker_id}  # until they come
         self._admits_since = None
         self._moved_at = self._clock.monotonic()
         self._durability.mend(Stage.CONFIRMED)
@@ -105,7 +118,7 @@ class InStep(Service):
 
     def end(self) -> None:
         """It is not any more: from now on nothing is acknowledged, and what waits hears that it is not safe."""
-        self.replicas = None
+        self.replicas = self._changes = None
         self._followers.clear()
         self._confirm_nothing()
 
@@ -119,6 +132,21 @@ class InStep(Service):
     def is_short(self) -> bool:
         """True while no message can be acknowledged: too few replicas are recorded."""
         return self.replicas is not None and self.replicas.is_short
+
+    @property
+    def trouble(self) -> str:
+        """Why no message can be acknowledged now, as far as this broker knows; "" if it can."""
+        replicas = self.replicas
+        if replicas is None:
+            return ""
+        if len(replicas.recorded) < replicas.copies_min:
+            return f"{len(replicas.recorded)} of {replicas.copies_min} replicas (minInSyncReplicas) are in step"
+        if replicas.waits_for_change:
+            return "the controller has not recorded another set since this master was started again"
+        if self.stalled_ms > _TROUBLE_MS:
+            lacking = sorted(replicas.behind(PhysicalOffset(replicas.confirmed + 1)))
+            return f"messages wait for the replicas {lacking}, and the controller has not recorded that they left"
+        return ""
 
     @property
     def is_alone(self) -> bool:
@@ -165,8 +193,8 @@ class InStep(Service):
 
     def reported(self, name: str, end: PhysicalOffset) -> None:
         """The replica with this id has the log up to `end`."""
-        replicas, broker_id = self.replicas, int(name)
-        if replicas is None:
+        replicas, changes, broker_id = self.replicas, self._changes, int(name)
+        if replicas is None or changes is None:
             return
         follower = self._followers.get(broker_id)
         if follower is None or (follower.reported or _NOWHERE) > end:  # only a new connection says less than before
@@ -177,7 +205,7 @@ class InStep(Service):
             self._admits_since = self._clock.monotonic()
             self._demand()
         replicas.report(follower, end, log_end)
-        self._leaving.discard(broker_id)
+        changes.came(broker_id)
         self._advance()
         self._count_copies()
         if replicas.proposal is None and replicas.may_join(broker_id):
@@ -185,17 +213,17 @@ class InStep(Service):
 
     def left(self, name: str) -> None:
         """The replica has no connection any more."""
-        replicas, broker_id = self.replicas, int(name)
+        replicas, changes, broker_id = self.replicas, self._changes, int(name)
         follower = self._followers.pop(broker_id, None)
-        if replicas is not None and follower is not None:
+        if replicas is not None and changes is not None and follower is not None:
             replicas.lost(follower)
-            self._leaving.add(broker_id)
+            changes.went(broker_id)
             self._is_due.set()
 
     def look(self, log_end: PhysicalOffset) -> None:
         """A few times a second: members that hold up acks leave."""
-        replicas, now = self.replicas, self._clock.monotonic()
-        if replicas is None:
+        replicas, changes, now = self.replicas, self._changes, self._clock.monotonic()
+        if replicas is None or changes is None:
             return
         if self._admits_since is not None and now - self._admits_since > self._pace.stall_seconds:
             self._admits_since = None  # it does not catch up: nobody is to wait for it
@@ -206,18 +234,19 @@ class InStep(Service):
         if replicas.confirmed >= log_end:
             self._moved_at = now
         elif now - self._moved_at > self._pace.stall_seconds:
-            self._leaving |= replicas.behind(log_end)
-        if replicas.proposal is not None or self._leaving or any(map(replicas.may_join, self._followers)):
+            changes.stalled()
+        if self._propose() is not None:
             self._is_due.set()
 
     # -- proposals -----------------------------------------------------------------------------------------------------
 
     def _propose(self) -> Proposal | None:
         """The proposal that is open, or a new one."""
-        replicas = self.replicas
-        if replicas is None:
+        replicas, changes = self.replicas, self._changes
+        if replicas is None or changes is None:
             return None
-        if replicas.proposal is None and replicas.propose(self._followers, self._leaving - {replicas.broker_id}):
+        self._advance()  # what was acknowledged alone since the last look: a joiner must have it
+        if replicas.proposal is None and changes.propose(self._followers):
             self._admits_since = None
             self._demand()
             self._is_due.set()
@@ -248,19 +277,24 @@ class InStep(Service):
 
     def _refused(self, replicas: SyncStateSet, proposal: Proposal) -> None:
         replicas.refused(proposal)
-        if replicas is self.replicas:
+        if replicas is self.replicas and self._changes is not None:
+            self._changes.refused()
             self._advance()
             self._demand()
-        self._look_up()
+        if replicas is self.replicas and replicas.proposal is proposal is not self._fenced:
+            self._fenced = proposal
+            self._register_again()
+        else:
+            self._look_up()
 
     def learn(self, epoch: int, members: frozenset[int], set_epoch: int) -> None:
         """The controller has recorded this set in this master epoch."""
-        replicas = self.replicas
-        if replicas is None or epoch != self.epoch or replicas.broker_id not in members:
+        replicas, changes = self.replicas, self._changes
+        if replicas is None or changes is None or epoch != self.epoch or replicas.broker_id not in members:
             return
         if replicas.record(members, set_epoch):
             _log.info("in step with this master: %s (set epoch %d)", sorted(members), set_epoch)
-            self._leaving &= members
+            changes.recorded()
             self._demand()
             self._advance()
             self._is_due.set()

@@ -38,6 +38,8 @@ _log = get_logger(__name__)
 _RETRY_SECONDS = 0.2
 _SHORT_SECONDS = 2.0
 """Sends wait so long for enough replicas in step before they are refused."""
+_RED_SECONDS = 10.0
+"""The health is red after so long without acknowledgements."""
 _HAND_OVER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
@@ -105,6 +107,7 @@ class Member(Service):
         self._vain = 0
         """Answers in a row that told nothing new while there must be news."""
         self._short_since: float | None = None
+        self._troubled_since: float | None = None
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
@@ -126,6 +129,11 @@ class Member(Service):
         if epoch > self.standing.goal.epoch:
             self._noticed, self._hurried = epoch, 0
             self.look_up()
+
+    def register_again(self) -> None:
+        """Until that is done. A registration of the recorded master ends what it had proposed (decision.py)."""
+        self._is_registered = False
+        self.look_up()
 
     def _pause_seconds(self) -> float:
         if self.standing.goal.epoch < self._noticed and self._hurried < _HURRIED_MAX:
@@ -259,6 +267,7 @@ class Member(Service):
         """
         if self.standing.state is State.SLAVE and not self._parts.hears_master():
             self.look_up()
+        self._say_trouble()
         if self.standing.state is not State.MASTER:
             return
         if refusal := self._parts.giving_way.look():
@@ -272,7 +281,7 @@ class Member(Service):
             self._short_since = now
         elif now - self._short_since >= _SHORT_SECONDS:
             self._parts.roles.take_messages(
-                f"fewer than {self._copies_min} replicas are in step (minInSyncReplicas): nothing can be kept safe"
+                f"{self._parts.in_step.trouble or 'too few replicas are in step'}: nothing can be kept safe"
             )
 
     async def _give_way(self, refusal: str) -> None:
@@ -280,6 +289,17 @@ class Member(Service):
         await self.hand_over()
         if self.standing.state is State.MASTER:
             self._parts.roles.take_messages()
+
+    def _say_trouble(self) -> None:
+        trouble, now = self._parts.in_step.trouble, self._clock.monotonic()
+        if not trouble:
+            self._troubled_since = None
+            self.health.set("in step", "")
+            return
+        if self._troubled_since is None:
+            self._troubled_since = now
+        if now - self._troubled_since >= _RED_SECONDS:
+            self.health.set("in step", f"no message is acknowledged: {trouble}")
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

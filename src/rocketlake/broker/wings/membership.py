@@ -94,6 +94,7 @@ class Membership(Wing):
                 self._joining.broker_id, epoch, members, set_epoch
             ),
             look_up=lambda: self.member.look_up(),
+            register_again=lambda: self.member.register_again(),
         )
         ground.editions.expected = self._others_in_set
         heartbeats = Heartbeats(

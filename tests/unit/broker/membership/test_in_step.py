@@ -27,7 +27,10 @@ class Bench:
         self.durability.demand(Demands({Stage.FLUSHED: 5000}))
         self.asked: list[tuple[int, set[int], int]] = []
         self.answers: list[Any] = []
+        self.unheard: set[int] = set()
+        """Who is not alive for the controller."""
         self.look_ups: list[None] = []
+        self.registrations: list[None] = []
         self.in_step = InStep(
             self.durability,
             lambda: PhysicalOffset(self.end),
@@ -35,18 +38,23 @@ class Bench:
             pace or Pace(3000, 1.0),
             alter=self.alter,
             look_up=lambda: self.look_ups.append(None),
+            register_again=lambda: self.registrations.append(None),
         )
 
     async def alter(self, epoch: int, members: frozenset[int], set_epoch: int) -> tuple[frozenset[int], int]:
         self.asked.append((epoch, set(members), set_epoch))
+        replicas = self.in_step.replicas
+        if replicas is not None and self.unheard & members - replicas.recorded:
+            raise RemoteError("a joiner is not alive", code=2006)
         answer = self.answers.pop(0) if self.answers else ControllerSilent("no answer")
         if isinstance(answer, Exception):
             raise answer
         assert answer == "recorded"
         return members, set_epoch + 1
 
-    def lead(self, *recorded: int, copies_min: int = 2) -> SyncStateSet:
-        replicas = SyncStateSet(1, recorded, 7, start=PhysicalOffset(1000), copies_min=copies_min)
+    def lead(self, *recorded: int, copies_min: int = 2, is_resumed: bool = False) -> SyncStateSet:
+        start = PhysicalOffset(1000)
+        replicas = SyncStateSet(1, recorded, 7, start=start, copies_min=copies_min, is_resumed=is_resumed)
         self.in_step.lead(replicas, 3)
         return replicas
 
@@ -95,7 +103,7 @@ async def test_a_proposal_without_an_answer_is_made_again_until_it_is_known(benc
     await bench.turn()
     assert replicas.members == {1, 2}
     await bench.turn(100)
-    assert (replicas.members, len(bench.look_ups)) == ({1, 2}, 1)  # the first try may still be recorded
+    assert (replicas.members, len(bench.registrations)) == ({1, 2}, 1)  # the first try may still be recorded
     await bench.turn(100)
     assert (replicas.recorded, [members for _, members, _ in bench.asked]) == ({1, 2}, [{1, 2}] * 3)
 
@@ -188,3 +196,96 @@ async def test_a_newer_set_from_elsewhere_is_taken_in_this_epoch_only(bench: Ben
     bench.in_step.learn(3, frozenset({1, 2}), 9)
     assert replicas.recorded == {1, 2}
     await asyncio.sleep(0)
+
+
+async def test_a_registration_ends_a_try_without_an_answer_when_the_next_one_is_refused(bench: Bench) -> None:
+    """The joiner may be dead: then each try is refused, and the first one would stay open for ever."""
+    replicas = bench.lead(1, 2)
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    bench.answers = [ControllerSilent("cut"), *(RemoteError("3 is not alive", code=2006) for _ in range(20))]
+    bench.in_step.reported("3", PhysicalOffset(1000))
+    await bench.turn()
+    bench.in_step.left("3")
+    for _ in range(5):
+        await bench.turn(100)
+    assert (len(bench.registrations), replicas.members) == (1, {1, 2, 3})
+    bench.in_step.learn(3, frozenset({1, 2}), 8)
+    assert (replicas.proposal, replicas.members) == (None, {1, 2})
+
+
+async def test_joiners_come_one_by_one_when_one_of_them_is_refused(bench: Bench) -> None:
+    """The controller does not hear the second one, which follows all the same."""
+    replicas = bench.lead(1, 4)
+    bench.unheard, bench.answers = {2}, ["recorded"] * 2
+    for name in ("4", "2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    for _ in range(3):
+        await bench.turn(100)
+    assert [members for _, members, _ in bench.asked[:3]] == [{1, 2, 4}, {1, 2, 4}, {1, 3, 4}]
+    assert replicas.recorded == {1, 3, 4}
+    bench.in_step.left("4")
+    for _ in range(3):
+        await bench.turn(100)
+    assert replicas.recorded == {1, 3}
+
+
+async def test_what_a_master_acknowledged_alone_between_two_tries_is_what_a_joiner_must_have(bench: Bench) -> None:
+    replicas = bench.lead(1, copies_min=1)
+    bench.answers = [RemoteError("2 is not alive yet", code=2006)]
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    await bench.clock.settle()
+    assert not bench.durability.demands.reads
+    bench.end = 1200  # acknowledged at once
+    await bench.clock.run_for(100)
+    assert (replicas.members, bench.confirmed) == ({1}, 1200)
+
+
+async def test_a_master_that_was_started_again_has_its_set_changed_though_all_are_there(bench: Bench) -> None:
+    replicas = bench.lead(1, 2, 3, is_resumed=True)
+    bench.answers = ["recorded"] * 2
+    for name in ("2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    assert (bench.in_step.is_short, bench.confirmed) == (True, 0)
+    await bench.turn(250)
+    assert ([members for _, members, _ in bench.asked], replicas.recorded) == ([{1, 2}, {1, 2, 3}], {1, 2, 3})
+    assert (bench.in_step.trouble, bench.confirmed) == ("", 1000)
+
+
+async def test_a_replica_that_hangs_leaves_and_a_well_one_that_lacks_the_newest_message_stays(bench: Bench) -> None:
+    replicas = bench.lead(1, 2, 3)
+    bench.answers = ["recorded"] * 10
+    for name in ("2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    for _ in range(10):
+        bench.in_step.reported("2", PhysicalOffset(bench.end))
+        bench.end += 100
+        await bench.turn(250)
+    assert ([members for _, members, _ in bench.asked], bench.confirmed) == ([{1, 2}], bench.end - 100)
+    bench.in_step.reported("3", PhysicalOffset(bench.end))
+    await bench.clock.settle()
+    assert replicas.recorded == {1, 2, 3}
+
+
+async def test_a_short_set_does_not_take_back_who_hangs_until_it_moves(bench: Bench) -> None:
+    replicas = bench.lead(1, 2)
+    bench.answers = ["recorded"] * 10
+    bench.in_step.reported("2", PhysicalOffset(1000))
+    bench.end = 1200
+    for _ in range(10):
+        await bench.turn(250)
+        bench.in_step.reported("2", PhysicalOffset(1000))
+    assert [members for _, members, _ in bench.asked] == [{1}]
+    assert "1 of 2 replicas" in bench.in_step.trouble
+    bench.in_step.reported("2", PhysicalOffset(1100))
+    await bench.clock.settle()
+    assert (replicas.recorded, bench.confirmed) == ({1, 2}, 1100)
+
+
+async def test_acks_that_wait_for_a_member_whose_leave_is_not_recorded_are_a_trouble(bench: Bench) -> None:
+    bench.lead(1, 2, 3)
+    for name in ("2", "3"):
+        bench.in_step.reported(name, PhysicalOffset(1000))
+    bench.end = 1200
+    bench.in_step.reported("2", PhysicalOffset(1200))
+    await bench.turn(11_000)
+    assert "wait for the replicas [3]" in bench.in_step.trouble
