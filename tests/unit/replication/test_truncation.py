@@ -9,6 +9,7 @@ import pytest
 from rocketlake.base.disk.faulty import FaultyFiles
 from rocketlake.base.errors import StoreError, UsageError
 from rocketlake.base.worker import InlineWorker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.epochs.history import Epoch, EpochHistory, agreed_end
 from rocketlake.replication.epochs.kept import FILE_NAME, KeptEpochs
 from rocketlake.replication.epochs.promotion import Promotion
@@ -65,21 +66,19 @@ async def test_epochs_go_with_their_bytes_and_those_without_bytes_too(world: Wor
     assert epochs.history.last == (2, offsets[10])  # the log ends there, but the epoch is none of the master's
 
 
-async def test_what_is_confirmed_is_cut_only_when_the_operator_gives_it_up(world: World) -> None:
+async def test_what_is_confirmed_is_not_cut(world: World) -> None:
     store, epochs, offsets = await replica(world)
     with pytest.raises(StoreError, match=f"what lies before {offsets[12]} is confirmed"):
         await Truncation(store, epochs).to(offsets[11])  # type: ignore[arg-type]
     assert (len(epochs.history.epochs), store.writable) == (4, True)
     with pytest.raises(StoreError, match="no sound record starts there"):
         await Truncation(store, epochs).to(offsets[14] + 1)  # type: ignore[arg-type]
-    await Truncation(store, epochs).to(offsets[11], gives_up_confirmed=True)  # type: ignore[arg-type]
-    assert (store.max_physical_offset, store.durability.confirmed.value) == (offsets[11], offsets[11])
-    assert epochs.history == history((1, 0), (2, offsets[10]))
 
 
 async def test_a_log_that_shares_no_byte_loses_all_that_it_holds(world: World) -> None:
     store, epochs, _offsets = await replica(world)
-    await Truncation(store, epochs).to(0, gives_up_confirmed=True)  # type: ignore[arg-type]
+    store.durability.set_back(PhysicalOffset(0))
+    await Truncation(store, epochs).to(PhysicalOffset(0))
     assert (store.max_physical_offset, epochs.history) == (0, EpochHistory())
 
 

@@ -39,18 +39,13 @@ class AutoSwitchFollower:
         least_epoch: Callable[[], int] = lambda: -1,
         from_last_file: bool = False,
         is_learner: bool = False,
-        gives_up_confirmed: bool = False,
     ) -> None:
-        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused.
-
-        `gives_up_confirmed`: see `Truncation.to`.
-        """
+        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused."""
         self._store = store
         self._epochs = epochs
         self._broker_id = broker_id
         self._least_epoch = least_epoch
         self._flags = from_last_file, is_learner
-        self._gives_up_confirmed = gives_up_confirmed
         self._masters: EpochHistory | None = None
         """The epochs of the master; None before its answer."""
         self._rest = b""
@@ -116,7 +111,7 @@ class AutoSwitchFollower:
                     f" {own_end} here, {master.history} up to {master.end} there",
                     hint="empty the store of this replica and have it filled anew by its master",
                 )
-            await Truncation(store, self._epochs).to(point, gives_up_confirmed=self._gives_up_confirmed)
+            await Truncation(store, self._epochs).to(point)
             if store.max_physical_offset == master.end and master.history.last is not None:
                 await self._epochs.follow(*master.history.last)
             return self.report(store.max_physical_offset)

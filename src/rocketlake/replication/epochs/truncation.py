@@ -34,12 +34,12 @@ class Truncation:
         await self._epochs.cut(self._store.max_physical_offset + 1)
         await self._epochs.drop_before(self._store.min_physical_offset)
 
-    async def to(self, end: PhysicalOffset, *, gives_up_confirmed: bool = False) -> None:
+    async def to(self, end: PhysicalOffset) -> None:
         """Forget the log from `end` on, and epochs that have no byte then. Nothing may be appended meanwhile.
 
         Raises StoreError if no record starts there, or if what lies before `end` is not all that is confirmed: no
-        master that has all confirmed messages asks for that. `gives_up_confirmed` allows it: the operator lets a
-        replica become the master that need not have them. Raises OSError, StoreError if the disk refuses.
+        master that has all confirmed messages asks for that. One that the operator forced may: then this replica has
+        to be filled anew, so what it has can be saved before. Raises OSError, StoreError if the disk refuses.
 
         A log that is damaged loses all from the damage on, to be copied anew, if the master has all that is confirmed.
         """
@@ -47,10 +47,7 @@ class Truncation:
         end, why = max(end, store.min_physical_offset), "the master has other records"
         own_end, confirmed = store.max_physical_offset, store.durability.confirmed.value
         damaged_from = store.damaged_from
-        if gives_up_confirmed and end < confirmed:
-            _log.error("messages from %d to %d were confirmed, and the master does not have them", end, confirmed)
-            store.durability.confirmed.set_back(end)
-        elif damaged_from is not None and confirmed <= end and damaged_from < end:
+        if damaged_from is not None and confirmed <= end and damaged_from < end:
             end, why = damaged_from, "it is damaged there, the rest is copied anew"
             store.durability.confirmed.set_back(end)
         if end < own_end:
