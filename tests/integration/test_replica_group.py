@@ -7,6 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.membership.standing import State
 from rocketlake.broker.producer_sequences import table
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.controller.group import from_json
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
@@ -170,8 +172,12 @@ async def test_a_joiner_counts_while_nobody_knows_whether_it_was_recorded(
     register = controlling.controller.decider._register
     late: list[object] = []
 
-    async def unanswered(*swap: object) -> Swap:
-        late.append(swap)
+    swap = register.swap
+
+    async def unanswered(key: str, revision: int, value: bytes, *more: Any) -> Swap:
+        if len(from_json(value).in_sync) < 3:
+            return await swap(key, revision, value, *more)
+        late.append(value)
         raise OutcomeUnknown("no answer")
 
     with monkeypatch.context() as patch:
@@ -309,6 +315,8 @@ async def test_a_slave_knows_up_to_where_the_log_has_no_mark_and_reads_only_the_
     slave = (await others(group))[0]
     await group.until(lambda: (group.brokers[slave].sending.sequences.log_offset or 0) > 4000, 20_000)
     await group.stop()
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_a_whole_group_that_is_started_again_goes_on(group: ReplicaGroup, is_first: bool) -> None:
     """Nobody has to join or leave when its master is the first that is back."""
@@ -336,9 +344,12 @@ async def test_a_joiner_that_dies_while_nobody_knows_whether_it_joined_stops_nob
     assert controlling is not None
     register = controlling.controller.decider._register
     asked: list[object] = []
+    swap = register.swap
 
-    async def unanswered(*swap: object) -> Swap:
-        asked.append(swap)
+    async def unanswered(key: str, revision: int, value: bytes, *more: Any) -> Swap:
+        if len(from_json(value).in_sync) < 3:
+            return await swap(key, revision, value, *more)
+        asked.append(value)
         raise OutcomeUnknown("no answer")
 
     with monkeypatch.context() as patch:
@@ -380,3 +391,93 @@ async def test_a_master_that_stays_without_enough_replicas_is_red(group: Replica
     assert "1 of 2 replicas" in health.troubles["in step"].reason
     await group.begin_again(gone[0])
     await group.until(lambda: "in step" not in health.troubles)
+
+
+async def test_a_register_from_an_older_backup_gives_no_epoch_twice(group: ReplicaGroup) -> None:
+    """The newest master had one more message, which nobody else has, and comes back last."""
+    first = group.master
+    assert await group.send(b"a") == OK
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    backup = group.namesrv_files.killed()
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    await group.clock.run_for(1500)
+    group.crash(first)
+    await group.send_until_taken(b"b")
+    second = group.master
+    (other,) = [host for host in group.hosts if host not in (first, second)]
+    group.net.partition(second, other)
+    assert await group.send(b"x", second) != OK
+    for host in (second, other):
+        group.crash(host)
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    group.net.heal()
+    group.namesrv_files = backup
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    for host in (other, first):
+        await group.begin_again(host)
+        await group.clock.run_for(5000)
+    assert group.masters == []  # the second one may have acknowledged more
+    await group.begin_again(second)
+    await group.until(lambda: len(group.masters) == 1 and group.in_step == {1, 2, 3}, 20_000)
+    assert await group.send(b"c") == OK
+    await group.clock.run_for(1000)
+    told = group.bodies(group.master)
+    assert [each for each in told if each != b"x"] == [b"a", b"b", b"c"]
+    assert [group.bodies(host) for host in group.hosts] == [told] * 3
+
+
+async def test_running_brokers_find_out_that_the_register_was_put_back(group: ReplicaGroup) -> None:
+    first = group.master
+    assert await group.send(b"a") == OK
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    backup = group.namesrv_files.killed()
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    await group.clock.run_for(1500)
+    group.crash(first)
+    await group.send_until_taken(b"b")
+    await group.begin_again(first)
+    await group.until(lambda: group.in_step == {1, 2, 3})
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    group.namesrv_files = backup
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    await group.until(lambda: bool(group.masters) and group.picture()[0][2] > 3, 20_000)
+    assert await group.send_until_taken(b"c") < 5000
+    await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)
+    await group.clock.run_for(1000)
+    assert [group.bodies(host) for host in group.hosts] == [[b"a", b"b", b"c"]] * 3
+
+
+async def test_a_store_that_runs_twice_has_one_master_in_each_epoch() -> None:
+    """The disk of a member is put into another machine, while the member is only cut off."""
+    group = ReplicaGroup(2, min_in_sync_replicas=1)
+    await group.start()
+    first, second = group.hosts
+    new = "10.0.0.14"
+    assert await group.send(b"a") == OK
+    for host in (second, "10.0.0.1", new):
+        group.net.partition(first, host)
+    await group.until(lambda: second in group.masters)
+    group.hosts.append(new)
+    group.files[new] = group.files[first].killed()
+    group.brokers[new] = group.new_broker(new)
+    await group.brokers[new].start()
+    await group.until(lambda: group.in_step == {1, 2})
+    membership = group.brokers[new].membership
+    assert membership is not None
+    group.crash(second)
+    await group.until(lambda: new in group.masters)
+    group.net.heal()
+    await group.clock.run_for(3000)
+    assert group.masters == [new]
+    assert await group.send(b"lost", first) != OK
+    assert await group.send(b"b", new) == OK
+    assert "another broker has our id 1" in group.brokers[first].health.troubles["identity"].reason
+    await group.begin_again(second)
+    await group.until(lambda: group.in_step == {1, 2})
+    await group.clock.run_for(1000)
+    assert group.bodies(second) == group.bodies(new) == [b"a", b"b"]
+    await group.stop()

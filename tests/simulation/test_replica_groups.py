@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketlake.testing.replicas.rules import BROKEN
+from rocketlake.testing.replicas.rules import BROKEN, OURS, PUT_BACK, STUCK
 from rocketlake.testing.replicas.simulation import run_group
 
 
@@ -30,6 +30,30 @@ def test_every_promise_holds(seed: int) -> None:
 )
 def test_a_broken_rule_is_caught(name: str) -> None:
     assert any(run_group(seed, BROKEN[name]).problem for seed in range(60))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1010))
+def test_brokers_that_do_not_tell_their_lives_lose_nothing_either(seed: int) -> None:
+    """As under Apache's controller: a master that was started again goes on in its epoch."""
+    outcome = run_group(seed, OURS["two copies, brokers do not tell their lives"])
+    assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
+
+
+@pytest.mark.parametrize("seed", range(2000, 2015))
+def test_an_older_register_that_is_put_back_costs_no_message(seed: int) -> None:
+    outcome = run_group(seed, PUT_BACK["ours"])
+    assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
+
+
+def test_it_does_when_members_do_not_tell_what_they_know() -> None:
+    assert any(run_group(seed, PUT_BACK["members do not tell what they know"]).problem for seed in range(20, 80))
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_a_rule_that_stands_still_is_caught(name: str) -> None:
+    rules, fault = STUCK[name]
+    assert any(run_group(seed, rules, fault).problem for seed in range(30))
+    assert not any(run_group(seed, OURS["two copies"], fault).problem for seed in range(3))
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,8 @@ class Controller(Service):
         group = self.decider.groups.get(name)
         if group is None or broker_id not in group.members:
             return  # not registered, or a moment ago at another controller: its next heartbeat counts
+        if header.life is not None and header.life != group.members[broker_id].life:
+            return  # another process has registered under this id since, or this one a moment ago
         try:
             self._askers.check_broker(request, name, group, broker_id)
         except AccessRefused as refused:
@@ -129,6 +131,7 @@ def _beat(header: BrokerHeartbeatHeader) -> Beat:
         end_offset=-1 if header.max_offset is None else header.max_offset,
         priority=2**31 - 1 if header.election_priority is None else header.election_priority,
         boot_id=header.boot_id or "",
+        known_epoch=-1 if header.known_epoch is None else header.known_epoch,
     )
     return Beat(
         heard,

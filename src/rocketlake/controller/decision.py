@@ -11,6 +11,7 @@ The reasons: docs/internals/controller.md. Codes and their order: Java ReplicasI
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -18,13 +19,16 @@ from msgspec.structs import replace
 from rocketlake.controller.election import elect
 from rocketlake.controller.group import Group, Member
 from rocketlake.controller.questions import Alive, AlterSet, ApplyId, Clean, Elect, LogKept, NextId, Question, Register
-from rocketlake.controller.sets import with_set, without
+from rocketlake.controller.sets import distrusted, with_set, without
 from rocketlake.protocol.response_code import ResponseCode as Code
 
 __all__ = ["MEMBERS_MAX", "Decision", "decide"]
 
 MEMBERS_MAX = 64
 """Members of a group; an answer lists them all."""
+_MASTERS_KEPT = 32
+_EPOCH_MAX = 1 << 30
+"""Brokers are not believed that they have heard of a later one: epochs are Java ints."""
 
 _Refusal: TypeAlias = tuple[Code, str]
 
@@ -43,12 +47,22 @@ class Decision:
 
 def decide(group: Group, question: Question, alive: Alive) -> Decision:
     """The decision about `question` in this state; `alive` are the brokers that this controller hears."""
+    decision = _decide(group, question, alive)
+    new = decision.group
+    if new.master_epoch == group.master_epoch:
+        return decision
+    epochs = sorted(group.masters)[1 - _MASTERS_KEPT :]
+    masters = {**{epoch: group.masters[epoch] for epoch in epochs}, new.master_epoch: new.master}
+    return dataclass_replace(decision, group=replace(new, masters=masters))
+
+
+def _decide(group: Group, question: Question, alive: Alive) -> Decision:
     if isinstance(question, AlterSet):
         return _alter_set(group, question, alive)
     if isinstance(question, Elect):
         return _elect(group, question, alive)
     if isinstance(question, Register):
-        return _register(group, question)
+        return _register(group, question, alive)
     if isinstance(question, Clean):
         return _clean(group, question, alive)
     if isinstance(question, ApplyId):
@@ -121,7 +135,7 @@ def _elect(group: Group, asked: Elect, alive: Alive) -> Decision:
     chosen = replace(
         group,
         master=choice.master,
-        master_epoch=group.master_epoch + 1,
+        master_epoch=_newest(group, alive) + 1,
         min_in_sync=group.members[choice.master].min_in_sync,
     )
     if not choice.holds_all:  # what it lacks is given up: it alone says what the log is
@@ -154,7 +168,13 @@ def _apply_id(group: Group, asked: ApplyId) -> Decision:
     return Decision(new, why=f"{member.address} is member {asked.broker_id}")
 
 
-def _register(group: Group, asked: Register) -> Decision:
+def _newest(group: Group, alive: Alive) -> int:
+    """The newest epoch of all: brokers may come from another register, or this one be an older copy."""
+    heard = (max(each.epoch, each.known_epoch) for each in alive.values())
+    return max((group.master_epoch, *(epoch for epoch in heard if epoch < _EPOCH_MAX)))
+
+
+def _register(group: Group, asked: Register, alive: Alive) -> Decision:
     old = group.members.get(asked.broker_id)
     if old is None:
         return Decision(
@@ -162,12 +182,16 @@ def _register(group: Group, asked: Register) -> Decision:
             Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
             f"the id {asked.broker_id} is not registered in this group",
         )
+    if _is_copy(old, asked) and asked.broker_id in alive:
+        remark = f"broker {asked.broker_id} lives at {old.address}; this store is an older copy of its store"
+        return Decision(group, Code.CONTROLLER_BROKER_ID_INVALID, remark)
     member = replace(
         old,
         address=asked.address,
         host=asked.host,
         ha_address=asked.ha_address,
         boot_id=asked.boot_id,
+        life=asked.life,
         min_in_sync=max(1, asked.min_in_sync),
     )
     new, reasons = group, []
@@ -179,23 +203,45 @@ def _register(group: Group, asked: Register) -> Decision:
         # The eligible replicas were kept under the other promise.
         new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
         reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
-    if asked.broker_id == new.master:
+    if _is_outdated(group, old, asked):
+        new = distrusted(new, asked.known_epoch)
+        reasons.append(f"the register is an older copy of what broker {asked.broker_id} knows")
+    elif asked.broker_id == new.master:
         # It was away, and knows nothing of what it had proposed: that must not be recorded behind its back.
         new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
         reasons.append(f"the master {asked.broker_id} is back")
+        if asked.life and asked.life != old.life:
+            # Its store may run twice, on this machine and on one that is cut off: no two processes have one epoch.
+            new = replace(new, master=None, master_epoch=group.master_epoch + 1)
+            reasons.append("its epoch has ended with the process that led it")
     if _may_lack_records(old, asked):
         if asked.broker_id in new.electable:
             new = without(new, frozenset({asked.broker_id}))
             new = replace(new, doubtful=new.doubtful | {asked.broker_id})
         # Also if it is in no set: a proposal on its way may add it, for what it had reported before.
         new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
-        reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {asked.log_kept.name}")
+        said = "its store is an older copy" if _is_copy(old, asked) else asked.log_kept.name
+        reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {said}")
     return Decision(new, why=", ".join(reasons))
 
 
 def _may_lack_records(old: Member, asked: Register) -> bool:
     is_new_boot = bool(old.boot_id and asked.boot_id) and old.boot_id != asked.boot_id
-    return asked.log_kept is LogKept.DAMAGED or (is_new_boot and asked.log_kept is LogKept.IN_MEMORY)
+    is_short = asked.log_kept is LogKept.DAMAGED or (is_new_boot and asked.log_kept is LogKept.IN_MEMORY)
+    return is_short or _is_copy(old, asked)
+
+
+def _is_copy(old: Member, asked: Register) -> bool:
+    """True if the store was registered under a word that this copy of it does not know."""
+    return bool(asked.life and old.life) and old.life not in {asked.life, *asked.lives_before}
+
+
+def _is_outdated(group: Group, old: Member, asked: Register) -> bool:
+    """True if this member was told by a register what this one has forgotten. A newcomer may know other groups."""
+    if not group.master_epoch or not old.life or asked.known_epoch > _EPOCH_MAX:
+        return False
+    known, recorded = (asked.known_epoch, asked.known_set_epoch), (group.master_epoch, group.in_sync_epoch)
+    return known > recorded or group.contradicts(*(asked.known_master or (None, None)))
 
 
 def _clean(group: Group, asked: Clean, alive: Alive) -> Decision:

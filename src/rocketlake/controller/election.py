@@ -36,6 +36,9 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
         if asked.asker is None:
             return Choice(None, "no broker has asked to be the first master")
         return Choice(asked.asker, f"broker {asked.asker} is the first that asked")
+    ahead = _ahead(group, alive)
+    if ahead and not asked.unclean:
+        return Choice(None, f"the register is an older copy: {sorted(ahead)} know of newer masters, and register again")
     if group.master in here and not (asked.designate and asked.asker != group.master):
         return Choice(group.master, f"the master {group.master} is alive")
     wanted = asked.asker if asked.designate else None
@@ -45,7 +48,7 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
     if wanted is None and candidates:
         return _best(candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
     unsure = group.doubtful if not group.electable else frozenset()
-    if unsure and unsure <= here and wanted in (None, *unsure):
+    if unsure and all(_may_be_compared(group, each, alive) for each in unsure) and wanted in (None, *unsure):
         return _best({wanted} if wanted else unsure, alive, "all replicas lost what was in memory", holds_all=False)
     if asked.unclean and here and wanted in (None, *here):
         return _best({wanted} if wanted else here, alive, "the operator allows that messages are lost", holds_all=False)
@@ -56,6 +59,11 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
     )
 
 
+def _ahead(group: Group, alive: Alive) -> set[int]:
+    """The members that know a newer epoch than the record. On that one nobody is elected (decision.py ends it)."""
+    return {each for each in group.members.keys() & alive if alive[each].known_epoch > group.master_epoch}
+
+
 def _lives(group: Group, broker_id: int, alive: Alive) -> bool:
     """True if the broker is heard, and not from a machine that started anew since it registered."""
     heard = alive.get(broker_id)
@@ -63,6 +71,14 @@ def _lives(group: Group, broker_id: int, alive: Alive) -> bool:
         return False
     boot_id = group.members[broker_id].boot_id
     return not boot_id or heard.boot_id in ("", boot_id)
+
+
+def _may_be_compared(group: Group, broker_id: int, alive: Alive) -> bool:
+    """True if the broker is there, and its log does not grow any more: it knows that there is no master."""
+    if not _lives(group, broker_id, alive):
+        return False
+    heard = alive[broker_id]
+    return heard.end_offset >= 0 and (heard.known_epoch < 0 or heard.known_epoch >= group.master_epoch)
 
 
 def _best(candidates: Iterable[int], alive: Alive, why: str, *, holds_all: bool = True) -> Choice:

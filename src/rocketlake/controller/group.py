@@ -35,6 +35,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The boot of its machine when it registered; empty if it does not tell (Java brokers do not)."""
     host: str = ""
     """The host that it registered from, if that is not the host of its address."""
+    life: str = msgspec.field(name="life", default="")
+    """The word of the process that registered last; empty if it does not tell (Java brokers do not)."""
     min_in_sync: int = msgspec.field(name="min", default=1)
     """As a master it acknowledges nothing while the recorded set is smaller: it has promised that."""
 
@@ -50,6 +52,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     master: int | None = None
     master_epoch: int = msgspec.field(name="masterEpoch", default=0)
     """Grows with each master and with each loss of one; never goes back, also not when all members are removed."""
+    masters: dict[int, int | None] = {}
+    """The masters of the newest epochs: what a member knows of one of them can be compared."""
     in_sync: frozenset[int] = msgspec.field(name="sss", default=frozenset())
     """The replicas that must hold a record before it is acknowledged (Apache: SyncStateSet)."""
     in_sync_epoch: int = msgspec.field(name="sssEpoch", default=0)
@@ -71,6 +75,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def electable(self) -> frozenset[int]:
         """The replicas that hold every acknowledged record."""
         return self.in_sync | self.eligible
+
+    def contradicts(self, epoch: int | None, master: int | None) -> bool:
+        """True if another one is recorded as the master of this epoch. None: nothing is known."""
+        return epoch is not None and master is not None and self.masters.get(epoch, master) != master
 
 
 EMPTY = Group()
@@ -126,5 +134,6 @@ def _broken(key: str, reason: Any) -> StoreError:
     return StoreError(
         f"the state of the group is broken: {reason}",
         path=key,
-        hint="restore this key of the register from a backup, or remove it: its brokers then register again",
+        hint="put back the value that the key had just before (etcdctl get --rev), and no older one: an older one may"
+        " name a master that lacks acknowledged messages",
     )

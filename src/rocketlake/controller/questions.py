@@ -26,6 +26,8 @@ class Heard:
     """Lower is preferred among replicas with equal logs."""
     boot_id: str = ""
     """The boot of its machine; empty if it does not tell."""
+    known_epoch: int = -1
+    """The newest master epoch that it has heard of; -1 if it does not tell (Java)."""
 
 
 Alive: TypeAlias = Mapping[int, Heard]
@@ -76,6 +78,16 @@ class Register:
     log_kept: LogKept = LogKept.IN_MEMORY
     min_in_sync: int = 1
     """As a master it will acknowledge nothing while the recorded set is smaller."""
+    life: str = ""
+    """The word of this process, drawn at its start; empty if it does not tell (Java)."""
+    lives_before: frozenset[str] = frozenset()
+    """The words under which its store may be registered from before."""
+    known_epoch: int = -1
+    """The newest master epoch that it has heard of."""
+    known_set_epoch: int = -1
+    """The newest epoch of the set that it has heard of in that master epoch."""
+    known_master: tuple[int, int] | None = None
+    """The newest epoch with a master that it has heard of, and that master; None: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rocketlake.controller.group import Group
 
-__all__ = ["with_set", "without"]
+__all__ = ["distrusted", "with_set", "without"]
 
 _NONE: frozenset[int] = frozenset()
 
@@ -39,3 +39,19 @@ def without(group: Group, broker_ids: frozenset[int]) -> Group:
     if group.master in broker_ids:
         new = replace(new, master=None, master_epoch=group.master_epoch + 1)
     return new
+
+
+def distrusted(group: Group, known_epoch: int) -> Group:
+    """The group whose record is older than what a member knows: who held everything then may not any more.
+
+    The longest log of all members does.
+    """
+    return replace(
+        group,
+        master=None,
+        master_epoch=max(group.master_epoch, known_epoch) + 1,
+        in_sync=_NONE,
+        in_sync_epoch=group.in_sync_epoch + 1,
+        eligible=_NONE,
+        doubtful=frozenset(group.members),
+    )

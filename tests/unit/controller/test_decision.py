@@ -186,9 +186,10 @@ def test_nobody_is_eligible_when_one_copy_is_enough() -> None:
 
 
 def test_the_first_that_asks_is_the_first_master() -> None:
+    """Its epoch is newer than those that the brokers bring from elsewhere."""
     state = group(sss=ids(), master=None, master_epoch=0, in_sync_epoch=0, min_in_sync=1)
     answer = ask(state, Elect(2), 1, 2)
-    assert (elected(answer), answer.group.master_epoch, answer.group.min_in_sync) == ((2, {2}, set()), 1, 2)
+    assert (elected(answer), answer.group.master_epoch, answer.group.min_in_sync) == ((2, {2}, set()), 6, 2)
     assert ask(state, Elect(), 1, 2).code == Code.CONTROLLER_MASTER_NOT_AVAILABLE
     assert ask(state, Elect(7), 1, 2).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
     assert ask(EMPTY, Elect()).code == Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
@@ -299,3 +300,84 @@ def test_the_last_replicas_with_all_messages_are_not_cleaned_alone() -> None:
         assert ask(state, Clean(ids(1))).code == Code.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
     everything = ask(group(sss=ids(1)), Clean(living=True), 1).group
     assert (dict(everything.members), everything.electable, everything.master_epoch) == ({}, ids(), 6)
+
+
+# -- lives, and registers that were put back ---------------------------------------------------------------------------
+
+
+def with_lives(state: Group, **fields: Any) -> Group:
+    """Broker n has registered as "n0"."""
+    members = {each: replace(member, life=f"{each}0") for each, member in state.members.items()}
+    return replace(state, members=members, **fields)
+
+
+def lives(broker_id: int, life: str, *before: str, **fields: Any) -> Register:
+    fields = {"boot_id": "boot", "log_kept": LogKept.ON_DISK, "min_in_sync": 2, "known_epoch": 5, **fields}
+    return Register(broker_id, f"b{broker_id}", life=life, lives_before=frozenset(before), **fields)
+
+
+def test_an_epoch_ends_with_the_process_that_led_it() -> None:
+    """Its store may have been copied to another machine: two processes with one id never lead in one epoch."""
+    state = with_lives(group())
+    answer = ask(state, lives(1, "11", "10"), 2, 3)
+    assert (answer.group.master, answer.group.master_epoch, answer.group.in_sync) == (None, 6, ids(1, 2, 3))
+    assert ask(answer.group, Elect(), 1, 2, 3).group.master_epoch == 7
+    again = ask(state, lives(1, "10"), 1, 2, 3)
+    assert (again.group.master, again.group.master_epoch, again.group.in_sync_epoch) == (1, 5, 10)
+
+
+def test_an_older_copy_of_a_store_is_turned_away_while_its_broker_lives() -> None:
+    answer = ask(with_lives(group()), lives(2, "2x", "2older"), 1, 2, 3)
+    assert (answer.code, answer.group.in_sync) == (Code.CONTROLLER_BROKER_ID_INVALID, ids(1, 2, 3))
+
+
+def test_an_older_copy_of_a_store_may_lack_records() -> None:
+    state = with_lives(group())
+    answer = ask(state, lives(2, "2x", "2older"), 1, 3)
+    assert (answer.group.in_sync, answer.group.doubtful, answer.group.members[2].life) == (ids(1, 3), ids(2), "2x")
+    assert ask(state, lives(2, "2x", "2older", "20"), 1, 3).group.in_sync == ids(1, 2, 3)
+
+
+@pytest.mark.parametrize(("epoch", "master"), [(7, None), (7, (7, 1)), (6, (5, 1)), (5, (5, 2)), (5, (4, 3))])
+def test_on_a_register_that_was_put_back_all_logs_are_compared(epoch: int, master: tuple[int, int] | None) -> None:
+    """A member knows of a newer epoch, or of another master of this one or an older one."""
+    state = with_lives(group(), masters={4: None, 5: 1})
+    new = ask(state, lives(2, "20", known_epoch=epoch, known_master=master), 1, 2, 3).group
+    assert (new.master, new.master_epoch, new.electable, new.doubtful) == (None, epoch + 1, ids(), ids(1, 2, 3))
+    known = {each: Heard(epoch=each, end_offset=100, known_epoch=epoch + 1) for each in (1, 2, 3)}
+    assert decide(new, Elect(), {each: known[each] for each in (1, 2)}).group.master is None
+    assert decide(new, Elect(), {**known, 1: Heard(1, 100, known_epoch=epoch)}).group.master is None  # it may write
+    assert decide(new, Elect(), {**known, 1: Heard()}).group.master is None  # it has not told its end
+    chosen = decide(new, Elect(), known).group
+    assert (chosen.master, chosen.master_epoch) == (3, epoch + 2)
+
+
+@pytest.mark.parametrize("known", [(5, 1), (4, 2), (3, 3), None])
+def test_what_a_member_knows_and_the_register_too_changes_nothing(known: tuple[int, int] | None) -> None:
+    state = with_lives(group(), masters={4: 2, 5: 1})
+    assert ask(state, lives(2, "20", known_master=known), 1, 2, 3).group.master == 1
+
+
+def test_a_set_that_was_forgotten_shows_an_older_register_too() -> None:
+    state = with_lives(group())
+    assert ask(state, lives(1, "10", known_set_epoch=10), 1, 2, 3).group.doubtful == ids(1, 2, 3)
+    assert ask(state, lives(1, "10", known_set_epoch=9), 1, 2, 3).group.master == 1
+    assert ask(state, lives(1, "10", known_epoch=4, known_set_epoch=90), 1, 2, 3).group.master == 1
+
+
+def test_the_masters_of_the_newest_epochs_are_kept() -> None:
+    state = with_lives(group(master_epoch=100, masters={epoch: 1 for epoch in range(69, 101)}))
+    masters = ask(state, Elect(), 2, 3).group.masters
+    assert (min(masters), max(masters), masters[101], len(masters)) == (70, 101, 2, 32)
+
+
+def test_a_newcomer_may_have_heard_of_the_epochs_of_another_group() -> None:
+    assert ask(group(), lives(2, "20", known_epoch=70), 1, 2, 3).group.master == 1
+
+
+def test_nobody_is_elected_while_a_member_knows_more_than_the_register() -> None:
+    alive = {2: Heard(epoch=5, end_offset=100, known_epoch=6), 3: Heard(epoch=5, end_offset=100, known_epoch=5)}
+    answer = decide(group(), Elect(), alive)
+    assert (answer.group.master, "[2] know of newer masters" in answer.remark) == (None, True)
+    forced = decide(group(), Elect(unclean=True), alive)
+    assert forced.group.master_epoch == 7

@@ -12,11 +12,12 @@ THREE = Group(
     next_id=4,
     members={
         2: Member(address="b:2"),
-        1: Member(address="a:1", ha_address="a:2", check_code="a:1;7", boot_id="x", host="d", min_in_sync=2),
+        1: Member(address="a:1", ha_address="a:2", check_code="a:1;7", boot_id="x", host="d", life="l", min_in_sync=2),
         3: Member(address="c:3"),
     },
     master=1,
     master_epoch=5,
+    masters={5: 1, 4: None},
     in_sync=frozenset({1}),
     in_sync_epoch=9,
     eligible=frozenset({3, 2}),
@@ -25,9 +26,10 @@ THREE = Group(
 )
 TEXT = (
     b'{"v":1,"cluster":"c","nextId":4,'
-    b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","host":"d","min":2},'
-    b'"2":{"addr":"b:2","ha":"","check":"","boot":"","host":"","min":1},"3":{"addr":"c:3","ha":"","check":"","boot":"","host":"","min":1}},'
-    b'"master":1,"masterEpoch":5,"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
+    b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","host":"d","life":"l","min":2},'
+    b'"2":{"addr":"b:2","ha":"","check":"","boot":"","host":"","life":"","min":1},'
+    b'"3":{"addr":"c:3","ha":"","check":"","boot":"","host":"","life":"","min":1}},'
+    b'"master":1,"masterEpoch":5,"masters":{"4":null,"5":1},"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
 )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.controllers import Controllers, ControllerSilent
-from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.group_view import GroupView, Known
 from rocketlake.broker.membership.identity import Application
+from rocketlake.broker.membership.lives import Lives
 from rocketlake.protocol.bodies.replicas import ElectMasterReply, ReplicasTable, SyncStateSet, encode_names
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header, from_fields
@@ -77,8 +78,13 @@ class Calls:
         )
         await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, header)
 
-    async def register(self, broker_id: int, *, boot_id: str, log_kept: str, copies_min: int) -> GroupView:
-        """This broker is here. A view without a master: none is alive. `log_kept`: what became of its log."""
+    async def register(
+        self, broker_id: int, lives: Lives, *, known: Known, boot_id: str, log_kept: str, copies_min: int
+    ) -> GroupView:
+        """This broker is here. A view without a master: none is alive.
+
+        `known`: what it has heard of. `log_kept`: what became of its log.
+        """
         header = RegisterReplicaHeader(
             cluster_name=self._role.cluster_name,
             broker_name=self._role.broker_name,
@@ -89,16 +95,26 @@ class Calls:
             boot_id=boot_id or None,
             log_kept=log_kept,
             min_in_sync_replicas=copies_min,
+            life=lives.life,
+            lives_before=";".join(lives.before),
+            known_epoch=max(known.epoch, lives.epoch),
+            known_set_epoch=known.set_epoch if known.epoch >= lives.epoch else None,
+            known_master=lives.master,
+            known_master_epoch=None if lives.master is None else lives.epoch,
         )
         answer = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
         reply = from_fields(RegisterReplicaReplyHeader, answer.fields)
         return _view(reply, SyncStateSet.decode(answer.body_bytes), reply.sync_state_set_epoch)
 
-    async def group(self) -> GroupView:
-        """The present state."""
-        answer = await self._ask(
-            RequestCode.CONTROLLER_GET_REPLICA_INFO, GetReplicaInfoHeader(broker_name=self._role.broker_name)
+    async def group(self, broker_id: int, lives: Lives) -> GroupView:
+        """The present state; `broker_id` asks. Refused if the register does not know of the newest master."""
+        header = GetReplicaInfoHeader(
+            broker_name=self._role.broker_name,
+            broker_id=broker_id,
+            known_master=lives.master,
+            known_master_epoch=None if lives.master is None else lives.epoch,
         )
+        answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, header)
         reply = from_fields(GetReplicaInfoReplyHeader, answer.fields)
         return _view(reply, SyncStateSet.decode(answer.body_bytes), None)
 
@@ -178,4 +194,6 @@ def _view(header: Any, recorded: SyncStateSet, set_epoch: int | None) -> GroupVi
         master_epoch=header.master_epoch or 0,
         members=recorded.members,
         set_epoch=recorded.epoch if set_epoch is None else max(set_epoch, recorded.epoch),
+        master_life=header.master_life or "",
+        asker_life=getattr(header, "asker_life", None) or "",
     )

@@ -7,8 +7,9 @@ Must not know   requests and answers (calls.py), what a broker does with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["GroupView"]
+__all__ = ["NOTHING_KNOWN", "GroupView", "Known"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +24,17 @@ class GroupView:
     members: frozenset[int] = frozenset()
     """The recorded set of replicas in step."""
     set_epoch: int = 0
+    master_life: str = ""
+    """The word of the process that is the master; empty if the controller does not tell (Apache's)."""
+    asker_life: str = ""
+    """The word of the process that is registered under the id of the asker; empty if it was not told."""
+
+
+class Known(NamedTuple):
+    """The newest state of the group that a broker has heard of; -1: of none."""
+
+    epoch: int = -1
+    set_epoch: int = -1
+
+
+NOTHING_KNOWN = Known()

@@ -14,8 +14,9 @@ from rocketlake.base.worker import Worker, run_on
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.boot import Boot
 from rocketlake.broker.membership.calls import Calls
-from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.group_view import NOTHING_KNOWN, GroupView, Known
 from rocketlake.broker.membership.identity import Application, IdentityFiles
+from rocketlake.broker.membership.lives import Lives
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Joining"]
@@ -32,11 +33,12 @@ class Joining:
         self,
         identity: IdentityFiles,
         boot: Boot,
+        lives: Lives,
         calls: Calls,
+        *,
         role: Role,
         worker: Worker,
         now_ms: Callable[[], int],
-        *,
         log_is_sound: Callable[[], bool],
     ) -> None:
         """`worker` reads and writes the files. `log_is_sound`: a start has found no damage that is not mended yet."""
@@ -44,6 +46,7 @@ class Joining:
         """Our id; 0 until it is known."""
         self._identity = identity
         self._boot = boot
+        self.lives = lives
         self._calls = calls
         self._role = role
         self._worker = worker
@@ -82,18 +85,34 @@ class Joining:
         await run_on(self._worker, lambda: self._identity.apply(application))
         return application
 
+    async def note(self, epoch: int, master: int | None) -> None:
+        """There is such an epoch: remember it before anything follows from it. Raises OSError."""
+        await run_on(self._worker, lambda: self.lives.note(epoch, master))
+
     async def register(
-        self, copies_min: int, heartbeat: Callable[[], Awaitable[None]], *, is_damaged: bool = False
+        self,
+        copies_min: int,
+        heartbeat: Callable[[], Awaitable[None]],
+        *,
+        known: Known = NOTHING_KNOWN,
+        is_damaged: bool = False,
     ) -> GroupView:
         """Register under our id, then say with `heartbeat` that this broker lives. Raises RocketLakeError, OSError.
 
-        A view without a master: none is alive. `is_damaged`: the log of this broker is.
+        A view without a master: none is alive. `known`: what this process has heard of. `is_damaged`: the log of this
+        broker is.
         """
         is_whole = self._boot.log_whole and self._log_is_sound() and not is_damaged
         log_kept = "ON_DISK" if is_whole else "DAMAGED"
         view = await self._calls.register(
-            self.broker_id, boot_id=self._boot.boot_id, log_kept=log_kept, copies_min=copies_min
+            self.broker_id,
+            self.lives,
+            known=known,
+            boot_id=self._boot.boot_id,
+            log_kept=log_kept,
+            copies_min=copies_min,
         )
         await run_on(self._worker, self._boot.told)
+        await run_on(self._worker, self.lives.told)
         await heartbeat()
         return view

@@ -22,7 +22,7 @@ from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import ControllerSilent
 from rocketlake.broker.membership.giving_way import GivingWay
-from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.group_view import GroupView, Known
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.in_step import InStep
 from rocketlake.broker.membership.joining import Joining
@@ -42,10 +42,13 @@ _RED_SECONDS = 10.0
 """The health is red after so long without acknowledgements."""
 _HAND_OVER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
+_BEHIND_SECONDS = 1.0
 _HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
 """After a notice a controller that does not know of it yet is asked so soon again, so many times."""
 _VAIN_MAX = 3
 """A controller that tells nothing newer so many times is left for another: it may be cut off from its register."""
+_NOT_OURS = (ResponseCode.CONTROLLER_BROKER_ID_INVALID, ResponseCode.NO_PERMISSION)
+"""So a registration is refused while another process is alive under the same id, here or on another machine."""
 _UNKNOWN = (ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED)
 
 
@@ -108,6 +111,8 @@ class Member(Service):
         """Answers in a row that told nothing new while there must be news."""
         self._short_since: float | None = None
         self._troubled_since: float | None = None
+        self._behind_since: float | None = None
+        """Since when the controller has known less than we do."""
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
@@ -143,7 +148,10 @@ class Member(Service):
 
     def learn(self, view: GroupView) -> None:
         """The controller has said so."""
-        standing = self.standing
+        standing, life = self.standing, self._parts.joining.lives.life
+        if view.master_id == standing.broker_id and view.master_life not in ("", life):
+            self._is_registered = False  # another process has our id
+            return
         if standing.learn(view):
             _log.info("epoch %d: the master is %s", view.master_epoch, view.master_address or "not known")
             self._goal_changed()
@@ -162,7 +170,11 @@ class Member(Service):
             if self._is_registered:
                 self._woken = asyncio.get_running_loop().create_future()
                 await self._clock.wait(self._woken, self._pause_seconds())
-                await self._take(await self._parts.calls.group())
+                view = await self._parts.calls.group(self.standing.broker_id, self._parts.joining.lives)
+                if self._must_register_again(view):
+                    self._is_registered = False
+                else:
+                    await self._take(view)
                 self._doubt()
             else:
                 await self._register()
@@ -171,6 +183,8 @@ class Member(Service):
             self.health.set("controller", str(error))
             await self._clock.sleep(_RETRY_SECONDS)
         except RemoteError as error:
+            if error.code in _NOT_OURS and self._parts.joining.broker_id and not self._is_registered:
+                self._disown(error)
             if error.code in _UNKNOWN:
                 self._is_registered = False
             self._warnings.warn(error.what, "the controller refuses: %s", error)
@@ -188,9 +202,15 @@ class Member(Service):
     async def _register(self) -> None:
         parts = self._parts
         broker_id = await parts.joining.take_id()
-        view = await parts.joining.register(self._copies_min, parts.heartbeats.beat_all, is_damaged=self._is_damaged)
+        view = await parts.joining.register(
+            self._copies_min,
+            parts.heartbeats.beat_all,
+            known=self._known(),
+            is_damaged=self._is_damaged,
+        )
         self.standing.registered(broker_id)
         self._is_registered = True
+        self.health.set("identity", "")
         await parts.heartbeats.start()
         await self._take(view)
 
@@ -200,6 +220,40 @@ class Member(Service):
         if view.master_id is None and not self._is_damaged:
             self.learn(await self._parts.calls.elect(self.standing.broker_id))
 
+    def _must_register_again(self, view: GroupView) -> bool:
+        """True if another process has our id, or the register is an older copy: it knows less than we were told.
+
+        A controller may be a little behind the others: only if it stays so. Apache's does not tell who we are.
+        """
+        if not view.asker_life:
+            return False
+        if view.asker_life != self._parts.joining.lives.life:
+            return True
+        goal, now = self.standing.goal, self._clock.monotonic()
+        is_other = view.master_epoch == goal.epoch and goal.master_id is not None and view.master_id != goal.master_id
+        if (view.master_epoch, view.set_epoch) >= self._known() and not is_other:
+            self._behind_since = None
+            return False
+        self._behind_since = now if self._behind_since is None else self._behind_since
+        return now - self._behind_since >= _BEHIND_SECONDS
+
+    def _known(self) -> Known:
+        replicas, standing = self._parts.in_step.replicas, self.standing
+        set_epoch = standing.view.set_epoch
+        if replicas is not None and self._parts.in_step.epoch == standing.goal.epoch:
+            set_epoch = max(set_epoch, replicas.set_epoch)
+        return Known(standing.goal.epoch, set_epoch)
+
+    def _disown(self, error: RemoteError) -> None:
+        self.health.set(
+            "identity",
+            f"another broker has our id {self._parts.joining.broker_id}: {error}. Cure: stop one of the two; a broker"
+            " on a copy of a store comes as a new one after brokerIdentity, brokerIdentity-temp and bootId are deleted"
+            " in it",
+        )
+        if self.standing.disown():
+            self._goal_changed()
+
     # -- the role ------------------------------------------------------------------------------------------------------
 
     async def _change(self) -> None:
@@ -208,6 +262,8 @@ class Member(Service):
         standing = self.standing
         while standing.goal != standing.reached:
             goal = standing.goal
+            if goal.master_id is not None:
+                await self._parts.joining.note(goal.epoch, goal.master_id)
             try:
                 await (self._lead(goal) if standing.leads else self._follow(goal))
             except _Outdated:

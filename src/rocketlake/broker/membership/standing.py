@@ -101,6 +101,10 @@ class Standing:
             self.state = State.DEPOSED
         return True
 
+    def disown(self) -> bool:
+        """Another broker has our id: neither lead nor follow under it. True if the goal changed."""
+        return self.goal.master_id is not None and self._aim(GroupView(master_epoch=self.goal.epoch))
+
     def promoting(self) -> None:
         """The change to `goal`, this broker as the master, begins."""
         self.state = State.PROMOTING

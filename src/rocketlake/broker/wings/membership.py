@@ -24,6 +24,8 @@ from rocketlake.broker.membership.identity import FILE_NAME as IDENTITY
 from rocketlake.broker.membership.identity import IdentityFiles
 from rocketlake.broker.membership.in_step import InStep, Pace
 from rocketlake.broker.membership.joining import Joining
+from rocketlake.broker.membership.lives import FILE_NAME as LIVES_FILE
+from rocketlake.broker.membership.lives import Lives
 from rocketlake.broker.membership.member import Member, Parts, Roles
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.membership.standing import Goal
@@ -76,13 +78,15 @@ class Membership(Wing):
         controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
         self._calls = Calls(controllers, ground.role, clock.now_ms)
         identity = IdentityFiles(folder, files, config.cluster_name, config.broker_name)
+        lives = Lives(folder / LIVES_FILE, files)
         self._joining = Joining(
             identity,
             self._boot,
+            lives,
             self._calls,
-            ground.role,
-            self._worker,
-            clock.now_ms,
+            role=ground.role,
+            worker=self._worker,
+            now_ms=clock.now_ms,
             log_is_sound=lambda: store.damaged_from is None,
         )
         self.in_step = InStep(
@@ -158,6 +162,10 @@ class Membership(Wing):
         await run_on(self._worker, self._boot.load)
         self._is_log_whole = self._boot.log_whole
         await run_on(self._worker, self._epochs.load)
+        last = self._epochs.history.last
+        await run_on(self._worker, self._joining.lives.load)
+        if last is not None:
+            await self._joining.note(last.number, None)
 
     async def start(self) -> None:
         """Begin to look for the controller; the broker gets its role later."""
@@ -231,6 +239,8 @@ class Membership(Wing):
             boot_id=self._boot.boot_id or None,
             ha_silent_millis=silent,
             ack_stalled_millis=self.in_step.stalled_ms if role.is_master else None,
+            life=self._joining.lives.life or None,
+            known_epoch=max(self.member.standing.goal.epoch, -1 if last is None else last.number),
         )
 
 

@@ -159,7 +159,9 @@ class FileRegister(Service):
             return msgspec.json.decode(text, type=_Content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._broken(
-                str(error), "restore the file from a backup that is not older than the last switch"
+                str(error),
+                "put back the file as it was just before, and no older one: an older one may name a master that lacks"
+                " acknowledged messages",
             ) from error
 
     def _save(self, content: _Content) -> None:

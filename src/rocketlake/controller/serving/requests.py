@@ -141,7 +141,9 @@ class Requests(Service):
         header = request.header(RegisterReplicaHeader)
         name, broker_id = header.broker_name, header.broker_id
         split_address(header.broker_address)
-        _check_short(address=header.broker_address, ha_address=header.ha_address, boot_id=header.boot_id)
+        _check_short(
+            address=header.broker_address, ha_address=header.ha_address, boot_id=header.boot_id, life=header.life
+        )
         await self._askers.check_registration(request, name, await self._member_state(name), broker_id)
         host = request.asker.remote[0]
         question = Register(
@@ -152,6 +154,11 @@ class Requests(Service):
             boot_id=header.boot_id or "",
             log_kept=_log_kept(header.log_kept),
             min_in_sync=header.min_in_sync_replicas or 1,
+            life=header.life or "",
+            lives_before=frozenset((header.lives_before or "").split(";")) - {""},
+            known_epoch=-1 if header.known_epoch is None else header.known_epoch,
+            known_set_epoch=-1 if header.known_set_epoch is None else header.known_set_epoch,
+            known_master=_known_master(header),
         )
         decision = await self._ask(name, question)
         group = decision.group
@@ -162,6 +169,7 @@ class Requests(Service):
             if group.master is not None and (group.master == broker_id or counts_as_alive(name, group, self._liveness)):
                 answer.master_broker_id = group.master
                 answer.master_address = group.members[group.master].address
+                answer.master_life = group.members[group.master].life or None
         return _reply(decision, answer, _set_of(group))
 
     # -- the set and the master ----------------------------------------------------------------------------------------
@@ -216,6 +224,7 @@ class Requests(Service):
         if group.master is not None:
             answer.master_broker_id = group.master
             answer.master_address = group.members[group.master].address
+            answer.master_life = group.members[group.master].life or None
         body = ElectMasterReply(members=sorted(group.in_sync))
         if decision.code == Code.SUCCESS:
             addresses = {broker_id: group.members[broker_id].address for broker_id in sorted(group.members)}
@@ -278,6 +287,12 @@ def _reply(decision: Decision, header: Any = None, body: bytes | None = None) ->
 
 def _set_of(group: Group) -> bytes:
     return SyncStateSet(members=group.in_sync, epoch=group.in_sync_epoch).encode()
+
+
+def _known_master(header: RegisterReplicaHeader) -> tuple[int, int] | None:
+    if header.known_master is None or header.known_master_epoch is None:
+        return None
+    return header.known_master_epoch, header.known_master
 
 
 def _log_kept(text: str | None) -> LogKept:

@@ -69,17 +69,26 @@ class Views:
 
     def replica_info(self, request: Request) -> Reply:
         """CONTROLLER_GET_REPLICA_INFO."""
-        name = request.header(GetReplicaInfoHeader).broker_name
+        asked = request.header(GetReplicaInfoHeader)
+        name = asked.broker_name
         group = self._decider.groups.get(name, EMPTY)
         if not group.members:
             raise RemoteError(
                 f"no broker of group {name[:100]} is registered",
                 code=ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
             )
+        if group.contradicts(asked.known_master_epoch, asked.known_master):
+            raise RemoteError(
+                f"the master of epoch {asked.known_master_epoch} is another one here: the register is an older copy",
+                code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+            )
         header = GetReplicaInfoReplyHeader(master_epoch=group.master_epoch)
         if group.master is not None:
             header.master_broker_id = group.master
             header.master_address = group.members[group.master].address
+            header.master_life = group.members[group.master].life or None
+        if asked.broker_id in group.members:
+            header.asker_life = group.members[asked.broker_id].life or None
         return Reply(header=header, body=SyncStateSet(members=group.in_sync, epoch=group.in_sync_epoch).encode())
 
     def sync_state_data(self, request: Request) -> Reply:

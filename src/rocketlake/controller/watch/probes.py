@@ -10,6 +10,7 @@ Only addresses that brokers have registered are asked: a heartbeat cannot send t
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -70,7 +71,7 @@ class Probes(Service):
         except RocketLakeError:
             return None
         epoch = cache.epochs[-1].epoch if cache.epochs else known.epoch
-        return Heard(epoch=epoch, end_offset=cache.max_offset, priority=known.priority, boot_id=known.boot_id)
+        return replace(known, epoch=epoch, end_offset=cache.max_offset)
 
     async def _knock(self, host: str, port: int) -> Door:
         try:

@@ -45,12 +45,16 @@ class ElectMasterHeader(RequestHeader, kw_only=True):
 
 
 class ElectMasterReplyHeader(Header, kw_only=True):
-    """Answer of CONTROLLER_ELECT_MASTER, also with code CONTROLLER_MASTER_STILL_EXIST; body ElectMasterReply."""
+    """Answer of CONTROLLER_ELECT_MASTER, also with code CONTROLLER_MASTER_STILL_EXIST; body ElectMasterReply.
+
+    `master_life` (ours): the word of the process that is the master.
+    """
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
+    master_life: str | None = None
 
 
 class RegisterReplicaHeader(RequestHeader, kw_only=True):
@@ -58,7 +62,9 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
 
     `ha_address`: where replicas copy its log. `boot_id`: the boot of its machine, from the kernel. `log_kept`: what
     became of its log, a name of LogKept (controller/questions.py). `min_in_sync_replicas`: as a master it acknowledges
-    nothing while fewer are in step.
+    nothing while fewer are in step. `life`: the word of this process, `lives_before`: those of earlier ones on its
+    store, with ";" between them. `known_epoch`, `known_set_epoch`: the newest that it has heard of; `known_master`,
+    `known_master_epoch`: the newest master that it has heard of.
     """
 
     cluster_name: str
@@ -70,10 +76,19 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
     boot_id: str | None = None
     log_kept: str | None = None
     min_in_sync_replicas: Int32 | None = None
+    life: str | None = None
+    lives_before: str | None = None
+    known_epoch: Int32 | None = None
+    known_set_epoch: Int32 | None = None
+    known_master: Int64 | None = None
+    known_master_epoch: Int32 | None = None
 
 
 class RegisterReplicaReplyHeader(Header, kw_only=True):
-    """Answer of CONTROLLER_REGISTER_BROKER; the master's fields only while it is alive. Body SyncStateSet."""
+    """Answer of CONTROLLER_REGISTER_BROKER; the master's fields only while it is alive. Body SyncStateSet.
+
+    `master_life` (ours): the word of the process that is the master.
+    """
 
     cluster_name: str | None = None
     broker_name: str | None = None
@@ -81,20 +96,32 @@ class RegisterReplicaReplyHeader(Header, kw_only=True):
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
+    master_life: str | None = None
 
 
 class GetReplicaInfoHeader(RequestHeader, kw_only=True):
-    """CONTROLLER_GET_REPLICA_INFO."""
+    """CONTROLLER_GET_REPLICA_INFO.
+
+    Ours: `broker_id`: who asks; `known_master`, `known_master_epoch`: the newest master that it has heard of.
+    """
 
     broker_name: str
+    broker_id: Int64 | None = None
+    known_master: Int64 | None = None
+    known_master_epoch: Int32 | None = None
 
 
 class GetReplicaInfoReplyHeader(Header, kw_only=True):
-    """Answer of CONTROLLER_GET_REPLICA_INFO; no id and address = no master now. Body SyncStateSet, with its epoch."""
+    """Answer of CONTROLLER_GET_REPLICA_INFO; no id and address = no master now. Body SyncStateSet, with its epoch.
+
+    `master_life`, `asker_life` (ours): the words of the processes that are registered as the master and as the asker.
+    """
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
+    master_life: str | None = None
+    asker_life: str | None = None
 
 
 class ControllerMetadataReplyHeader(Header, kw_only=True):

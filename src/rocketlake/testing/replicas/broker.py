@@ -7,9 +7,11 @@ Must not know   the rules of acknowledgement (replication/sync_state_set.py) and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rocketlake.broker.membership.changes import Changes
 from rocketlake.controller.group import Group
 from rocketlake.controller.questions import AlterSet, Elect, Heard, Register
 from rocketlake.controller.watch.liveness import Beat
@@ -22,7 +24,7 @@ from rocketlake.testing.replicas.wires import Process, Stream
 __all__ = ["SimBroker"]
 
 _BEAT, _TICK, _POLL = 0.2, 0.1, 0.5
-_SILENT, _ASK_AGAIN = 1.0, 0.3
+_SILENT, _ASK_AGAIN, _BEHIND = 1.0, 0.3, 1.0
 _BATCH = 16
 _FLUSHES = 0.1
 """Share of the ticks that bring something to the disk."""
@@ -49,6 +51,10 @@ class SimBroker(Process):
         self.on_disk = 0
         """Entries that a power cut leaves."""
         self.boot = 1
+        self.lives: list[str] = []
+        """This one, and those before it that the controllers may know."""
+        self.known: tuple[int, int] | None = None
+        """The newest epoch with a master, and that."""
         self.lacks = False
         """True from a power cut until it is registered: the controllers cannot know yet."""
         self.listens = True
@@ -58,8 +64,10 @@ class SimBroker(Process):
     def _forget(self) -> None:
         self.is_registered = False
         self.epoch = 0
+        self.seen_set_epoch = -1
         self.master: int | None = None
         self.set: SyncStateSet | None = None
+        self.changes: Changes | None = None
         self.confirmed = 0
         self.token = object()
         """Our connection to the controllers."""
@@ -67,6 +75,10 @@ class SimBroker(Process):
         self._waiting: list[tuple[int, Callable[[bool], object]]] = []
         self._stalled_since: float | None = None
         self._asked_at = 0.0
+        self._unmoved_since: float | None = None
+        """When the confirm offset last grew, while the log is longer."""
+        self._ended: Proposal | None = None
+        self._behind_since: float | None = None
         self._stream: Stream | None = None
         self._master_heard_at = 0.0
 
@@ -76,6 +88,7 @@ class SimBroker(Process):
         """A new process on the log that is there."""
         self.life += 1
         self.is_up = self.listens = True
+        self.lives.append(f"{self.broker_id}-{self.life}")
         self._forget()
         self.world.every(self, _BEAT, self._beat)
         self.world.every(self, _TICK, self._tick)
@@ -117,19 +130,19 @@ class SimBroker(Process):
 
     def heard(self) -> Heard:
         """What a heartbeat says of the log."""
-        return Heard(self.log[-1][0] if self.log else 0, len(self.log), boot_id=str(self.boot))
+        epoch = self.log[-1][0] if self.log else 0
+        known = max(self.epoch, epoch) if self.world.rules.tells_life else -1
+        return Heard(epoch, len(self.log), boot_id=str(self.boot), known_epoch=known)
 
     def _poll(self) -> None:
         controller = self.world.random.choice(self.world.controllers)
         answer = partial(self.world.wires.send, controller, self)
         if not self.is_registered:
-            question = Register(
-                self.broker_id, self.name, boot_id=str(self.boot), min_in_sync=self.world.rules.min_in_sync
-            )
+            question = self._registration()
 
             def registered(code: Code, group: Group) -> None:
                 if code == Code.SUCCESS and not self.is_registered:
-                    self.is_registered, self.lacks = True, False
+                    self.is_registered, self.lacks, self.lives = True, False, self.lives[-1:]
                     self.learn(group, is_start=True)
 
             self.world.wires.send(
@@ -140,7 +153,42 @@ class SimBroker(Process):
                 self, controller, lambda: controller.view(lambda group: answer(partial(self._seen, group)))
             )
 
+    def _registration(self) -> Register:
+        question = Register(self.broker_id, self.name, boot_id=str(self.boot), min_in_sync=self.world.rules.min_in_sync)
+        if not self.world.rules.tells_life:
+            return question
+        *before, life = self.lives
+        known = max(self.epoch, self.known[0] if self.known else -1)
+        return replace(
+            question,
+            life=life,
+            lives_before=frozenset(before),
+            known_epoch=known,
+            known_set_epoch=self._known_set_epoch() if known == self.epoch else -1,
+            known_master=self.known,
+        )
+
+    def _known_set_epoch(self) -> int:
+        return self.seen_set_epoch if self.set is None else max(self.seen_set_epoch, self.set.set_epoch)
+
+    def _register_again(self) -> None:
+        self.is_registered = False
+        self._poll()
+
+    def _is_behind(self, group: Group) -> bool:
+        """A controller that knows less than we do, for a second."""
+        is_other = group.master_epoch == self.epoch and group.master != self.master
+        if (group.master_epoch, group.in_sync_epoch) >= (self.epoch, self._known_set_epoch()) and not is_other:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = self.world.now()
+        return self._behind_since is not None and self.world.now() - self._behind_since >= _BEHIND
+
     def _seen(self, group: Group) -> None:
+        if self.is_registered and self.world.rules.tells_life and self._is_behind(group):
+            self._behind_since = None
+            self._register_again()
+            return
         self.learn(group)
         if group.master is None and group.master_epoch >= self.epoch:
             controller = self.world.random.choice(self.world.controllers)
@@ -156,14 +204,23 @@ class SimBroker(Process):
         """A state of the group, perhaps an old one."""
         if not self.is_registered or group.master_epoch < self.epoch:
             return
+        if self.world.rules.tells_life and group.contradicts(*(self.known or (None, None))):
+            self._register_again()
+            return
         if group.master_epoch == self.epoch:
-            if self.set is not None and self.set.record(group.in_sync, group.in_sync_epoch):
+            self.seen_set_epoch = max(self.seen_set_epoch, group.in_sync_epoch)
+            own, changes = self.set, self.changes
+            if own is not None and changes is not None and own.record(group.in_sync, group.in_sync_epoch):
+                changes.recorded()
                 self._advance()
             return
         if self.set is not None:
             self._step_down()
         self.epoch, self.master, self.set, self._stream = group.master_epoch, group.master, None, None
         self._master_heard_at = self.world.now()
+        self.changes, self.seen_set_epoch = None, group.in_sync_epoch
+        if group.master is not None:
+            self.known = group.master_epoch, group.master
         if group.master == self.broker_id:
             is_resumed = is_start and self.world.rules.resumes
             self.set = self.world.rules.sets(
@@ -174,8 +231,9 @@ class SimBroker(Process):
                 copies_min=self.world.rules.min_in_sync,
                 is_resumed=is_resumed,
             )
-            if not self.lacks and self.epoch == self.world.group.master_epoch:
-                self.world.promises.holds_all(self.log, f"{self.broker_id} is the master of epoch {self.epoch}")
+            self.changes = self.world.rules.changes(self.set)
+            self._unmoved_since = None
+            self.world.leads(self)
             self._advance()
 
     def _step_down(self) -> None:
@@ -210,6 +268,7 @@ class SimBroker(Process):
         common = 0
         while common < min(len(slave_log), len(self.log)) and slave_log[common] == self.log[common]:
             common += 1
+        self._slaves.pop(slave_id, None)
         self._slaves[slave_id] = _Slave(stream, self.set.connected(slave_id), common, self.world.now())
         stream.send(self, slave, partial(slave.cut_to, stream, common))
 
@@ -232,6 +291,8 @@ class SimBroker(Process):
         except ReportRefused:
             self._drop(slave_id)
             return
+        assert self.changes is not None
+        self.changes.came(slave_id)
         self._advance()
         if slave.sent < len(self.log):
             self._push(slave_id)
@@ -241,6 +302,8 @@ class SimBroker(Process):
         slave, other = self._slaves.pop(slave_id), self.world.brokers[slave_id]
         slave.stream.send(self, other, partial(other.stream_ended, slave.stream))
         self.set.lost(slave.follower)
+        if self.changes is not None:
+            self.changes.went(slave_id)
 
     def _advance(self) -> None:
         assert self.set is not None
@@ -249,6 +312,8 @@ class SimBroker(Process):
         if confirmed < before:
             raise Broken(f"the confirm offset of {self.broker_id} fell from {before} to {confirmed}")
         self.world.acknowledge(self.log, confirmed)
+        if confirmed > before or confirmed == len(self.log):
+            self._unmoved_since = self.world.now()
         while self._waiting and self._waiting[0][0] <= confirmed:
             self._waiting.pop(0)[1](True)
             self._stalled_since = self.world.now()
@@ -266,15 +331,17 @@ class SimBroker(Process):
                 self._drop(slave_id)
             else:
                 self._push(slave_id)
-        self._propose(self.set)
+        assert self.changes is not None
+        if self._unmoved_since is None or self.set.confirmed == len(self.log):
+            self._unmoved_since = self.world.now()
+        elif self.world.now() - self._unmoved_since > _SILENT:
+            self.changes.stalled()
+        self._propose(self.set, self.changes)
 
-    def _propose(self, own: SyncStateSet) -> None:
+    def _propose(self, own: SyncStateSet, changes: Changes) -> None:
         proposal = own.proposal
         if proposal is None:
-            gone = [each for each in own.recorded - {self.broker_id} if each not in self._slaves]
-            if own.is_short and len(own.recorded) >= own.copies_min:  # resumed: the set has to change once
-                gone = gone or sorted(own.recorded - {self.broker_id})[-1:]
-            proposal = own.propose(joining=self._slaves, leaving=gone)
+            proposal = changes.propose(self._slaves)
         elif self.world.now() - self._asked_at < _ASK_AGAIN:
             return
         if proposal is not None:
@@ -288,10 +355,18 @@ class SimBroker(Process):
         answer = partial(self.world.wires.send, controller, self)
 
         def answered(code: Code, group: Group) -> None:
-            if self.set is own and code == Code.SUCCESS and own.record(group.in_sync, group.in_sync_epoch):
+            changes = self.changes
+            if self.set is not own or changes is None:
+                return
+            if code == Code.SUCCESS and own.record(group.in_sync, group.in_sync_epoch):
+                changes.recorded()
                 self._advance()
-            elif self.set is own and code != Code.SUCCESS:
+            elif code != Code.SUCCESS:
                 own.refused(proposal)
+                changes.refused()
+                if self.world.rules.registers_again and own.proposal is proposal is not self._ended:
+                    self._ended = proposal
+                    self._register_again()
                 self.learn(group)
 
         self.world.wires.send(

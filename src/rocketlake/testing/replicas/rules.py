@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from rocketlake.broker.membership.changes import Changes
 from rocketlake.controller.decision import Decision, decide
 from rocketlake.controller.group import Group
 from rocketlake.controller.questions import Alive, Elect, LogKept, Question, Register
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.sync_state_set import Proposal, SyncStateSet
 
-__all__ = ["BROKEN", "OURS", "Rules"]
+__all__ = ["BROKEN", "OURS", "PUT_BACK", "STUCK", "Rules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Rules:
     """True: a proposal without an answer counts as refused."""
     resumes: bool = True
     """False: a master that restarts goes on as if it had never been away."""
+    tells_life: bool = True
+    """False: brokers do not tell which process they are, and what they know (Java's do not)."""
+    registers_again: bool = True
+    """False: a try without an answer stays open while its joiner is dead."""
+    is_put_back: bool = False
+    """True: somebody puts older copies of the register back."""
+    changes: type[Changes] = Changes
 
 
 class _ShrinksFirst(SyncStateSet):
@@ -137,6 +145,14 @@ def _lets_its_proposals_pass(group: Group, question: Question, alive: Alive) -> 
     return decision
 
 
+class _WaitsForOthers(Changes):
+    """A master that was started again waits until somebody joins or leaves."""
+
+    def propose(self, followers: Iterable[int]) -> Proposal | None:
+        joining = {each for each in followers if self._may_join(each)}
+        return self._replicas.propose(joining, self.leaving & self._replicas.recorded)
+
+
 def _elects_any(group: Group, question: Question, alive: Alive) -> Decision:
     """Each replica may be elected."""
     if isinstance(question, Elect) and group.in_sync:
@@ -148,9 +164,16 @@ OURS = {
     "two copies": Rules(),
     "one copy": Rules(min_in_sync=1),
     "three copies": Rules(min_in_sync=3),
-    "one copy, a master goes on at once when it is back": Rules(min_in_sync=1, resumes=False),
-    "two copies, a master goes on at once when it is back": Rules(resumes=False),
+    "one copy, a master goes on at once when it is back": Rules(min_in_sync=1, resumes=False, tells_life=False),
+    "two copies, a master goes on at once when it is back": Rules(resumes=False, tells_life=False),
+    "two copies, brokers do not tell their lives": Rules(tells_life=False),
 }
+
+PUT_BACK = {
+    "ours": Rules(is_put_back=True),
+    "members do not tell what they know": Rules(is_put_back=True, tells_life=False),
+}
+"""With somebody who puts older copies of the register back. Simulated only; the second one is broken."""
 
 BROKEN = {
     "shrinks before it is recorded, one copy": Rules(1, sets=_ShrinksFirst),
@@ -165,5 +188,16 @@ BROKEN = {
     "swaps do not compare": Rules(swaps_compare=False),
     "a proposal without an answer is dropped": Rules(1, unknown_is_refused=True),
     "a proposal outlives the log of the joiner": Rules(decide=_lets_proposals_pass),
-    "what a restarted master had proposed is recorded": Rules(1, decide=_lets_its_proposals_pass, resumes=False),
+    "what a restarted master had proposed is recorded": Rules(
+        1, decide=_lets_its_proposals_pass, resumes=False, tells_life=False
+    ),
 }
+
+STUCK = {
+    "a restarted master waits for a change that nobody makes": (
+        Rules(tells_life=False, changes=_WaitsForOthers),
+        "all",
+    ),
+    "a try without an answer stays open while its joiner is dead": (Rules(registers_again=False), "joiner"),
+}
+"""Rules that lose nothing, and a fault after which the group acknowledges nothing any more. Simulated only."""

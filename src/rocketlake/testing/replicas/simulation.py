@@ -101,6 +101,8 @@ class _Faults:
         self._only = only
         self._random = random
         self._wires = world.wires
+        self._is_lost = False
+        """True: a broker is dead for good; the others have to do."""
         self._names = [*(each.name for each in world.brokers.values()), *(each.name for each in world.controllers)]
 
     async def happen(self) -> None:
@@ -121,7 +123,11 @@ class _Faults:
             "register": self._register,
             "slow register": self._slow_register,
             "controller": self._controller,
+            "all": self._all,
+            "joiner": self._joiner,
         }
+        if self._world.rules.is_put_back:
+            kinds["put back"] = self._put_back
         names = [self._only] if self._only else self._random.choices(tuple(kinds), k=count)
         under_way = []
         moments = sorted(self._random.uniform(_FAULTS_FROM, _FAULTS_UNTIL) for _ in names)
@@ -175,6 +181,50 @@ class _Faults:
             broker.stop(power=True)
             await self._while()
             broker.start()
+
+    async def _all(self) -> None:
+        """The whole group is killed, and its brokers come back one after the other, in any order."""
+        brokers = [broker for broker in self._world.brokers.values() if broker.is_up]
+        for broker in brokers:
+            broker.stop()
+        await self._while()
+        for broker in self._random.sample(brokers, len(brokers)):
+            broker.start()
+            await self._world.clock.sleep(self._random.choice((0.0, 0.3, 1.5)))
+
+    async def _joiner(self) -> None:
+        """A replica dies while it joins, and the try that adds it has no answer; the first one is dead for good."""
+        world = self._world
+        broker, master = self._broker(), self._master()
+        if broker is master or not broker.is_up:
+            return
+        broker.stop()
+        await world.clock.sleep(1.0)
+        broker.start()
+        for _ in range(300):
+            own = master.set
+            if own is not None and own.proposal is not None and broker.broker_id in own.proposal.members - own.recorded:
+                for controller in world.controllers:
+                    controller.register.faults.extend([Fault.LOST_UNKNOWN] * 2)
+                break
+            await world.clock.sleep(0.005)
+        await world.clock.sleep(0.02)
+        broker.stop()
+        if self._is_lost or world.rules.is_put_back:  # after a register was put back all are waited for
+            await self._while()
+            broker.start()
+        self._is_lost = True
+
+    async def _put_back(self) -> None:
+        """The controllers stop, and begin again on an older copy of the register."""
+        world = self._world
+        for controller in world.controllers:
+            if controller.is_up:
+                await controller.stop()
+        world.put_back(self._random)
+        await self._while()
+        for controller in world.controllers:
+            await controller.start()
 
     async def _pause(self, broker: SimBroker | None = None) -> None:
         broker = broker or self._broker()

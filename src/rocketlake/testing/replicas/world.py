@@ -34,6 +34,8 @@ class _Values(SharedValues):
 
     def __init__(self, world: World) -> None:
         super().__init__()
+        self.copies: list[bytes] = []
+        """All values that the key of the group had, from the first set of several replicas on."""
         self._world = world
 
     def swap(self, key: str, revision: int, value: bytes, also: Mapping[str, bytes | None] | None = None) -> Swap:
@@ -43,7 +45,13 @@ class _Values(SharedValues):
         outcome = super().swap(key, revision, value, also)
         if isinstance(outcome, Swapped):
             self._world.recorded(before)
+            if self.copies or len(self._world.group.in_sync) > 1:  # all have registered
+                self.copies.append(value)
         return outcome
+
+    def put_back(self, copy: bytes) -> None:
+        """The key has an older value again."""
+        super().swap(_KEY, self.values[_KEY][1], copy)
 
 
 class World:
@@ -54,7 +62,7 @@ class World:
         self.rules = rules
         self.clock = clock
         self.promises = Promises()
-        self.shared: SharedValues = _Values(self)
+        self.shared = _Values(self)
         self.wires = Wires(self.random)
         self.brokers = {each: SimBroker(self, each) for each in (1, 2, 3)}
         self.controllers = [SimController(self, each) for each in (1, 2)]
@@ -62,6 +70,8 @@ class World:
         self.events: list[str] = []
         self.broken: Broken | None = None
         self._group = EMPTY
+        self._is_put_back = False
+        """True while the register names sets of another time, and no member has told so."""
 
     @property
     def group(self) -> Group:
@@ -129,8 +139,23 @@ class World:
             f"recorded: master {after.master} epoch {after.master_epoch} set {sorted(after.in_sync)}"
             f" eligible {sorted(after.eligible)} doubtful {sorted(after.doubtful)}"
         )
-        self._guarded(lambda: self.promises.recorded(before, after))
+        self._is_put_back &= after.doubtful != after.members.keys()
+        if not self._is_put_back:
+            self._guarded(lambda: self.promises.recorded(before, after))
         self.check()
+
+    def put_back(self, random: Random) -> None:
+        """The register is as it was some changes ago."""
+        self.note("an older copy of the register is put back")
+        self._is_put_back = True
+        self.promises.epochs.clear()  # some are given again before a member tells what it knows
+        self.shared.put_back(random.choice(self.shared.copies[-12:]))
+        self._group = from_json(self.shared.values[_KEY][0])
+
+    def leads(self, broker: SimBroker) -> None:
+        """A broker becomes the master."""
+        if not broker.lacks and broker.epoch == self.group.master_epoch and not self._is_put_back:
+            self.promises.holds_all(broker.log, f"{broker.broker_id} is the master of epoch {broker.epoch}")
 
     def acknowledge(self, log: list[Entry], confirmed: int) -> None:
         """A master confirms."""
@@ -140,5 +165,7 @@ class World:
 
     def check(self) -> None:
         """Each replica that may be elected holds all that was acknowledged."""
+        if self._is_put_back:
+            return
         logs = {each: broker.log for each, broker in self.brokers.items() if not broker.lacks}
         self._guarded(lambda: self.promises.electable(self.group, logs))

@@ -20,6 +20,7 @@ from rocketlake.broker.membership.controllers import Controllers, ControllerSile
 from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.broker.membership.identity import Application, IdentityFiles
 from rocketlake.broker.membership.joining import Joining
+from rocketlake.broker.membership.lives import Lives
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.memory_net import MemoryNet
@@ -58,8 +59,17 @@ class World:
         boot = Boot(s / "bootId", self.files, s / "abort", identity=s / "brokerIdentity", checkpoint=s / "checkpoint")
         boot.load()
         self.identity = identity
+        lives = Lives(Path("/s/memberLives"), self.files)
+        lives.load()
         self.joining = Joining(
-            identity, boot, self.calls, role, InlineWorker("files"), self.clock.now_ms, log_is_sound=lambda: True
+            identity,
+            boot,
+            lives,
+            self.calls,
+            role=role,
+            worker=InlineWorker("files"),
+            now_ms=self.clock.now_ms,
+            log_is_sound=lambda: True,
         )
 
     async def controller(self, address: str, **answers: Callable[[Request], Reply]) -> Server:
@@ -96,8 +106,8 @@ def set_of(*members: int, epoch: int) -> bytes:
 
 async def test_the_next_controller_is_asked_when_one_is_out_of_reach_and_stays_the_first(world: World) -> None:
     await world.controller(TWO, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
-    assert (await world.calls.group()).members == {1}
-    await world.calls.group()
+    assert (await world.calls.group(2, world.joining.lives)).members == {1}
+    await world.calls.group(2, world.joining.lives)
     assert world.controllers.chosen == TWO
     assert world.asked == [(TWO, Code.CONTROLLER_GET_REPLICA_INFO)] * 2
 
@@ -105,7 +115,7 @@ async def test_the_next_controller_is_asked_when_one_is_out_of_reach_and_stays_t
 async def test_a_controller_that_does_not_reach_its_register_is_left(world: World) -> None:
     await world.controller(ONE, GET_REPLICA_INFO=lambda _request: Reply(ResponseCode.SYSTEM_BUSY, remark="no register"))
     await world.controller(TWO, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
-    assert (await world.calls.group()).members == {1}
+    assert (await world.calls.group(2, world.joining.lives)).members == {1}
     assert world.controllers.chosen == TWO
     world.controllers.ask_another()
     assert world.controllers.chosen == ONE
@@ -119,7 +129,7 @@ async def test_the_leader_that_is_named_is_asked(world: World) -> None:
         GET_METADATA_INFO=lambda _request: Reply(header=ControllerMetadataReplyHeader(controller_leader_address=TWO)),
     )
     await world.controller(TWO, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
-    assert (await world.calls.group()).set_epoch == 2
+    assert (await world.calls.group(2, world.joining.lives)).set_epoch == 2
     assert world.controllers.chosen == TWO
 
 
@@ -127,7 +137,7 @@ async def test_the_leader_that_is_named_is_asked(world: World) -> None:
 async def test_without_a_controller_the_question_fails(world: World, addresses: list[str]) -> None:
     world.addresses = addresses
     with pytest.raises(ControllerSilent):
-        await world.calls.group()
+        await world.calls.group(2, world.joining.lives)
 
 
 async def test_a_refusal_is_told_with_its_code(world: World) -> None:

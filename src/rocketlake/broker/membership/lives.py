@@ -1,0 +1,73 @@
+"""The lives of this broker: one for each start of its process, told apart by words; and the newest epoch it knows.
+
+Owns        the file, the words under which a controller may know this store.
+Must not know   who is told, what follows.
+
+A copy of the store that is started elsewhere has a life of its own. The controller knows the last one that registered:
+it ends the epoch of the one before, and sees an older copy by a word that the copy does not know.
+The epoch is kept because the log may have nothing of it: so a register that was put back from a backup is found out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from rocketlake.base.disk.seam import Files
+
+__all__ = ["FILE_NAME", "Lives"]
+
+FILE_NAME = "memberLives"
+_WORD_BYTES = 8
+_WORDS_MAX = 8
+"""Starts in a row without an answer from a controller. Of more the oldest are forgotten: this store is doubted then."""
+
+
+class Lives:
+    """The file of one broker. All methods block, and raise OSError when the disk refuses."""
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self.life = ""
+        """The word of this process; empty before `load`."""
+        self.before: list[str] = []
+        """Those of earlier ones, under which this store may be registered."""
+        self.epoch = -1
+        """The newest epoch with a master that was heard of."""
+        self.master: int | None = None
+        """The master of that epoch; None: it is not known."""
+        self._path = path
+        self._files = files
+
+    def load(self) -> None:
+        """Begin a life, once. It is on disk before the controller hears of it. A file that cannot be read is none."""
+        if self.life:
+            return
+        text = self._files.read_bytes(self._path).decode(errors="replace") if self._files.exists(self._path) else ""
+        head, _, words = text.partition(":")
+        epoch, _, master = head.partition(" ")
+        if epoch.isdigit():
+            self.epoch, self.master = int(epoch), int(master) if master.isdigit() else None
+        self.before = words.split()[1 - _WORDS_MAX :]
+        self.life = secrets.token_hex(_WORD_BYTES)
+        self._save()
+
+    def told(self) -> None:
+        """The controller has recorded this life."""
+        if self.before:
+            self.before = []
+            self._save()
+
+    def note(self, epoch: int, master: int | None) -> None:
+        """There is such an epoch, with this master; None: it is not known who."""
+        if epoch > self.epoch or (epoch == self.epoch and self.master is None is not master):
+            self.epoch, self.master = epoch, master
+            self._save()
+
+    def _save(self) -> None:
+        fresh = self._path.with_name(self._path.name + ".tmp")
+        master = "" if self.master is None else self.master
+        text = f"{max(self.epoch, 0)} {master}:{' '.join((*self.before, self.life))}"
+        self._files.make_dirs(self._path.parent)
+        self._files.write_bytes(fresh, text.encode())
+        self._files.rename(fresh, self._path)
+        self._files.sync_dir(self._path.parent)
