@@ -1,7 +1,7 @@
 """Keeps the set of replicas of this master: acknowledges what all members have, and has changes of the set recorded.
 
 Owns        when a replica is proposed to join or leave, the tries of a proposal, what acks and readers wait for.
-Must not know   the rule who counts (replication/sync_state_set.py), which change is next (changes.py), elections.
+Must not know   the rule who counts (replication/sync_state_set.py), which change is next (set_changes.py), elections.
 
 A replica joins as soon as it may. It leaves when its last connection ends, or when it holds up acks for too long. Both
 are only proposed here: nothing is acknowledged without a member before the controller has recorded that it left.
@@ -23,9 +23,9 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.broker.membership.changes import Changes
 from rocketlake.broker.membership.controllers import ControllerSilent
 from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.set_changes import Changes
 from rocketlake.replication.sync_state_set import Follower, Proposal, SyncStateSet
 from rocketlake.store.durability import Demands, Durability, Stage
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rocketlake.broker.membership.changes import Changes
 from rocketlake.controller.group import Group
 from rocketlake.controller.questions import AlterSet, Elect, Heard, Register
 from rocketlake.controller.watch.liveness import Beat
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode as Code
+from rocketlake.replication.set_changes import Changes
 from rocketlake.replication.sync_state_set import Follower, Proposal, ReportRefused, SyncStateSet
 from rocketlake.testing.replicas.promises import Broken, Entry
 from rocketlake.testing.replicas.wires import Process, Stream

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from rocketlake.broker.membership.changes import Changes
 from rocketlake.controller.decision import Decision, decide
 from rocketlake.controller.group import Group
 from rocketlake.controller.questions import Alive, Elect, LogKept, Question, Register
 from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.set_changes import Changes
 from rocketlake.replication.sync_state_set import Proposal, SyncStateSet
 
 __all__ = ["BROKEN", "OURS", "PUT_BACK", "STUCK", "Rules"]

@@ -1,7 +1,7 @@
 """Which change of its set a master proposes next.
 
 Owns        who is to leave, who joins, in what order after a refusal.
-Must not know   when a proposal is made and tried (in_step.py), who counts for an ack (replication/sync_state_set.py).
+Must not know   when a proposal is made and tried (in_step.py), who counts for an ack (sync_state_set.py).
 
 A replica that left because it held up acks may join when it has taken more than it had then: until it does, a set that
 is short without it would change all the time.
