@@ -103,7 +103,9 @@ class Handover:
         if not self.old.is_slave:
             check_master(self.old)
         if not self.new.is_ours:
-            raise UsageError(f"{self.new.address} is no RocketLake broker", hint="docs/how-to/migrate_live.md, Back")
+            raise UsageError(
+                f"{self.new.address} is no RocketLake broker", hint="go back by hand: docs/how-to/migrate_live.md"
+            )
         return [] if self.old.is_ours else await left_behind(self.old)
 
     async def lag(self) -> int:
