@@ -164,6 +164,21 @@ async def test_half_of_a_handshake_or_no_report_is_waited_for_and_then_closed(gr
     assert await group.send(b"after") == OK
 
 
+async def test_a_stranger_with_an_unknown_id_never_counts(group: Besieged) -> None:
+    stranger = await group.connect(said=hello(77) + report(group.end))
+    assert stranger.is_open
+    for number in range(5):
+        assert await group.send(b"%d" % number) == OK
+        stranger.transport.write(report(group.end))
+        await group.clock.run_for(500)
+    assert group.in_step == {1, 2, 3}
+    group.crash(victim := next(host for host in group.hosts if host != group.master))
+    await group.until(lambda: len(group.in_step) == 2)
+    await group.begin_again(victim)
+    await group.until(lambda: group.in_step == {1, 2, 3})  # nor does it keep others from joining
+    assert await group.send(b"after") == OK
+
+
 @pytest.mark.parametrize("is_learner", [0, 1])
 async def test_a_stranger_with_the_masters_own_id_never_counts(group: Besieged, is_learner: int) -> None:
     own = group.hosts.index(group.master) + 1
