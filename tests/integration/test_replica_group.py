@@ -17,6 +17,7 @@ from rocketlake.broker.producer_sequences import table
 from rocketlake.codec.record_batch import encode_batch
 from rocketlake.controller.group import from_json
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
+from rocketlake.controller.serving import requests
 from rocketlake.model.message import Message
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.query import ViewMessageHeader
@@ -117,6 +118,18 @@ async def test_a_master_alone_acknowledges_nothing_until_a_replica_is_back(group
     await group.begin_again(gone[0])
     assert await group.send_until_taken(b"taken") < 3000
     assert b"taken" in group.bodies(group.master)
+
+
+async def test_a_broker_that_is_refused_for_long_is_red(group: ReplicaGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MEMBERS_MAX", 3)
+    host = "10.0.0.14"
+    group.files[host] = MemoryFiles(clock=group.clock)
+    group.boot(group.files[host])
+    fourth = group.brokers[host] = group.new_broker(host)
+    await fourth.start()
+    await group.until(lambda: "3 members already" in str(fourth.health.troubles.get("controller")), 15_000)
+    monkeypatch.undo()
+    await group.until(lambda: fourth.health.is_green and len(group.in_step) == 4)
 
 
 async def test_a_master_that_stops_hands_over(group: ReplicaGroup) -> None:

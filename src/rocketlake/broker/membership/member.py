@@ -39,7 +39,7 @@ _RETRY_SECONDS = 0.2
 _SHORT_SECONDS = 2.0
 """Sends wait so long for enough replicas in step before they are refused."""
 _RED_SECONDS = 10.0
-"""The health is red after so long without acknowledgements."""
+"""The health is red after so long without acknowledgements, or with nothing but refusals of the controller."""
 _HAND_OVER_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _BEHIND_SECONDS = 1.0
@@ -111,6 +111,7 @@ class Member(Service):
         """Answers in a row that told nothing new while there must be news."""
         self._short_since: float | None = None
         self._troubled_since: float | None = None
+        self._refused_since: float | None = None
         self._behind_since: float | None = None
         """Since when the controller has known less than we do."""
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -178,6 +179,7 @@ class Member(Service):
                 self._doubt()
             else:
                 await self._register()
+            self._refused_since = None
             self.health.set("controller", "")
         except ControllerSilent as error:
             self.health.set("controller", str(error))
@@ -187,8 +189,17 @@ class Member(Service):
                 self._disown(error)
             if error.code in _UNKNOWN:
                 self._is_registered = False
-            self._warnings.warn(error.what, "the controller refuses: %s", error)
+            self._refused(error)
             await self._clock.sleep(_RETRY_SECONDS)
+
+    def _refused(self, error: RemoteError) -> None:
+        """A member that is refused for long has no role, or its group has no master: somebody has to look."""
+        self._warnings.warn(error.what, "the controller refuses: %s", error)
+        now = self._clock.monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        if now - self._refused_since >= _RED_SECONDS:
+            self.health.set("controller", f"the controller refuses: {error}")
 
     def _doubt(self) -> None:
         """A controller that cannot reach its register tells what it knows, and it may be old."""
