@@ -59,16 +59,23 @@ async def test_a_consumer_reads_on_from_the_slave_and_from_the_new_master(tmp_pa
         made.subscribe("T")
         return made
 
-    consumer, late = consumer_of("g"), consumer_of("late")
+    def kept_at(group: str, offset: int) -> bool:
+        """The slave knows that the group is so far."""
+        return sum(slave.offsets.queues(group, "T").values()) == offset
+
     try:
-        await send(namesrv.address, range(20))
-        async with consumer:
+        await send(namesrv.address, range(10))
+        async with consumer_of("late"):
+            await until(lambda: len(set(seen)) == 10)
+            await until(lambda: kept_at("late", 10))
+        await send(namesrv.address, range(10, 20))
+        async with consumer_of("g"):
             await until(lambda: len(set(seen)) == 20)
             await until(lambda: slave.store.max_physical_offset == master.store.max_physical_offset)
             await master.stop()
             seen.clear()
-            async with late:
-                await until(lambda: len(set(seen)) == 20)
+            async with consumer_of("late"):
+                await until(lambda: set(seen) == set(range(10, 20)))
             await slave.become_master()
             seen.clear()
             await send(namesrv.address, range(20, 30))

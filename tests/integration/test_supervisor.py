@@ -70,7 +70,7 @@ _SLOW = """
 import asyncio, sys
 from rocketlake.cli.logs import Logs, LOG_FORM_DEFAULT, Severity
 from rocketlake.cli.output import run
-from rocketlake.cli.serve import _serve
+from rocketlake.cli.serve import serve_until_told
 
 class Slow:
     async def start(self):
@@ -81,7 +81,7 @@ class Slow:
             print("cleaned", flush=True)
 
 with Logs(Severity.WARNING, LOG_FORM_DEFAULT, None) as logs:
-    run(_serve(Slow(), lambda: None, logs, str, "", at_eof=True))
+    run(serve_until_told(Slow(), lambda: None, logs, str, "", at_eof=True))
 """
 
 
