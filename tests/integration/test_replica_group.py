@@ -19,11 +19,12 @@ from rocketlake.controller.group import from_json
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.controller.serving import requests
 from rocketlake.model.message import Message
+from rocketlake.protocol.bodies.replicas import GroupsView
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.query import ViewMessageHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from tests.replica_group import BOOT_ID, STORE, STORE_ROOT, ReplicaGroup
+from tests.replica_group import BOOT_ID, NAMESRV, STORE, STORE_ROOT, ReplicaGroup
 from tests.requests import send_header
 
 OK = ResponseCode.SUCCESS
@@ -439,6 +440,29 @@ async def test_a_register_from_an_older_backup_gives_no_epoch_twice(group: Repli
     told = group.bodies(group.master)
     assert [each for each in told if each != b"x"] == [b"a", b"b", b"c"]
     assert [group.bodies(host) for host in group.hosts] == [told] * 3
+
+
+async def log_epochs(group: ReplicaGroup) -> list[int]:
+    """Of each member, as the controller heard last."""
+    command = Command.request(RequestCode.CONTROLLER_GET_GROUPS)
+    asked = asyncio.ensure_future(group.client.invoke(f"{NAMESRV}:9876", command, 3000))
+    await group.run_through(asked)
+    return [member.epoch for member in GroupsView.decode(asked.result().body_bytes).groups[0].members]
+
+
+async def test_an_epoch_without_a_message_does_not_pass_for_a_newer_log(group: ReplicaGroup) -> None:
+    """Of doubtful replicas the newest epoch wins, then the longest log: the epoch of the last record counts."""
+    assert await group.send(b"a") == OK
+    for host in group.hosts:
+        group.crash(host)
+    for host in group.hosts:
+        await group.begin_again(host)
+    await group.until(lambda: len(group.masters) == 1 and group.in_step == {1, 2, 3}, 20_000)
+    await group.clock.run_for(500)
+    assert await log_epochs(group) == [1, 1, 1]
+    assert await group.send(b"b") == OK
+    await group.clock.run_for(500)
+    assert min(await log_epochs(group)) > 1
 
 
 async def test_running_brokers_find_out_that_the_register_was_put_back(group: ReplicaGroup) -> None:

@@ -72,6 +72,7 @@ async def test_what_destroys_or_reconfigures_is_guarded(table: dict[Code, Row]) 
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.CLEAN_UNUSED_TOPIC,
         Code.CONSUME_MESSAGE_DIRECTLY,
+        Code.CHANGE_ROLE,
     }
 
 

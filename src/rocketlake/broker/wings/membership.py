@@ -224,15 +224,16 @@ class Membership(Wing):
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         store, config, role = self._ground.store, self._config, self._ground.role
-        last = self._epochs.history.last
+        last, end = self._epochs.history.last, store.max_physical_offset
         silent = None if role.is_master else round(self.replicas.follower.status().heard_seconds_ago * 1000)
         return BrokerHeartbeatHeader(
             cluster_name=config.cluster_name,
             broker_addr="{}:{}".format(*role.address()),
             broker_name=config.broker_name,
             broker_id=self._joining.broker_id,
-            epoch=-1 if last is None else last.number,
-            max_offset=store.max_physical_offset,
+            # That of the last record. An epoch without a byte says nothing of what this log has.
+            epoch=self._epochs.history.number_at(PhysicalOffset(end - 1)),
+            max_offset=end,
             confirm_offset=store.durability.confirmed.value,
             heartbeat_timeout_mills=config.controller_silence_ms,
             election_priority=config.election_priority,

@@ -76,7 +76,10 @@ class Notices(Service):
 
     def _knows(self, name: str, broker_id: int, epoch: int) -> bool:
         broker = self._liveness.last(BrokerKey(name, broker_id))
-        return broker is not None and broker.beat.heard.epoch >= epoch
+        if broker is None:
+            return False
+        heard = broker.beat.heard
+        return max(heard.epoch, heard.known_epoch) >= epoch
 
     async def _send(self, group: Group, broker_id: int) -> None:
         address = group.members[broker_id].address

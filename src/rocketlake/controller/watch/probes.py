@@ -70,7 +70,8 @@ class Probes(Service):
             cache = EpochCache.decode(answer.body_bytes)
         except RocketLakeError:
             return None
-        epoch = cache.epochs[-1].epoch if cache.epochs else known.epoch
+        # An epoch without a byte says nothing of what the log has.
+        epoch = max((each.epoch for each in cache.epochs if each.start_offset < cache.max_offset), default=-1)
         return replace(known, epoch=epoch, end_offset=cache.max_offset)
 
     async def _knock(self, host: str, port: int) -> Door:
