@@ -113,6 +113,18 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
     assert end(first).endswith("stopped\n")
 
 
+def taken_port() -> socket.socket:
+    """In use, with the next port free: a broker listens there for its replicas before it listens here."""
+    while True:
+        taken = socket.create_server(("127.0.0.1", 0))
+        try:
+            socket.create_server(("127.0.0.1", taken.getsockname()[1] + 1)).close()
+        except (OSError, OverflowError):
+            taken.close()
+        else:
+            return taken
+
+
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
@@ -122,7 +134,7 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
     ],
 )
 def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ...], cure: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with taken_port() as taken:
         port = str(taken.getsockname()[1])
         process = start(*(port if word == "PORT" else word for word in words))
         output, _ = process.communicate(timeout=30)
