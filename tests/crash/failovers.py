@@ -12,6 +12,7 @@ import random
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,14 +85,14 @@ async def play(folder: Path, kinds: Sequence[str]) -> Outcome:
 
 
 def report(outcome: Outcome) -> None:
-    """Print the quantiles; keep all gaps in bench/results/failovers.json."""
+    """Print the quantiles; keep all gaps in bench/results/failover-DAY-TIME.json."""
     figures = {kind: sorted(round(gap * 1000) for gap in found) for kind, found in outcome.gaps.items()}
     for kind, found in figures.items():
         print(f"{kind}: p50 {statistics.median(found):.0f} ms, most {found[-1]} ms of {len(found)}")
     print(f"{len(outcome.lost)} of {outcome.acknowledged} acknowledged messages are lost")
     print(f"{outcome.repeated} batches were sent again: {outcome.wrong or 'each row is stored once'}")
     text = json.dumps({"gap_ms": figures, "acknowledged": outcome.acknowledged, "lost": len(outcome.lost)})
-    Path("bench/results/failovers.json").write_text(text + "\n")
+    Path(f"bench/results/failover-{time.strftime('%Y-%m-%d-%H%M')}.json").write_text(text + "\n")
 
 
 def main(count: int, only: Sequence[str]) -> int:
