@@ -13,12 +13,13 @@ The role is on the disk before it holds: a broker that is killed in between star
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RemoteError, StoreError
+from rocketlake.base.errors import LinkError, RemoteError, StoreError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.worker import Worker, run_on
 from rocketlake.broker.cluster.role import MASTER_ID, Role
@@ -26,7 +27,7 @@ from rocketlake.broker.replicas.master_calls import MasterCalls, Part
 from rocketlake.broker.replicas.taken_role import TakenRole
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Roles", "Takeover"]
+__all__ = ["Followed", "Roles", "Takeover"]
 
 _log = get_logger(__name__)
 
@@ -35,6 +36,16 @@ _QUIET_SECONDS = 0.3
 ends within a millisecond or so; it tells of those that take longer (pageCacheLockTimeMills)."""
 _LOOK_SECONDS = 0.02
 _PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The master that a slave follows."""
+
+    address: str
+    """`host:port` of its listener, "" while none is known."""
+    stream: str
+    """`host:port` from which its log comes now, "" without a connection."""
 
 
 class Roles(Protocol):
@@ -62,12 +73,14 @@ class Takeover:
         copy_tables: Callable[[str], Awaitable[None]],
         log_end: Callable[[], int],
         copied_end: Callable[[], int],
+        followed: Callable[[], Followed],
         worker: Worker,
         clock: Clock,
     ) -> None:
         """`copy_tables(address)`: all of them, behind the stop of the usual copies.
 
         `log_end`: of this broker. `copied_end`: up to where each connected slave has it.
+        `followed`: the master that this slave copies now.
         """
         self._role = role
         self._roles = roles
@@ -76,6 +89,7 @@ class Takeover:
         self._copy_tables = copy_tables
         self._log_end = log_end
         self._copied_end = copied_end
+        self._followed = followed
         self._worker = worker
         self._clock = clock
         self._is_saved = False
@@ -89,11 +103,14 @@ class Takeover:
         if self._role.is_master:
             return
         before, self._is_saved = self._role.broker_id, False
-        await self._until_still(other)
+        others = [other, *await self._master_unlisted(other)]
+        for each in others:
+            await self._until_still(each)
         try:
-            await self._roles.become_master(partial(self._settle, other, copies))
+            await self._roles.become_master(partial(self._settle, others, copies))
         except BaseException:
-            if self._is_saved:
+            # A master that is stopped while it tells the name servers has acknowledged messages: it stays the master.
+            if self._is_saved and not self._role.is_master:
                 await run_on(self._worker, partial(self._save, before))
             raise
         _log.warning("this broker is the master of %s now, in place of %s", self._role.broker_name, other)
@@ -106,6 +123,27 @@ class Takeover:
         _log.warning("this broker is a slave of %s now (brokerId %d)", self._role.broker_name, broker_id)
 
     # -- from another broker -------------------------------------------------------------------------------------------
+
+    async def _master_unlisted(self, other: str) -> list[str]:
+        """The master that this slave follows, if that is not `other`: name servers that lost it do not list it."""
+        followed = self._followed()
+        if followed.address == other:
+            return []
+        if followed.address:
+            try:
+                part = await self._calls.part(followed.address)
+            except LinkError as error:
+                if self._followed().stream:
+                    raise _still_there(followed.address, f"it does not answer ({error.what})") from error
+                return []  # nobody hears of it: it is gone
+            if part.broker_name != self._role.broker_name:
+                return []
+            if not part.is_slave:
+                raise _still_there(followed.address, "it takes messages")
+            return [followed.address]
+        if followed.stream and followed.stream.rpartition(":")[0] != other.rpartition(":")[0]:
+            raise _still_there(followed.stream, "no name server tells which broker that is")
+        return []
 
     async def _until_still(self, other: str) -> None:
         """Until this broker has all of a log that does not grow."""
@@ -123,13 +161,15 @@ class Takeover:
                     f"this broker lacks {lacking} bytes of its log" if lacking > 0 else "its log still grows", other
                 )
 
-    async def _settle(self, other: str, copies: bool) -> None:
+    async def _settle(self, others: Sequence[str], copies: bool) -> None:
         """Nothing is appended here any more: copy the tables, look again."""
         if copies:
-            await self._copy_tables(other)
-        part = await self._slave(other)
-        if part.log_end > self._log_end():
-            raise _refusal(f"its log has grown to {part.log_end}, that of this broker ends at {self._log_end()}", other)
+            await self._copy_tables(others[0])
+        for other in others:
+            part = await self._slave(other)
+            if part.log_end > self._log_end():
+                ends = f"its log has grown to {part.log_end}, that of this broker ends at {self._log_end()}"
+                raise _refusal(ends, other)
         await run_on(self._worker, partial(self._save, MASTER_ID))
         self._is_saved = True
 
@@ -161,6 +201,15 @@ class Takeover:
             self._taken.save(broker_id)
         except OSError as error:
             raise StoreError(f"the role is not saved: {error}", hint="look at the disk of this broker") from error
+
+
+def _still_there(address: str, why: str) -> RemoteError:
+    return RemoteError(
+        f"not taken over: this broker still follows another master: {why}",
+        code=ResponseCode.SYSTEM_ERROR,
+        address=address,
+        hint="see that this master registers with the name servers, or stop it; then repeat `rocketlake takeover`",
+    )
 
 
 def _refusal(reason: str, other: str) -> RemoteError:

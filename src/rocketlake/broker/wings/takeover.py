@@ -10,7 +10,7 @@ from rocketlake.broker.dispatch_table import takeover_rows
 from rocketlake.broker.processors.change_role import ChangeRole
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.replicas.taken_role import TakenRole
-from rocketlake.broker.replicas.takeover import Roles, Takeover
+from rocketlake.broker.replicas.takeover import Followed, Roles, Takeover
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.copies import Copies
 from rocketlake.broker.wings.ground import Ground
@@ -29,6 +29,11 @@ class TakeoverWing(Wing):
         self._role = ground.role
         self._worker = ground.seams.workers("takeover")
         self.taken = TakenRole(ground.table_path("takenRole.json"), ground.seams.files, config.broker_id)
+
+        def followed() -> Followed:
+            status = replicas.follower.status()
+            return Followed(cluster.master.address, status.master if status.is_connected else "")
+
         takeover = Takeover(
             role=ground.role,
             roles=roles,
@@ -37,6 +42,7 @@ class TakeoverWing(Wing):
             copy_tables=copies.tables_of_master.copy_once,
             log_end=lambda: store.max_physical_offset,
             copied_end=lambda: min([slave.ack for slave in replicas.leader.slaves()], default=0),
+            followed=followed,
             worker=self._worker,
             clock=ground.clock,
         )
