@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,7 +21,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from tests.replica_pair import MASTER, SLAVE, ReplicaPair
+from tests.replica_pair import MASTER, NAMESRV, SLAVE, ReplicaPair
 from tests.requests import send_header
 
 T = TypeVar("T")
@@ -163,3 +163,72 @@ async def test_nothing_is_given_back_while_it_is_not_known_who_is_the_master(pai
     with pytest.raises(LinkError, match="it is not known whether"):
         await pair.of(handover.run(), step_ms=1000)
     assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
+
+
+async def test_a_stop_right_behind_the_takeover_leaves_the_role(pair: Pair) -> None:
+    await pair.send(MASTER)
+    handover = await pair.handover()
+    pair.net.partition(SLAVE, NAMESRV)  # so the new master goes on telling the name server
+    running = asyncio.ensure_future(handover.run())
+    while not pair.slave.ground.role.is_master:
+        await pair.clock.run_for(50)
+    assert await pair.send(SLAVE) == ResponseCode.SUCCESS
+    assert not running.done()
+    await pair.of(pair.slave.stop())
+    pair.net.heal()
+    pair.slave = pair.new_broker(SLAVE, 1, pair.files[SLAVE])
+    await pair.of(pair.slave.start())
+    await pair.of(running)
+    assert pair.slave.ground.role.is_master
+    assert not pair.master.ground.role.is_master
+
+
+class Ahead(Peer):
+    """A broker whose log has more than it has."""
+
+    async def log_end(self) -> int:
+        return await super().log_end() + 10
+
+
+async def test_nothing_is_given_back_to_a_broker_that_lacks_messages(pair: Pair) -> None:
+    handover = await pair.handover()
+    handover.new = Ahead(pair.client, f"{SLAVE}:10911")
+    await pair.of(handover.new.look())
+    pair.faults.add(Fault("write_bytes", "takenRole", error=28))
+    with pytest.raises(LinkError, match="has 10 bytes that"):
+        await pair.of(handover.run())
+    assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
+
+
+async def test_a_living_master_that_is_not_listed_stops_the_takeover(pair: Pair) -> None:
+    third = pair.new_broker("10.0.0.4", 2)
+    await third.start()
+    await pair.clock.run_for(2000)
+    slave = Peer(pair.client, f"{SLAVE}:10911")
+    with pytest.raises(RemoteError, match="follows another master: it takes messages"):
+        await pair.of(slave.change_role(0, other="10.0.0.4:10911"))
+    assert (pair.slave.ground.role.is_master, pair.files[SLAVE].exists(FILE)) == (False, False)
+    await third.stop()
+
+
+async def test_a_broken_link_while_the_role_changes_gives_nothing_back(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handover = await pair.handover()
+    lead, calls = pair.slave.become_master, 0
+
+    async def slowly(*args: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        await pair.clock.sleep(2)
+        await lead(*args, **options)
+
+    monkeypatch.setattr(pair.slave, "become_master", slowly)
+    running = asyncio.ensure_future(handover.run())
+    while not calls:
+        await pair.clock.run_for(50)
+    pair.client.give_up(f"{SLAVE}:10911", "a test")
+    await pair.of(running)
+    assert calls == 1
+    assert pair.said[-1] == f"{SLAVE}:10911 is the master"
+    assert (pair.master.ground.role.is_master, pair.slave.ground.role.is_master) == (False, True)

@@ -39,7 +39,9 @@ class ChangeRole(Service):
         if header.broker_id == MASTER_ID:
             split_address(header.other)  # raises for what is no address
         if self._is_busy:
-            raise _refusal("the role is being changed already", "repeat the request when that has ended")
+            raise _refusal(
+                "the role is being changed already", "repeat the request when that has ended", ResponseCode.SYSTEM_BUSY
+            )
         self._is_busy = True
         self.spawn("change", self._change(request, header))
         return HELD
@@ -61,5 +63,5 @@ class ChangeRole(Service):
             self._is_busy = False
 
 
-def _refusal(what: str, hint: str) -> RemoteError:
-    return RemoteError(what, code=ResponseCode.INVALID_PARAMETER, hint=hint)
+def _refusal(what: str, hint: str, code: int = ResponseCode.INVALID_PARAMETER) -> RemoteError:
+    return RemoteError(what, code=code, hint=hint)

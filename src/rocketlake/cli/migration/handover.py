@@ -14,12 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock, SystemClock
-from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.migration.left_behind import LeftBehind, left_behind
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.cli.migration.slave_conf import check_master, free_id
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Handover", "find"]
 
@@ -29,6 +30,10 @@ _NEAR_BYTES = 1 << 20
 """A slave that lacks less has it within a moment."""
 _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 15.0
+
+
+class _NotTold(LinkError):
+    """The new broker does not say whether it is the master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +142,42 @@ class Handover:
             if before is not None:
                 await self._step_down(self.old, self._spare_id)
                 self._say(f"{self.old.address} takes no messages any more")
-            await self.new.change_role(0, other=self.old.address)
+            await self._take_over()
+        except _NotTold:
+            raise
         except RocketLakeError as error:
             if not await self._is_slave_for_sure(self.new):
-                raise LinkError(
-                    f"it is not known whether {self.new.address} is the master now: {error.what}",
-                    hint="repeat the command when it answers: nobody takes messages until then, or it does already",
-                ) from error
+                raise self._not_told(error) from error
             if before is not None:
                 await self._give_back(before, error)
             raise
         self._say(f"{self.new.address} is the master")
         return self._clock.monotonic() - began
+
+    async def _take_over(self) -> None:
+        """Have the new one be the master.
+
+        One whose answer got lost may be changing still: it is asked again until it says how that ended. A master says
+        yes at once, so the question may be repeated.
+        """
+        until = None
+        while True:
+            try:
+                return await self.new.change_role(0, other=self.old.address)
+            except RocketLakeError as error:
+                if isinstance(error, RemoteError) and error.code != ResponseCode.SYSTEM_BUSY:
+                    raise
+                _log.info("%s does not say how it ended: %s", self.new.address, error)
+                until = until or self._clock.monotonic() + _PATIENCE_SECONDS
+                if self._clock.monotonic() > until:
+                    raise self._not_told(error) from error
+            await self._clock.sleep(_LOOK_SECONDS)
+
+    def _not_told(self, error: RocketLakeError) -> _NotTold:
+        return _NotTold(
+            f"it is not known whether {self.new.address} is the master now: {error.what}",
+            hint="repeat the command when it answers: nobody takes messages until then, or it does already",
+        )
 
     async def _step_down(self, peer: Peer, broker_id: int) -> None:
         """Have a master take no more messages, as a slave with this id."""
@@ -173,6 +202,13 @@ class Handover:
 
     async def _give_back(self, before: dict[str, str], why: RocketLakeError) -> None:
         """The new broker did not take over: the old one goes on."""
+        ahead = await self.new.log_end() - await self.old.log_end()
+        if ahead > 0:
+            raise LinkError(
+                f"{self.new.address} has {ahead} bytes that {self.old.address} lacks: that does not become master"
+                f" again: {why.what}",
+                hint="repeat the command: it makes the broker with the longer log the master",
+            ) from why
         if self.old.is_ours:
             await self.old.change_role(0, other=self.new.address, keeps_tables=True)
         else:
@@ -191,7 +227,3 @@ class Handover:
                 _log.info("%s does not answer: %s", peer.address, error)
                 await self._clock.sleep(_LOOK_SECONDS)
         return False
-
-    async def grown_behind(self, end: int) -> int:
-        """Bytes that the old master's log has grown beyond `end`."""
-        return max(0, await self.old.log_end() - end)
