@@ -48,7 +48,9 @@ class Heartbeats(Service):
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
-        """Send them from now on."""
+        """Send them from now on. Each registration calls it: they are sent once all the same."""
+        if self.is_running:
+            return
         await super().start()
         self.every("beat", self._interval_ms / 1000, self.beat)
 
