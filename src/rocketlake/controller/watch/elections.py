@@ -117,6 +117,10 @@ class Elections(Service):
             alive = {
                 each: candidates.get(each, heard) for each, heard in here.items() if each in {*candidates, now.master}
             }
+            # Who knows more than the record counts, in no set of it, too; its log is not asked for, so it comes last.
+            for each, heard in here.items():
+                if heard.known_epoch > now.master_epoch:
+                    alive.setdefault(each, Heard(known_epoch=heard.known_epoch))
             if now.master is not None and now.master != group.master:
                 alive.setdefault(
                     now.master, Heard()
