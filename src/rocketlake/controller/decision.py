@@ -51,8 +51,8 @@ def decide(group: Group, question: Question, alive: Alive) -> Decision:
     new = decision.group
     if new.master_epoch == group.master_epoch:
         return decision
-    epochs = sorted(group.masters)[1 - _MASTERS_KEPT :]
-    masters = {**{epoch: group.masters[epoch] for epoch in epochs}, new.master_epoch: new.master}
+    epochs = sorted(new.masters)[1 - _MASTERS_KEPT :]
+    masters = {**{epoch: new.masters[epoch] for epoch in epochs}, new.master_epoch: new.master}
     return dataclass_replace(decision, group=replace(new, masters=masters))
 
 
@@ -191,7 +191,7 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         host=asked.host,
         ha_address=asked.ha_address,
         boot_id=asked.boot_id,
-        life=asked.life,
+        life=asked.life or old.life,  # `replicas move` has none to tell
         min_in_sync=max(1, asked.min_in_sync),
     )
     new, reasons = group, []
@@ -199,10 +199,6 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         members = {**group.members, asked.broker_id: member}
         new = replace(new, members=members)
         reasons.append(f"broker {asked.broker_id} registers from {asked.address}")
-    if asked.broker_id == new.master and member.min_in_sync != new.min_in_sync:
-        # The eligible replicas were kept under the other promise.
-        new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
-        reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
     if _is_outdated(group, old, asked):
         new = distrusted(new, asked.known_epoch)
         reasons.append(f"the register is an older copy of what broker {asked.broker_id} knows")
@@ -222,6 +218,11 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
         said = "its store is an older copy" if _is_copy(old, asked) else asked.log_kept.name
         reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {said}")
+    if asked.broker_id == new.master and member.min_in_sync != new.min_in_sync:
+        # The eligible replicas were kept under the other promise. Not before it is known that the master goes on: they
+        # may be all that is left, and nothing was acknowledged under this promise.
+        new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
+        reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
     return Decision(new, why=", ".join(reasons))
 
 

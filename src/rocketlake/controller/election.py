@@ -4,8 +4,8 @@ Owns        the candidates, their order.
 Must not know   the epochs and sets that follow (decision.py), how a broker is found to live.
 
 Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones.
-If there is none because their machines lost what was in memory, the longest log of them is taken, when all of them are
-back to be compared. A replica that may lack records is taken otherwise only if the operator allows it.
+If there is none because their machines lost what was in memory, the longest log is taken, when all of them are back to
+be compared: also that of another member, which may have kept what all of them have lost. A replica that may lack records is taken otherwise only if the operator allows it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
         return _best(candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
     unsure = group.doubtful if not group.electable else frozenset()
     if unsure and all(_may_be_compared(group, each, alive) for each in unsure) and wanted in (None, *unsure):
-        return _best({wanted} if wanted else unsure, alive, "all replicas lost what was in memory", holds_all=False)
+        compared = {each for each in here if _may_be_compared(group, each, alive)}
+        return _best({wanted} if wanted else compared, alive, "all replicas lost what was in memory", holds_all=False)
     if asked.unclean and here and wanted in (None, *here):
         return _best({wanted} if wanted else here, alive, "the operator allows that messages are lost", holds_all=False)
     if wanted is not None:

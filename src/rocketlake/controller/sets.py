@@ -44,12 +44,14 @@ def without(group: Group, broker_ids: frozenset[int]) -> Group:
 def distrusted(group: Group, known_epoch: int) -> Group:
     """The group whose record is older than what a member knows: who held everything then may not any more.
 
-    The longest log of all members does.
+    The longest log of all members does. The masters of before are forgotten, too: two members that know different ones
+    of one epoch would else be found out in turn for ever, each with a new epoch that the other has not heard of.
     """
     return replace(
         group,
         master=None,
         master_epoch=max(group.master_epoch, known_epoch) + 1,
+        masters={},
         in_sync=_NONE,
         in_sync_epoch=group.in_sync_epoch + 1,
         eligible=_NONE,

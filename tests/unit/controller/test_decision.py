@@ -133,6 +133,18 @@ def test_a_master_with_another_promise_loses_the_eligible_replicas() -> None:
     assert (slave.group.min_in_sync, slave.group.eligible) == (2, ids(2, 3))
 
 
+def test_a_promise_that_comes_with_a_lost_log_leaves_the_eligible_replicas() -> None:
+    """Nothing was acknowledged under it: they are all that is left."""
+    lost = Register(1, "b1", boot_id="other", min_in_sync=1)
+    answer = ask(group(sss=ids(1), elr=ids(2, 3)), lost)
+    assert (elected(answer), answer.group.doubtful) == ((None, set(), {2, 3}), ids(1))
+    assert elected(ask(with_lives(group(sss=ids(1), elr=ids(2, 3))), lives(1, "11", "10", min_in_sync=1))) == (
+        None,
+        {1},
+        {2, 3},
+    )
+
+
 # -- 1001: the set -----------------------------------------------------------------------------------------------------
 
 
@@ -266,9 +278,18 @@ def test_when_all_machines_started_anew_the_longest_log_of_all_is_taken() -> Non
         state = ask(state, Register(each, f"b{each}", boot_id="other", min_in_sync=2)).group
     assert (state.master, state.electable, state.doubtful) == (None, ids(), ids(1, 2))
     assert ask(state, Elect(1), 1, 3).code == Code.CONTROLLER_ELECT_MASTER_FAILED
-    answer = decide(state, Elect(1), {1: Heard(5, 10), 2: Heard(5, 20), 3: Heard(5, 30)})
+    answer = decide(state, Elect(1), {1: Heard(5, 10), 2: Heard(5, 20), 3: Heard(5, 15)})
     assert (elected(answer), answer.group.doubtful) == ((2, {2}, set()), ids())
     assert elected(ask(state, Elect(1, designate=True), 1, 2)) == (1, {1}, set())
+
+
+def test_another_member_may_have_kept_what_those_of_the_set_have_lost() -> None:
+    state = group(sss=ids(), doubt=ids(1), master=None)
+    best = decide(state, Elect(1), {1: Heard(3, 100), 2: Heard(5, 900), 3: Heard(4, 990)})
+    assert elected(best) == (2, {2}, set())
+    # The log of 2 may still grow: it has not heard that there is no master.
+    rest = decide(state, Elect(1), {1: Heard(3, 100), 2: Heard(5, 900, known_epoch=4), 3: Heard(4, 990)})
+    assert elected(rest) == (3, {3}, set())
 
 
 def test_a_doubtful_replica_is_forgotten_when_the_set_goes_on_without_it() -> None:
@@ -338,6 +359,13 @@ def test_an_older_copy_of_a_store_may_lack_records() -> None:
     assert ask(state, lives(2, "2x", "2older", "20"), 1, 3).group.in_sync == ids(1, 2, 3)
 
 
+def test_who_moves_a_member_does_not_make_its_word_forgotten() -> None:
+    """`replicas move` tells no life: the copy of the store that comes next is found out all the same."""
+    moved = ask(with_lives(group()), Register(2, "new", boot_id="boot", log_kept=LogKept.ON_DISK, min_in_sync=2)).group
+    assert (moved.members[2].address, moved.members[2].life) == ("new", "20")
+    assert ask(moved, lives(2, "2x", "2older"), 1, 3).group.doubtful == ids(2)
+
+
 @pytest.mark.parametrize(("epoch", "master"), [(7, None), (7, (7, 1)), (6, (5, 1)), (5, (5, 2)), (5, (4, 3))])
 def test_on_a_register_that_was_put_back_all_logs_are_compared(epoch: int, master: tuple[int, int] | None) -> None:
     """A member knows of a newer epoch, or of another master of this one or an older one."""
@@ -350,6 +378,16 @@ def test_on_a_register_that_was_put_back_all_logs_are_compared(epoch: int, maste
     assert decide(new, Elect(), {**known, 1: Heard()}).group.master is None  # it has not told its end
     chosen = decide(new, Elect(), known).group
     assert (chosen.master, chosen.master_epoch) == (3, epoch + 2)
+
+
+def test_members_that_know_the_same_other_master_are_found_out_once() -> None:
+    """Else each of them ends the epoch that the other was just told of, for ever."""
+    state = with_lives(group(), masters={4: None, 5: 1})
+    first = ask(state, lives(2, "20", known_master=(4, 2)), 1, 2, 3).group
+    assert (first.master_epoch, dict(first.masters)) == (6, {6: None})
+    second = ask(first, lives(3, "30", known_epoch=5, known_master=(4, 2)), 1, 2, 3).group
+    assert second.master_epoch == 6
+    assert decide(second, Elect(), {each: Heard(4, each, known_epoch=6) for each in (1, 2, 3)}).group.master == 3
 
 
 @pytest.mark.parametrize("known", [(5, 1), (4, 2), (3, 3), None])
