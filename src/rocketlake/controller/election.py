@@ -5,7 +5,8 @@ Must not know   the epochs and sets that follow (decision.py), how a broker is f
 
 Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones.
 If there is none because their machines lost what was in memory, the longest log is taken, when all of them are back to
-be compared: also that of another member, which may have kept what all of them have lost. A replica that may lack records is taken otherwise only if the operator allows it.
+be compared: also that of another member, which may have kept what all of them have lost. A
+replica that may lack records is taken otherwise only if the operator allows it.
 """
 
 from __future__ import annotations
