@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from interop.apache_group import ApacheGroup
 from rocketlake.replication.epochs.epoch_file import decode
+from rocketlake.replication.epochs.history import Epoch, EpochHistory
 from tests.crash.broker_process import Reader
 from tests.interop.mixed_pair import Apaches, MixedPair, Ours, our_controller
 from tests.interop.releases import jars_of, releases
@@ -52,6 +54,11 @@ async def pair(addresses: tuple[str, str, str], tmp_path: Path) -> AsyncIterator
     await pair.close()
 
 
+def by_bytes(history: EpochHistory) -> list[Epoch]:
+    """The epochs that have a byte: Apache's broker keeps no entry of another one."""
+    return [epoch for epoch, after in pairwise([*history.epochs, None]) if after is None or after.start > epoch.start]
+
+
 async def test_each_becomes_the_master_and_follows_the_other_again(pair: MixedPair) -> None:
     ours, apaches = pair.ours, pair.apaches
     assert await pair.in_step(1) == ours.address
@@ -74,7 +81,7 @@ async def test_each_becomes_the_master_and_follows_the_other_again(pair: MixedPa
     log = await pair.equal_log()
     assert not any(log.startswith(had) for had in (ours_had, apaches_had)), "both were cut when they came back"
     histories = [decode((broker.store / "epochFileCheckpoint").read_bytes()) for broker in (ours, apaches)]
-    assert histories[0] == histories[1]
+    assert [by_bytes(history) for history in histories[:1]] == [by_bytes(histories[1])]
     assert len(histories[0].epochs) > 2  # more, if Apache's controller misses heartbeats on a busy machine
     reader = Reader(ours.address, pair.ledger)
     await reader.read_new()
