@@ -176,6 +176,37 @@ async def test_entries_behind_the_end_of_a_clean_stop_are_left_over_and_not_take
     assert (done.last_index, done.committed_index, done.records) == (343, 340, 344)
 
 
+@pytest.mark.parametrize("cut", [None, b"", b"{", bytes(40)])
+async def test_a_table_that_was_cut_off_while_it_was_saved_comes_from_its_copy(
+    source: Path, tmp_path: Path, cut: bytes | None
+) -> None:
+    names = ("consumerOffset.json", "topics.json")
+    for name in names:
+        os.rename(source / "config" / name, source / "config" / f"{name}.bak")
+        if cut is not None:
+            (source / "config" / name).write_bytes(cut)
+    before = tree(source)
+    done = await Conversion(source).run(tmp_path / "target")
+    assert done.older == [f"config/{name}" for name in names]
+    for name in names:
+        assert (tmp_path / "target" / "config" / name).read_bytes() == (STORE / "config" / name).read_bytes()
+    assert tree(source) == before
+
+
+async def test_a_table_that_cannot_be_read_at_all_is_an_error_before_the_log_is_read(
+    source: Path, tmp_path: Path
+) -> None:
+    (source / "config" / "topics.json").write_bytes(b"{")
+    (source / "config" / "delayOffset.json").write_bytes(b"")
+    told: list[int] = []
+    with pytest.raises(StoreError, match=r"neither the file nor its copy topics.json.bak"):
+        await Conversion(source).run(tmp_path / "target", progress=told.append)
+    assert (told, (tmp_path / "target").exists()) == ([], False)
+    (source / "config" / "topics.json").write_bytes((STORE / "config" / "topics.json").read_bytes())
+    done = await Conversion(source).run(tmp_path / "target")
+    assert done.left == ["config/delayOffset.json: nothing is written in it"]
+
+
 def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
     looked = CliRunner().invoke(app, ["store", "convert", str(source)])
     assert looked.exit_code == 0, looked.output

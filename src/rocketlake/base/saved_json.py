@@ -19,7 +19,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.java.json_text import JsonError, parse
 from rocketlake.base.logs import get_logger
 
-__all__ = ["load_text", "save_text"]
+__all__ = ["load_text", "peek_text", "save_text"]
 
 log = get_logger(__name__)
 
@@ -28,12 +28,19 @@ _EMPTY = "there is nothing in it but zeros or blanks"
 
 def load_text(files: Files, path: Path) -> str | None:
     """The last text saved, None if there is none. StoreError if there are files but none holds JSON."""
+    text, problem = peek_text(files, path)
+    if problem:
+        log.warning("%s is broken (%s), %s is read", path, problem, _beside(path, ".bak").name)
+        files.rename(path, _beside(path, ".broken"))
+    return text
+
+
+def peek_text(files: Files, path: Path) -> tuple[str | None, str]:
+    """What `load_text` would return, and what is wrong with the file itself, "" if nothing; no file is changed."""
     copy = _beside(path, ".bak")
     text, problem = _read(files, path)
     if text is not None:
-        return text
-    if problem:
-        log.warning("%s is broken (%s), reading %s", path, problem, copy.name)
+        return text, ""
     text, copy_problem = _read(files, copy)
     if text is None and {problem, copy_problem} - {"", _EMPTY}:
         raise StoreError(
@@ -41,9 +48,7 @@ def load_text(files: Files, path: Path) -> str | None:
             path=str(path),
             hint="restore one of them, or move both away to start empty",
         )
-    if problem:
-        files.rename(path, _beside(path, ".broken"))
-    return text
+    return text, problem
 
 
 def save_text(files: Files, path: Path, text: str) -> None:

@@ -92,6 +92,8 @@ def _say(converted: Converted, target: Path | None, given_up_from: int | None) -
         typer.echo(
             f"the last {amount(open_end, 'entry')} were not noted as committed: their senders may know of no answer"
         )
+    for name in converted.older:
+        typer.echo(f"{name} was cut off while it was saved: the save before is taken ({name.partition('/')[2]}.bak)")
     for name in converted.left:
         typer.echo(f"not taken over: {name}")
     typer.echo("of all members convert the one with the highest term, and of these the highest index")

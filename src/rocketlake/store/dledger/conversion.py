@@ -24,6 +24,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.dispatch_scan import BLANK, scan
 from rocketlake.store.dledger.entries import ANOTHER_MEMBER, DLedgerLog, damaged
 from rocketlake.store.dledger.plain_log import PlainLog
+from rocketlake.store.dledger.tables import copy_tables
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.offset_files import OffsetFiles
 from rocketlake.store.paths import StorePaths
@@ -66,6 +67,8 @@ class Converted:
     """False: the member was killed, and its log ends where its last sound entry does."""
     noted_index: int = -1
     """The last entry that the member noted, at its stop or up to 3 s before a kill; -1 if it did not."""
+    older: list[str] = field(default_factory=list)
+    """Tables taken from the copy of the save before: the member was killed while it saved them."""
     left: list[str] = field(default_factory=list)
     """Parts of the source that are not taken over."""
 
@@ -114,11 +117,13 @@ class Conversion:
         paths = StorePaths(self._begin(target))
         self._disk.make_dirs(paths.commit_log)
         with self._hold():
+            tables = copy_tables(self._disk, self._source.config, paths.config)
             log = PlainLog(paths.commit_log, config.commit_log_file_bytes, self._disk)
             done = self._walk(log, progress)
             log.close()
             done.bytes, done.file_bytes = log.end, config.commit_log_file_bytes
-            self._copy_tables(paths, done)
+            timers = [name for name in self._disk.list_dir(self._source.root) if name.startswith("timer")]
+            done.older, done.left = tables.older, tables.left + timers
         await self._build(paths, config, done)
         self._disk.remove(paths.root / _MARK)
         self._disk.sync_dir(paths.root)
@@ -252,19 +257,6 @@ class Conversion:
         except ValueError:
             path = str(self._member / "checkpoint")
             raise StoreError("the checkpoint cannot be read", path=path, hint=ANOTHER_MEMBER) from None
-
-    # -- tables --------------------------------------------------------------------------------------------------------
-
-    def _copy_tables(self, target: StorePaths, done: Converted) -> None:
-        self._disk.make_dirs(target.config)
-        for name in self._disk.list_dir(self._source.config):
-            path = self._source.config / name
-            if self._disk.is_dir(path):
-                done.left.append(f"config/{name}")
-            elif name.endswith(".json"):
-                self._disk.write_bytes(target.config / name, self._disk.read_bytes(path))
-        self._disk.sync_dir(target.config)
-        done.left += [name for name in self._disk.list_dir(self._source.root) if name.startswith("timer")]
 
 
 def _overlap(one: Path, other: Path) -> bool:
