@@ -5,7 +5,8 @@ Must not know   how the message is stored, clocks.
 
 Rule (RocketMQ's HookUtils): property DELAY above 0 parks the message in queue DELAY - 1 of SCHEDULE_TOPIC_XXXX, its
 target in REAL_TOPIC and REAL_QID; the timer properties are dropped then. Timer properties alone need the timer wheel.
-This broker has none, and refuses such a message as an Apache broker with timerWheelEnable=false does.
+This broker has none, and refuses such a message as an Apache broker with timerWheelEnable=false does. With TIMER_OUT_MS
+it went through a wheel already, and is a message like any other.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
 
 def _refuse_timer(properties: dict[str, str]) -> None:
     wanted = [name for name in TIMER_NAMES if name in properties]
-    if wanted:
+    if wanted and names.TIMER_OUT_MS not in properties:
         raise RemoteError(
             f"accurate timer message is not enabled: property {wanted[0]}={properties[wanted[0]][:40]!r}",
             code=ResponseCode.SYSTEM_ERROR,

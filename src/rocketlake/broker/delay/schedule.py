@@ -14,12 +14,13 @@ Rules (RocketMQ's ScheduleMessageService):
   skipped. The half topic is never a target.
 - The delivered record keeps the properties of the parked one, DELAY, REAL_TOPIC and REAL_QID too.
 
-A start asks the log for copies behind the saved progress, so that a change of the master delivers nothing twice. A
-level delivers in order: the first message without a copy ends the search. Before it the log must be dispatched up to
-its end at the start, which in a group is when it is confirmed; no copy could be read before.
+A start asks the log for copies behind the saved progress, so that a change of the master delivers nothing twice
+(delivered.py). Before that the log must be dispatched up to its end at the start, which in a group is when it is
+confirmed; no copy could be read before.
 
 Departures: a message that no store would ever take is skipped (Apache tries it for ever, and blocks its level). A queue
-that the topic no longer has is replaced by one that consumers read (topics/readable_queue.py).
+that the topic no longer has is replaced by one that consumers read (topics/readable_queue.py). A copy has a unique key
+in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from functools import partial
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
-from rocketlake.broker.delay.delivered import delivered_end
+from rocketlake.broker.delay.delivered import DeliveredBefore, with_unique_key
 from rocketlake.broker.delay.parking import real_target
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.stored_message import copy_message
@@ -90,15 +91,14 @@ class DelaySchedule(Service):
         self._warnings = RareWarnings(_log, clock=clock)
         self._log_end = PhysicalOffset(0)
         """The end of the log at the start."""
-        self._perhaps_delivered: set[int] = set()
-        """Levels whose next message may have been delivered before the start."""
+        self._before = DeliveredBefore(store, (), self._log_end)
         self._arrivals = {level: asyncio.Event() for level in range(1, levels.highest + 1)}
 
     async def start(self) -> None:
         """Start to deliver. Messages that fell due while the broker was down are delivered at once."""
         await super().start()
         self._log_end = self._store.max_physical_offset
-        self._perhaps_delivered = set(self._arrivals)
+        self._before = DeliveredBefore(self._store, self._arrivals, self._log_end)
         for level in self._arrivals:
             self.keep(f"level-{level}", partial(self._deliver_next, level))
 
@@ -137,7 +137,7 @@ class DelaySchedule(Service):
                 return _Pause(wait_ms)
             if self._store.log.is_late:
                 return _Pause(_RETRY_MS)  # a put would have the loop wait for the next file of the log
-            log_offset = self._end_of_copy(level, physical_offset, offset) or self._deliver(physical_offset, offset)
+            log_offset = self._deliver(level, physical_offset, offset)
             if log_offset is None:
                 return _Pause(_RETRY_MS)
             offset += 1
@@ -155,21 +155,9 @@ class DelaySchedule(Service):
             self._progress.move(level, inside)
         return inside
 
-    def _end_of_copy(self, level: int, physical_offset: PhysicalOffset, queue_offset: int) -> PhysicalOffset | None:
-        """Where the copy ends that was delivered before the start; None if the message is to be delivered now."""
-        if level not in self._perhaps_delivered:
-            return None
-        found = self._read(physical_offset, queue_offset)
-        target = None if found is None else real_target(found[0].properties)
-        if found is None or target is None:
-            return None
-        end = delivered_end(self._store, found[0], target[0])
-        if end is None:
-            self._perhaps_delivered.discard(level)
-        return end
-
-    def _deliver(self, physical_offset: PhysicalOffset, queue_offset: int) -> int | None:
-        """Store the copy. Returns the log offset behind it, 0 if the message is skipped, None to try it again."""
+    def _deliver(self, level: int, physical_offset: PhysicalOffset, queue_offset: int) -> int | None:
+        """Store the copy, if there is none yet. Returns the log offset behind it, 0 if the message is skipped, None to
+        try it again."""
         found = self._read(physical_offset, queue_offset)
         if found is None:
             return 0
@@ -178,14 +166,18 @@ class DelaySchedule(Service):
         if target is None or target[0] == HALF_TOPIC:
             _log.error("delayed message at %d is skipped: it names no target topic that may take it", physical_offset)
             return 0
-        topic, queue_id = target
-        if self._store.deletions.is_dead(topic, physical_offset):
+        if self._store.deletions.is_dead(target[0], physical_offset):
             return 0  # its topic was deleted meanwhile, with all its messages
+        end = self._before.end_of_copy(level, parked, target[0])
+        return self._put_copy(parked, with_unique_key(parked, properties), *target) if end is None else end
+
+    def _put_copy(self, parked: StoredMessage, properties: bytes, topic: str, queue_id: int) -> int | None:
         message = copy_message(parked, topic, self._readable(topic, queue_id))
         message.properties = properties
         result = self._store.put(message)
         if result.status in _HOPELESS:
-            _log.error("delayed message at %d is skipped, no store would take it: %s", physical_offset, result.reason)
+            place = parked.physical_offset
+            _log.error("delayed message at %d is skipped, no store would take it: %s", place, result.reason)
             return 0
         if result.status is not PutStatus.OK:
             self._warnings.warn("put", "delayed messages wait: %s %s", result.status.name, result.reason)

@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
+from rocketlake.broker.delay.parking import TIMER_NAMES
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.stats import BrokerStats
@@ -93,7 +94,8 @@ class SendBack:
 
     def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
         properties = dict(original.properties)
-        properties.pop(names.PRODUCER_SEQUENCE, None)
+        for name in (names.PRODUCER_SEQUENCE, *TIMER_NAMES):  # the message was delivered: its time is over
+            properties.pop(name, None)
         properties.setdefault(names.RETRY_TOPIC, original.topic)
         properties[names.WAIT] = "false"
         if not properties.get(names.ORIGIN_MESSAGE_ID):

@@ -48,6 +48,12 @@ def test_a_timer_message_is_refused_not_delivered_early(name: str) -> None:
     assert caught.value.code == ResponseCode.SYSTEM_ERROR
 
 
+def test_a_message_that_went_through_a_timer_wheel_is_one_like_any_other() -> None:
+    parked, properties = message(), {"TIMER_DELIVER_MS": "1000", "TIMER_OUT_MS": "1000"}
+    park_if_delayed(parked, properties, LEVELS)
+    assert (parked.topic, parked.queue_id) == ("orders", 3)
+
+
 @pytest.mark.parametrize(("text", "level"), [(None, 0), ("3", 3), ("-1", -1), ("x", 0), ("", 0)])
 def test_what_is_no_number_is_no_delay(text: str | None, level: int) -> None:
     assert delay_level({} if text is None else {"DELAY": text}) == level

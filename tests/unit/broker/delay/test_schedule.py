@@ -155,6 +155,34 @@ async def test_what_was_delivered_before_the_start_is_not_delivered_again(world:
     assert (world.progress.next_offset(1), world.progress.next_offset(2)) == (13, 12)
 
 
+async def test_messages_that_nobody_got_do_not_end_the_search_for_copies(world: World) -> None:
+    """One that Apache's broker tries again while later ones go, one of a deleted topic, one that no store takes."""
+    world.park(b"tried again", key="A")
+    world.park(b"gone", key="B", topic="Gone")
+    world.park(b"refused", key="C", topic="T" * 128)
+    world.park(b"delivered", key="D")
+    world.store.delete_topics(["Gone"])
+    world.progress.move(1, 1)
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    await begin_again(world)
+    await world.clock.run_for(1500)
+    assert world.bodies() == [b"delivered", b"tried again"]
+    assert world.progress.next_offset(1) == 4
+
+
+async def test_a_message_without_a_key_comes_once_and_those_behind_it(world: World) -> None:
+    for number in range(3):
+        world.park(b"%d" % number, key=f"K{number % 2}" * (number % 2))
+    await world.schedule.start()
+    await world.clock.run_for(1500)
+    first = world.delivered()
+    await begin_again(world)
+    await world.clock.run_for(1500)
+    assert world.delivered() == first
+    assert [message.message_id for message in first][1] == "K1"
+
+
 @pytest.mark.parametrize(("key", "born_ms"), [("K", 6), ("L", 5), ("", 5)])
 async def test_a_message_that_only_resembles_a_delivered_one_is_delivered(world: World, key: str, born_ms: int) -> None:
     world.park(key=key, born_ms=born_ms)  # this one was lost with a master that delivered it, say
