@@ -101,8 +101,8 @@ class _Faults:
         self._only = only
         self._random = random
         self._wires = world.wires
-        self._is_lost = False
-        """True: a broker is dead for good; the others have to do."""
+        self._lost: SimBroker | None = None
+        """It is dead for good; the others have to do."""
         self._names = [*(each.name for each in world.brokers.values()), *(each.name for each in world.controllers)]
 
     async def happen(self) -> None:
@@ -174,7 +174,8 @@ class _Faults:
     async def _power(self, broker: SimBroker | None = None) -> None:
         """One machine at a time, and not the last that holds all: only waiting for the disk would survive that."""
         world, broker = self._world, broker or self._broker()
-        others = [each for each in world.group.electable - {broker.broker_id} if not world.brokers[each].lacks]
+        holders = [world.brokers[each] for each in world.group.electable]
+        others = [each for each in holders if each not in (broker, self._lost) and not each.lacks]
         if world.rules.min_in_sync == 1 or not others or any(each.lacks for each in world.brokers.values()):
             return
         if broker.is_up:
@@ -210,10 +211,11 @@ class _Faults:
             await world.clock.sleep(0.005)
         await world.clock.sleep(0.02)
         broker.stop()
-        if self._is_lost or world.rules.is_put_back:  # after a register was put back all are waited for
+        if self._lost or world.rules.is_put_back:  # after a register was put back all are waited for
             await self._while()
             broker.start()
-        self._is_lost = True
+        else:
+            self._lost = broker
 
     async def _put_back(self) -> None:
         """The controllers stop, and begin again on an older copy of the register."""
