@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import pytest
 from rocketlake.auth.admin_access import AdminAccess
 from rocketlake.base.disk.faulty import Fault, FaultPlan, FaultyFiles
 from rocketlake.base.disk.memory import MemoryFiles
-from rocketlake.base.errors import LinkError, RemoteError
+from rocketlake.base.errors import LinkError, RemoteError, UsageError
 from rocketlake.broker.broker import Broker
 from rocketlake.cli.migration.handover import Handover, Sides
 from rocketlake.cli.migration.peer import Peer
@@ -198,6 +198,36 @@ async def test_nothing_is_given_back_to_a_broker_that_lacks_messages(pair: Pair)
     with pytest.raises(LinkError, match="has 10 bytes that"):
         await pair.of(handover.run())
     assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
+
+
+class AsApache(Peer):
+    """A broker that is asked and told its role as Apache's is, with messages in its timer wheel."""
+
+    waiting = 0
+
+    @property
+    def is_ours(self) -> bool:
+        return False
+
+    async def table(self, code: RequestCode, *, may_fail: bool = False) -> dict[str, Any]:
+        if code == RequestCode.GET_TIMER_METRICS:
+            return {"timingCount": {"T": {"count": self.waiting}}}
+        return await super().table(code, may_fail=may_fail)
+
+    async def change(self, settings: Mapping[str, str]) -> None:
+        if "brokerId" in settings:
+            await self.change_role(int(settings["brokerId"]), f"{SLAVE}:10911", keeps_tables=True)
+
+
+async def test_messages_that_come_into_the_timer_wheel_behind_the_look_are_not_left_there(pair: Pair) -> None:
+    handover = await pair.handover()
+    handover.old = old = AsApache(pair.client, f"{MASTER}:10911")
+    await pair.of(old.look())
+    assert await pair.of(handover.check()) == []
+    old.waiting = 40  # while the operator is asked, or later
+    with pytest.raises(UsageError, match=r"does not deliver: 40 timer messages"):
+        await pair.of(handover.run())
+    assert (pair.said[-1].partition(":")[0], await pair.send(MASTER)) == (MASTER, ResponseCode.SUCCESS)
 
 
 async def test_a_living_master_that_is_not_listed_stops_the_takeover(pair: Pair) -> None:

@@ -14,7 +14,6 @@ from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
 
 if TYPE_CHECKING:
     from rocketlake.cli.migration.handover import Handover
-    from rocketlake.cli.migration.left_behind import LeftBehind
 
 __all__ = ["takeover"]
 
@@ -37,34 +36,29 @@ def takeover(
 
     A takeover that was cut off goes on when the command is repeated.
     """
-    from rocketlake.base.errors import UsageError
-
-    lost = run(_look(namesrv, name, to))
-    for line in [f"not copied: {each.what}; {each.effect}" for each in lost]:
-        typer.secho(f"note: {line}", fg="yellow", err=True)
+    run(_look(namesrv, name, to, refuses=not (check or leave_behind)))
     if check:
         return
-    if any(each.holds_messages for each in lost) and not leave_behind:
-        raise UsageError(
-            "messages wait in the old master that the new one does not deliver",
-            hint="wait until they are delivered, or give --leave-behind: they stay in the log, for the way back",
-        )
     if not yes:
         confirm(f"make the slave the master of {name}?")
-    run(_take_over(namesrv, name, to, wait))
+    run(_take_over(namesrv, name, to, wait, leave_behind))
 
 
-async def _look(namesrv: str, name: str, to: int | None) -> list[LeftBehind]:
-    """Say how it stands."""
+async def _look(namesrv: str, name: str, to: int | None, *, refuses: bool) -> None:
+    """Say how it stands; UsageError if it `refuses` to leave messages behind."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.migration.handover import Handover, find
+    from rocketlake.cli.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
         handover = Handover(await find(cluster, name, to), typer.echo)
         lost = await handover.check()
         typer.echo(f"old master  {_words(handover, is_old=True)}")
         typer.echo(f"new master  {_words(handover, is_old=False)}; it lacks {await handover.lag()} bytes of the log")
-        return lost
+        for each in lost:
+            typer.secho(f"note: not copied: {each.what}; {each.effect}", fg="yellow", err=True)
+        if refuses:
+            check_left_behind(lost, handover.old)
 
 
 def _words(handover: Handover, *, is_old: bool) -> str:
@@ -73,15 +67,18 @@ def _words(handover: Handover, *, is_old: bool) -> str:
     return f"{peer.address} ({kind}, brokerId {peer.broker_id}, {peer.settings.get('brokerRole')})"
 
 
-async def _take_over(namesrv: str, name: str, to: int | None, wait: float) -> None:
+async def _take_over(namesrv: str, name: str, to: int | None, wait: float, leave_behind: bool) -> None:
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.migration.handover import Handover, find
+    from rocketlake.cli.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
         handover = Handover(await find(cluster, name, to), typer.echo)
-        await handover.check()
+        lost = await handover.check()  # more may have come while the operator was asked
+        if not leave_behind:
+            check_left_behind(lost, handover.old)
         await handover.until_near(wait)
-        pause = await handover.run()
+        pause = await handover.run(leaves=leave_behind)
         typer.echo(f"nobody took messages for {pause:.2f} s")
         if not handover.old.is_ours:
             conf = handover.old.settings.get("brokerConfigPath", "its broker.conf")

@@ -17,7 +17,7 @@ from rocketlake.base.clock import Clock, SystemClock
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.cli.cluster import Cluster
-from rocketlake.cli.migration.left_behind import LeftBehind, left_behind
+from rocketlake.cli.migration.left_behind import LeftBehind, check_left_behind, left_behind
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.cli.migration.slave_conf import check_master, free_id
 from rocketlake.protocol.response_code import ResponseCode
@@ -131,8 +131,12 @@ class Handover:
 
     # -- the change ----------------------------------------------------------------------------------------------------
 
-    async def run(self) -> float:
-        """Make the new broker the master; returns the seconds in which nobody took messages."""
+    async def run(self, *, leaves: bool = False) -> float:
+        """Make the new broker the master; returns the seconds in which nobody took messages.
+
+        `leaves`: also if messages wait in the old master that the new one does not deliver. They are looked for behind
+        the stop, too: only then none comes any more.
+        """
         if not self.new.is_slave:
             self._say(f"{self.new.address} is the master of {self.new.broker_name} already")
             return 0.0
@@ -142,6 +146,8 @@ class Handover:
             if before is not None:
                 await self._step_down(self.old, self._spare_id)
                 self._say(f"{self.old.address} takes no messages any more")
+                if not (leaves or self.old.is_ours):
+                    check_left_behind(await left_behind(self.old), self.old)
             await self._take_over()
         except _NotTold:
             raise

@@ -1,13 +1,15 @@
 """What does not come along when this broker takes over from Apache's.
 
-Owns        the list of such things, how a master is asked for them.
-Must not know   when a takeover refuses because of them, output.
+Owns        the list of such things, how a master is asked for them, the refusal because of messages among them.
+Must not know   when a takeover looks, output.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rocketlake.base.errors import UsageError
 from rocketlake.broker.apache_keys import NOT_SUPPORTED
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.protocol.bodies.stats import TopicStats
@@ -15,7 +17,7 @@ from rocketlake.protocol.headers.admin_topic import TopicStatsHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["LeftBehind", "left_behind"]
+__all__ = ["LeftBehind", "check_left_behind", "left_behind"]
 
 _NAMED_ELSEWHERE = frozenset({"enableDLegerCommitLog", "enableControllerMode"})
 _REVIVE = ("rmq_sys_REVIVE_LOG_", "CID_RMQ_SYS_REVIVE_GROUP")
@@ -47,6 +49,18 @@ async def left_behind(master: Peer) -> list[LeftBehind]:
     if modes:
         found.append(LeftBehind(f"{len(modes)} settings of POP for push consumers", "these groups pull"))
     return found
+
+
+def check_left_behind(lost: Sequence[LeftBehind], old: Peer) -> None:
+    """UsageError if messages would be left in the old master."""
+    waiting = ", ".join(each.what for each in lost if each.holds_messages)
+    if waiting:
+        until = "have it deliver them (as the master again)" if old.is_slave else "wait until they are delivered"
+        raise UsageError(
+            f"messages wait in the old master that the new one does not deliver: {waiting}",
+            where=f"broker {old.address}",
+            hint=f"{until}, or give --leave-behind: they stay in the log, for the way back",
+        )
 
 
 async def _timers(master: Peer) -> list[LeftBehind]:
