@@ -111,16 +111,20 @@ class NetClient(Service):
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line[place] = None
         try:
-            link = await self._pool.get(address, deadline - self._clock.monotonic())
-            if not link.writable:
-                await link.wait_writable(deadline - self._clock.monotonic())
+            link = await self._caught_up(address, deadline)
             if next(iter(line)) is not place:
                 if not await self._clock.wait(place, deadline - self._clock.monotonic()):
                     raise LinkError("requests before it wait for the link", where=address, hint="look at the peer")
-                link = await self._pool.get(address, deadline - self._clock.monotonic())
+                link = await self._caught_up(address, deadline)  # those before it have written meanwhile
             return link
         finally:
             self._leave(address, line, place)
+
+    async def _caught_up(self, address: str, deadline: float) -> ClientLink:
+        link = await self._pool.get(address, deadline - self._clock.monotonic())
+        if not link.writable:
+            await link.wait_writable(deadline - self._clock.monotonic())
+        return link
 
     def _leave(self, address: str, line: dict[asyncio.Future[None], None], place: asyncio.Future[None]) -> None:
         del line[place]

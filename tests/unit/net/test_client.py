@@ -254,6 +254,25 @@ async def test_many_askers_at_once_do_not_pile_up_what_the_server_does_not_read(
     await world.close()
 
 
+async def test_an_asker_whose_turn_has_come_looks_again_whether_the_server_reads() -> None:
+    world = World(limits=NetLimits(write_high_bytes=100_000))
+    await world.server.start()
+    await world.ask()
+    link = next(iter(world.server.links))
+    link._input.stop_reading()
+    calls = [asyncio.ensure_future(world.ask(body=bytes(150_000), timeout_ms=60_000)) for _ in range(20)]
+    await world.clock.settle()
+    waiting, most = world.client._pool.ready("a:10911"), 1
+    assert waiting is not None
+    link._input.go_on_reading()
+    while waiting.asked:
+        await asyncio.sleep(0)
+        most = max(most, len(waiting.asked))
+    assert most == 1  # each is more than the server may be behind by
+    await asyncio.gather(*calls)
+    await world.close()
+
+
 async def test_a_client_still_reads_while_its_server_does_not() -> None:
     world = World(limits=NetLimits(write_high_bytes=10_000))
     await world.server.start()

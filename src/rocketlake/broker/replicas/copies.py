@@ -23,12 +23,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import LinkError, StoreError
+from rocketlake.base.errors import LinkError, RemoteError, StoreError
 from rocketlake.base.service import Service
 from rocketlake.broker.cluster.known_master import KnownMaster
 from rocketlake.broker.replicas.copied import Copied
 from rocketlake.broker.replicas.master_calls import MasterCalls
 from rocketlake.broker.tables.table_saver import NOT_SAVED, TableSaver
+from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["TableCopies"]
 
@@ -68,6 +69,7 @@ class TableCopies(Service):
         self._settings = settings
         self._progress = [*progress, *ours_only]
         self._of_apache = {copied.name for copied in progress}
+        self._ours_only = {copied.name for copied in ours_only}
         self._calls = calls
         self._master = master
         self._saver = saver
@@ -115,12 +117,17 @@ class TableCopies(Service):
     async def copy_once(self, master: str) -> None:
         """Copy all tables of a broker whose log stands still, and is here up to its end; saved when this returns.
 
-        To be called behind the stop: a copy that waits for the log would come later, with older contents.
+        To be called behind the stop: a copy that waits for the log would come later, with older contents. That broker
+        need not be the master that was followed: what it has shows by its answers.
         """
-        progress = [copied for copied in self._progress if self._is_told or copied.name in self._of_apache]
-        wanted = [*self._settings, *progress]
-        bodies = [await self._calls.table(master, copied.code, copied.bytes_max) for copied in wanted]
-        for copied, body in zip(wanted, bodies, strict=True):
+        bodies = []
+        for copied in (*self._settings, *self._progress):
+            try:
+                bodies.append((copied, await self._calls.table(master, copied.code, copied.bytes_max)))
+            except RemoteError as error:
+                if copied.name not in self._ours_only or error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+        for copied, body in bodies:
             await self._take(copied, body)
         await self._until_saved()
 

@@ -92,8 +92,6 @@ class Takeover:
         self._followed = followed
         self._worker = worker
         self._clock = clock
-        self._is_saved = False
-        """The role of a master is on disk."""
 
     async def lead(self, other: str, *, copies: bool = True) -> None:
         """Become the master in place of the broker at `other`, which takes no messages any more.
@@ -102,7 +100,7 @@ class Takeover:
         """
         if self._role.is_master:
             return
-        before, self._is_saved = self._role.broker_id, False
+        before = self._role.broker_id
         others = [other, *await self._master_unlisted(other)]
         for each in others:
             await self._until_still(each)
@@ -110,8 +108,8 @@ class Takeover:
             await self._roles.become_master(partial(self._settle, others, copies))
         except BaseException:
             # A master that is stopped while it tells the name servers has acknowledged messages: it stays the master.
-            if self._is_saved and not self._role.is_master:
-                await run_on(self._worker, partial(self._save, before))
+            if not self._role.is_master:
+                await self._keep(before)
             raise
         _log.warning("this broker is the master of %s now, in place of %s", self._role.broker_name, other)
 
@@ -119,7 +117,12 @@ class Takeover:
         """Become a slave with this id. RocketLakeError: this broker stays what it was, for the reason told."""
         if not self._role.is_master:
             return
-        await self._roles.become_slave(broker_id, partial(self._hand_over, broker_id))
+        try:
+            await self._roles.become_slave(broker_id, partial(self._hand_over, broker_id))
+        except BaseException:
+            if self._role.is_master:
+                await self._keep(MASTER_ID)
+            raise
         _log.warning("this broker is a slave of %s now (brokerId %d)", self._role.broker_name, broker_id)
 
     # -- from another broker -------------------------------------------------------------------------------------------
@@ -171,7 +174,6 @@ class Takeover:
                 ends = f"its log has grown to {part.log_end}, that of this broker ends at {self._log_end()}"
                 raise _refusal(ends, other)
         await run_on(self._worker, partial(self._save, MASTER_ID))
-        self._is_saved = True
 
     async def _slave(self, other: str) -> Part:
         part = await self._calls.part(other)
@@ -195,6 +197,20 @@ class Takeover:
                 )
             await self._clock.sleep(_LOOK_SECONDS)
         await run_on(self._worker, partial(self._save, broker_id))
+
+    # -- the role on disk ----------------------------------------------------------------------------------------------
+
+    async def _keep(self, broker_id: int) -> None:
+        """See that the disk says the role that this broker has kept. A write that nobody waits for may still run."""
+
+        def mend() -> None:
+            if self._taken.load() != broker_id:
+                self._save(broker_id)
+
+        try:
+            await run_on(self._worker, mend)
+        except (OSError, StoreError) as error:
+            _log.error("the role on disk is not the one that this broker has (brokerId %d): %s", broker_id, error)
 
     def _save(self, broker_id: int) -> None:
         try:
