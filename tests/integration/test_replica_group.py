@@ -96,6 +96,49 @@ async def test_a_master_whose_disk_is_full_gives_way(group: ReplicaGroup) -> Non
     await group.until(lambda: group.in_step == {1, 2, 3}, 30_000)
 
 
+async def test_a_replica_that_is_chosen_and_whose_disk_is_full_leaves_the_place_to_another_one(
+    group: ReplicaGroup,
+) -> None:
+    """Its open log file takes records still, so it is in step."""
+    old = group.master
+    full, well = await others(group)
+    assert await group.send(b"0") == OK
+    disk = group.files[full]
+    disk.capacity = disk.used
+    assert (await group.send(b"1"), group.in_step) == (OK, {1, 2, 3})
+    group.crash(old)
+    await group.until(lambda: group.masters == [well], 5000)
+    await group.begin_again(old)
+    await group.send_until_taken(b"2")
+    assert group.bodies(group.master) == [b"0", b"1", b"2"]
+    disk.capacity = 1 << 40
+    await group.until(lambda: group.in_step == {1, 2, 3}, 30_000)
+
+
+async def test_a_replica_whose_unread_end_is_damaged_is_well_again_behind_the_next_master(group: ReplicaGroup) -> None:
+    """It is chosen for the end that the others lack, and finds that it cannot be trusted."""
+    old = group.master
+    assert await group.send(b"0") == OK
+    damaged, other = await others(group)
+    group.net.cut_way(old, other)
+    asked = asyncio.ensure_future(group.send(b"only here", old))
+    log = STORE_ROOT / "commitlog" / "00000000000000000000"
+    await group.until(lambda: b"only here" in group.files[damaged].read_bytes(log))
+    group.crash(old)
+    file = group.files[damaged].open(log, size=STORE.commit_log_file_bytes)
+    file.pwrite(b"X", group.files[damaged].read_bytes(log).index(b"only here"))
+    file.close()
+    await group.until(lambda: group.masters == [other], 10_000)
+    await group.send_until_taken(b"1")
+    health, membership = group.brokers[damaged].health, group.brokers[damaged].membership
+    await group.until(lambda: not health.troubles)
+    assert membership is not None
+    membership.member.register_again()
+    await group.clock.run_for(1000)
+    assert (len(group.in_step), group.bodies(damaged)) == (2, [b"0", b"1"])
+    await asked
+
+
 async def test_a_slave_that_is_gone_leaves_the_set_and_sends_go_on(group: ReplicaGroup) -> None:
     gone = (await others(group))[0]
     group.crash(gone)

@@ -146,6 +146,10 @@ class Checkpoint:
         """As `min_ms`, and in the key index too."""
         return min(self.min_ms, self.index_ms)
 
+    def note_damage(self, start: PhysicalOffset) -> None:
+        """The log is damaged from there on; the next write says so."""
+        self.damaged_from = start if self.damaged_from < 0 else min(self.damaged_from, start)
+
     @property
     def is_ours(self) -> bool:
         """True while the page is as this broker wrote it last."""

@@ -420,12 +420,17 @@ class MessageStore(StoreReads, Service):
 
     @property
     def damaged_from(self) -> PhysicalOffset | None:
-        """A start found that the log of this replica lacks, from there on, records that it once had; None: it is sound.
+        """The log of this replica lacks, from there on, records that it once had; None: as far as is known it is sound.
 
         It is until the log was cut there or before, or `end_is_sound`.
         """
         start = self.checkpoint.damaged_from
         return start if start >= self.min_physical_offset else None
+
+    async def note_damage(self, start: PhysicalOffset) -> None:
+        """The log of this running replica is damaged there; see `damaged_from`. Raises OSError."""
+        self.checkpoint.note_damage(start)
+        await run_on(self._workers["queues"], self.checkpoint.job())
 
     async def end_is_sound(self) -> None:
         """What the log lacks was behind its end, and comes back from a master, or is given up. Raises OSError."""

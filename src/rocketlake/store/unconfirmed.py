@@ -65,8 +65,7 @@ class Unconfirmed:
 
     def _note_damage(self, damaged_from: PhysicalOffset) -> None:
         """Keep it in mind in the write that lowers what is safe: a later start would find nothing wrong."""
-        before = self.checkpoint.damaged_from
-        self.checkpoint.damaged_from = damaged_from if before < 0 else min(before, damaged_from)
+        self.checkpoint.note_damage(damaged_from)
         self.checkpoint.write(self.checkpoint.encode())
 
     def _take_back(self, confirmed: PhysicalOffset) -> None:

@@ -15,7 +15,13 @@ from rocketlake.broker.membership.controllers import Controllers, ControllerSile
 from rocketlake.broker.membership.group_view import GroupView, Known
 from rocketlake.broker.membership.identity import Application
 from rocketlake.broker.membership.lives import Lives
-from rocketlake.protocol.bodies.replicas import ElectMasterReply, ReplicasTable, SyncStateSet, encode_names
+from rocketlake.protocol.bodies.replicas import (
+    ElectMasterReply,
+    ReplicaEntry,
+    ReplicasTable,
+    SyncStateSet,
+    encode_names,
+)
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import Header, from_fields
 from rocketlake.protocol.headers.controller import (
@@ -160,6 +166,13 @@ class Calls:
 
     async def addresses(self) -> list[str]:
         """`host:port` of all members of the group."""
+        return [replica.broker_address for replica in await self._replicas() if replica.broker_address]
+
+    async def living(self) -> list[int]:
+        """The ids of the members that the controller hears."""
+        return sorted(replica.broker_id for replica in await self._replicas() if replica.alive)
+
+    async def _replicas(self) -> list[ReplicaEntry]:
         names = [self._role.broker_name]
         answer = self._checked(
             await self._controllers.ask(
@@ -168,8 +181,7 @@ class Calls:
             None,
         )
         group = ReplicasTable.decode(answer.body_bytes).table.get(self._role.broker_name)
-        replicas = [] if group is None else [*group.in_sync_replicas, *group.not_in_sync_replicas]
-        return [replica.broker_address for replica in replicas if replica.broker_address]
+        return [] if group is None else [*group.in_sync_replicas, *group.not_in_sync_replicas]
 
     async def _ask(self, code: RequestCode, header: Header, also: int | None = None) -> Command:
         return self._checked(await self._controllers.ask(lambda: Command.request(code, header)), also)

@@ -15,20 +15,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RemoteError, RocketLakeError, StoreError
+from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.cluster.role import Role
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import ControllerSilent
-from rocketlake.broker.membership.giving_way import GivingWay
 from rocketlake.broker.membership.group_view import GroupView, Known
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.in_step import InStep
 from rocketlake.broker.membership.joining import Joining
 from rocketlake.broker.membership.standing import Goal, Standing, State
+from rocketlake.broker.membership.succession import GivingWay, Succession
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.replication.epochs.promotion import LogDamaged
 from rocketlake.replication.sync_state_set import SyncStateSet
 
 __all__ = ["Member", "Parts", "Roles"]
@@ -40,7 +41,8 @@ _SHORT_SECONDS = 2.0
 """Sends wait so long for enough replicas in step before they are refused."""
 _RED_SECONDS = 10.0
 """The health is red after so long without acknowledgements, or with nothing but refusals of the controller."""
-_HAND_OVER_SECONDS = 3.0
+_CHANGE_PAUSE_SECONDS_MAX = 2.0
+"""Between two tries of a change of role: while one fails a group may be without a master."""
 _LOOK_SECONDS = 0.2
 _BEHIND_SECONDS = 1.0
 _HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
@@ -114,13 +116,21 @@ class Member(Service):
         self._refused_since: float | None = None
         self._behind_since: float | None = None
         """Since when the controller has known less than we do."""
+        self._succession = Succession(
+            self.standing,
+            parts.calls,
+            clock,
+            learn=self.learn,
+            take_messages=parts.roles.take_messages,
+            log_end=parts.log_end,
+        )
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
 
     async def start(self) -> None:
         """Begin to look for the controller; a broker without one serves reads."""
         await super().start()
         self.keep("group", self._meet)
-        self.keep("role", self._change)
+        self.keep("role", self._change, pause_seconds_max=_CHANGE_PAUSE_SECONDS_MAX)
         self.every("look", _LOOK_SECONDS, self._look)
 
     # -- the controller ------------------------------------------------------------------------------------------------
@@ -273,23 +283,50 @@ class Member(Service):
         standing = self.standing
         while standing.goal != standing.reached:
             goal = standing.goal
-            if goal.master_id is not None:
-                await self._parts.joining.note(goal.epoch, goal.master_id)
             try:
+                if goal.master_id is not None:
+                    await self._parts.joining.note(goal.epoch, goal.master_id)
                 await (self._lead(goal) if standing.leads else self._follow(goal))
             except _Outdated:
-                continue
-            except StoreError as error:
-                self._is_damaged, self._is_registered = True, False
-                self.health.set("log", str(error))
-                _log.error("this broker cannot become the master, the controller is told: %s", error)
-                await self._follow(Goal(goal.epoch))
-                standing.stuck(goal)
-                self.look_up()
-                continue
-            standing.arrived(goal)
-            _log.info("this broker is %s in epoch %d", standing.state.value, goal.epoch)
+                pass
+            except LogDamaged as error:
+                await self._fall_out(goal, error)
+            except (OSError, RocketLakeError) as error:
+                if not await self._is_rid_of(goal, error):
+                    raise
+            else:
+                self._arrived(goal)
         self._due.clear()
+
+    def _arrived(self, goal: Goal) -> None:
+        self.standing.arrived(goal)
+        _log.info("this broker is %s in epoch %d", self.standing.state.value, goal.epoch)
+        if self._is_damaged and goal.master_id is not None:
+            # In a newer epoch. What the log lacks is copied anew in it, or given up; the store says if it still does.
+            self._is_damaged = False
+            self.health.set("log", "")
+
+    async def _fall_out(self, goal: Goal, error: LogDamaged) -> None:
+        """This broker can lead in no way: have the controller forget that it is a choice."""
+        self._is_damaged, self._is_registered = True, False
+        self.health.set("log", str(error))
+        _log.error("this broker cannot become the master, the controller is told: %s", error)
+        await self._follow(Goal(goal.epoch))
+        self.standing.stuck(goal)
+        self.look_up()
+
+    async def _is_rid_of(self, goal: Goal, error: Exception) -> bool:
+        """True if the change to `goal`, which failed, is not due any more.
+
+        One that was chosen and whose disk is full, say, keeps the place from others that can: its log is whole, so it
+        stays a choice, and tries again if it is the only one.
+        """
+        if self.standing.leads and self._parts.giving_way.may:
+            _log.error("this broker was chosen as the master and cannot lead now, another one is looked for: %s", error)
+            await self._succession.pass_on()
+            if self.standing.goal != goal:
+                self._parts.giving_way.gave()
+        return self.standing.goal != goal
 
     async def _follow(self, goal: Goal) -> None:
         parts = self._parts
@@ -372,28 +409,4 @@ class Member(Service):
 
     async def hand_over(self) -> None:
         """Make the best replica in step the master, when it has all. Takes a few seconds at most."""
-        replicas = self._parts.in_step.replicas
-        if self.standing.state is not State.MASTER or replicas is None:
-            return
-        ends = {broker_id: replicas.reported(broker_id) or 0 for broker_id in replicas.recorded}
-        ends.pop(self.standing.broker_id, None)
-        if not ends:
-            _log.warning("no replica is in step: this broker has no successor")
-            return
-        best = max(ends, key=lambda broker_id: (ends[broker_id], -broker_id))
-        self._parts.roles.take_messages("this broker hands over: ask again")
-        if not await self._until(lambda: replicas.confirmed >= self._parts.log_end()):
-            _log.warning("not all replicas have caught up before the change")
-        try:
-            self.learn(await self._parts.calls.elect(best, designated=True))
-        except RocketLakeError as error:
-            _log.warning("broker %d does not take over: %s", best, error)
-            return
-        await self._until(lambda: self.standing.goal == self.standing.reached)
-        _log.info("broker %d is the master now", best)
-
-    async def _until(self, is_reached: Callable[[], bool]) -> bool:
-        deadline = self._clock.monotonic() + _HAND_OVER_SECONDS
-        while not is_reached() and self._clock.monotonic() < deadline:
-            await self._clock.sleep(0.002)
-        return is_reached()
+        await self._succession.hand_over(self._parts.in_step.replicas)

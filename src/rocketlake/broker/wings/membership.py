@@ -18,7 +18,6 @@ from rocketlake.broker.membership.boot import Boot
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.controllers import Controllers
 from rocketlake.broker.membership.epoch_answer import EpochAnswer
-from rocketlake.broker.membership.giving_way import GivingWay
 from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.identity import FILE_NAME as IDENTITY
 from rocketlake.broker.membership.identity import IdentityFiles
@@ -29,6 +28,7 @@ from rocketlake.broker.membership.lives import Lives
 from rocketlake.broker.membership.member import Member, Parts, Roles
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.membership.standing import Goal
+from rocketlake.broker.membership.succession import GivingWay
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.replicas import GroupStream, Replicas

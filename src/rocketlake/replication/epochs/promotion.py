@@ -14,9 +14,13 @@ from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.epochs.kept import KeptEpochs
 from rocketlake.store.message_store import MessageStore
 
-__all__ = ["Promotion"]
+__all__ = ["LogDamaged", "Promotion"]
 
 _LOOK_SECONDS = 0.002
+
+
+class LogDamaged(StoreError):
+    """The log lacks, or may lack, what this broker has acknowledged: it must not lead."""
 
 
 class Promotion:
@@ -35,7 +39,7 @@ class Promotion:
         A new epoch, by which they see that they differ, comes from the controller only.
 
         The epoch is on disk then, all that may be read is in its queues, and new messages are numbered behind those
-        that may not be read yet. Raises UsageError for an epoch older than the newest known; StoreError for a log that
+        that may not be read yet. Raises UsageError for an epoch older than the newest known; LogDamaged for a log that
         is not whole, or a damaged record that may be acknowledged; OSError, StoreError if the disk refuses.
         """
         store = self._store
@@ -44,10 +48,11 @@ class Promotion:
         if sound_end < store.max_physical_offset:
             # Another replica may have it, acknowledged, and be chosen in place of this one. Only whole records are
             # appended, and a start cuts a torn end: this one was damaged later.
-            raise StoreError(
+            await store.note_damage(sound_end)
+            raise LogDamaged(
                 f"the record at {sound_end} of the log is damaged, so this broker cannot become the master",
                 offset=sound_end,
-                hint="empty the store of this replica and have it filled anew by its master",
+                hint="wait until another replica is the master: it is copied anew from it",
             )
         last = self._epochs.history.last
         if last is None or last.number != epoch:
@@ -73,7 +78,7 @@ class Promotion:
                 hint="see that all brokers of the group and their controller belong to one cluster",
             )
         if last is not None and epoch == last.number and not is_log_whole:
-            raise StoreError(
+            raise LogDamaged(
                 f"this broker led in epoch {epoch}, may have lost the end of its log since, and cannot go on in it",
                 hint="wait until the controller has made another replica the master; else: mqadmin electMaster",
             )

@@ -1,0 +1,133 @@
+"""When a broker leaves the place of the master, and to whom: before its stop, or because it cannot take messages.
+
+Owns        how long a refusal of the store is borne, how soon a second try follows; who is asked for; the waits before.
+Must not know   why the store refuses, how a role changes (member.py), who may be elected: the controller says that.
+
+A disk that is full, or that failed, is the loss of one machine: the group goes on without it. A replica whose own disk
+takes nothing is not in step, or finds out when it is chosen, and leaves the place to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocketlake.base.clock import Clock
+from rocketlake.base.errors import RemoteError, RocketLakeError
+from rocketlake.base.logs import get_logger
+from rocketlake.broker.membership.calls import Calls
+from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.standing import Standing, State
+from rocketlake.model.positions import PhysicalOffset
+from rocketlake.replication.sync_state_set import SyncStateSet
+
+__all__ = ["GivingWay", "Succession"]
+
+_log = get_logger(__name__)
+
+_HAND_OVER_SECONDS = 3.0
+"""Each of the two waits of a planned change ends after this."""
+_PATIENCE_SECONDS = 0.6
+_AGAIN_SECONDS = 20.0
+
+
+class GivingWay:
+    """Of one broker."""
+
+    def __init__(self, refusal: Callable[[], str], clock: Clock) -> None:
+        """`refusal`: why the store takes no messages, "" while it does."""
+        self._refusal = refusal
+        self._clock = clock
+        self._since: float | None = None
+        self._not_before = 0.0
+
+    def look(self) -> str:
+        """Why this master has to hand over now; "" if it has not to."""
+        now, refusal = self._clock.monotonic(), self._refusal()
+        if not refusal:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since >= _PATIENCE_SECONDS and self.may:
+            self.gave()
+            return refusal
+        return ""
+
+    @property
+    def may(self) -> bool:
+        """True if the last time is long enough ago: two brokers that cannot lead would else change all the time."""
+        return self._clock.monotonic() >= self._not_before
+
+    def gave(self) -> None:
+        """It gives way now."""
+        self._not_before = self._clock.monotonic() + _AGAIN_SECONDS
+
+
+class Succession:
+    """The ways of one member to leave the place of the master to another one."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        calls: Calls,
+        clock: Clock,
+        *,
+        learn: Callable[[GroupView], None],
+        take_messages: Callable[[str], object],
+        log_end: Callable[[], PhysicalOffset],
+    ) -> None:
+        """`learn`: the controller has said so. `take_messages`: refuse sends for this reason."""
+        self._standing = standing
+        self._calls = calls
+        self._clock = clock
+        self._learn = learn
+        self._take_messages = take_messages
+        self._log_end = log_end
+
+    async def hand_over(self, replicas: SyncStateSet | None) -> None:
+        """Make the best replica in step the master, when it has all. Takes a few seconds at most.
+
+        `replicas`: the set of this master.
+        """
+        if self._standing.state is not State.MASTER or replicas is None:
+            return
+        ends = {broker_id: replicas.reported(broker_id) or 0 for broker_id in replicas.recorded}
+        ends.pop(self._standing.broker_id, None)
+        if not ends:
+            _log.warning("no replica is in step: this broker has no successor")
+            return
+        best = max(ends, key=lambda broker_id: (ends[broker_id], -broker_id))
+        self._take_messages("this broker hands over: ask again")
+        if not await self._until(lambda: replicas.confirmed >= self._log_end()):
+            _log.warning("not all replicas have caught up before the change")
+        try:
+            self._learn(await self._calls.elect(best, designated=True))
+        except RocketLakeError as error:
+            _log.warning("broker %d does not take over: %s", best, error)
+            return
+        await self._until(lambda: self._standing.goal == self._standing.reached)
+        _log.info("broker %d is the master now", best)
+
+    async def pass_on(self) -> None:
+        """Have any other replica chosen that lives and has all acknowledged messages; there may be none.
+
+        For a broker that was chosen and cannot lead. Its set is itself alone, so it knows no other one in step.
+        """
+        epoch = self._standing.goal.epoch
+        try:
+            for broker_id in await self._calls.living():
+                if broker_id != self._standing.broker_id and self._standing.goal.epoch == epoch:
+                    await self._designate(broker_id)
+        except RocketLakeError as error:
+            _log.warning("no other replica is chosen in place of this one: %s", error)
+
+    async def _designate(self, broker_id: int) -> None:
+        try:
+            self._learn(await self._calls.elect(broker_id, designated=True))
+        except RemoteError as error:
+            _log.info("broker %d is not chosen: %s", broker_id, error)
+
+    async def _until(self, is_reached: Callable[[], bool]) -> bool:
+        deadline = self._clock.monotonic() + _HAND_OVER_SECONDS
+        while not is_reached() and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.002)
+        return is_reached()
