@@ -17,6 +17,7 @@ from rocketlake.cli.output import run
 from rocketlake.cli.serve import serve_until_told
 
 if TYPE_CHECKING:
+    from rocketlake.broker.config import BrokerConfig
     from rocketlake.cli.migration.left_behind import LeftBehind
 
 __all__ = ["follow"]
@@ -54,9 +55,12 @@ def follow(
     with Logs(log_level, log_format, log_file) as logs:
         make_folder(folder, "--dir")
         conf = folder / _CONF
-        if not conf.exists():
+        is_new = not conf.exists()
+        if is_new:
             _write_conf(conf, master, namesrv, {"bindAddress": host, "listenPort": str(port)})
         loaded = load_broker_settings(conf, namesrv=namesrv, store=None)
+        if not is_new:
+            _check_conf(conf, loaded.broker, run(_name_of(master)))
         server = Following(Broker(loaded.broker, loaded.store), master, typer.echo)
         named = f"{loaded.broker.broker_name} of {loaded.broker.cluster_name}"
 
@@ -78,7 +82,60 @@ def _write_conf(conf: Path, master: str, namesrv: str | None, own: Mapping[str, 
     folder = conf.parent.resolve()
     settings = {**settings, **own, "storePathRootDir": str(folder / "store")}
     head = f"# Written by `rocketlake follow {master}`: change it as you like, `rocketlake broker -c` takes it, too.\n"
-    conf.write_text(head + to_properties(settings))
+    _write_whole(conf, head + to_properties(settings))
+
+
+def _write_whole(conf: Path, text: str) -> None:
+    """All of the text or no file: half of these settings would make another broker."""
+    from rocketlake.base.disk.posix import PosixFiles
+    from rocketlake.base.errors import StoreError
+
+    files, fresh = PosixFiles(), conf.with_name(f"{conf.name}.tmp")
+    try:
+        files.write_bytes(fresh, text.encode())
+        files.rename(fresh, conf)
+        files.sync_dir(conf.parent)
+    except OSError as error:
+        cure = "make room there, or give another folder with --dir"
+        raise StoreError(f"the settings cannot be written: {error.strerror}", path=str(conf), hint=cure) from None
+
+
+def _check_conf(conf: Path, config: BrokerConfig, asked: tuple[str, str] | None) -> None:
+    """UsageError unless these settings of an earlier run are those of a slave of this master.
+
+    `asked`: brokerName and brokerClusterName of the master, None while it does not tell.
+    """
+    from rocketlake.base.errors import UsageError
+    from rocketlake.broker.config import BrokerRole
+
+    if config.broker_role is not BrokerRole.SLAVE:
+        raise UsageError(
+            "these are no settings of a slave: this broker would be a master",
+            where=str(conf),
+            hint="start a master with `rocketlake broker -c`; remove the file, and the master is asked anew",
+        )
+    if asked is not None and asked != (config.broker_name, config.cluster_name):
+        raise UsageError(
+            f"this folder follows {config.broker_name} of {config.cluster_name}, the master is {' of '.join(asked)}",
+            where=str(conf),
+            hint="give another folder with --dir for another master",
+        )
+
+
+async def _name_of(address: str) -> tuple[str, str] | None:
+    """brokerName and brokerClusterName of the broker there; None if it does not tell."""
+    from rocketlake.base.errors import LinkError, ProtocolError, RemoteError
+    from rocketlake.cli.migration.peer import Peer
+    from rocketlake.net.client import NetClient
+
+    net = NetClient()
+    try:
+        settings = await Peer(net, address).look()
+        return settings.get("brokerName", ""), settings.get("brokerClusterName", "")
+    except (LinkError, ProtocolError, RemoteError):
+        return None
+    finally:
+        await net.close()
 
 
 async def _ask(address: str, namesrv: str | None) -> tuple[dict[str, str], Sequence[LeftBehind]]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from rocketlake.base.errors import ProtocolError, UsageError
+import pytest
+from typer.testing import CliRunner
+
+from rocketlake.base.errors import ProtocolError, StoreError, UsageError
+from rocketlake.broker.config import BrokerConfig, BrokerRole
+from rocketlake.cli.follow import _check_conf, _write_whole
 from rocketlake.cli.migration.following import lag_text
 from rocketlake.cli.migration.peer import Peer, number
 from rocketlake.cli.migration.slave_conf import check_master, free_id, slave_settings
+from rocketlake.cli.tree import app
 from rocketlake.net.client import NetClient
 
 MASTER = {"brokerName": "a", "brokerRole": "ASYNC_MASTER", "mappedFileSizeCommitLog": "4096", "brokerIP1": "10.0.0.1"}
@@ -62,3 +68,30 @@ def test_a_figure_that_is_no_number_is_refused() -> None:
     assert number({"a": "-1"}, "a", "x") == -1
     with pytest.raises(ProtocolError, match="no number"):
         number({"a": "many"}, "a", "x")
+
+
+@pytest.mark.parametrize("text", ["", "# Written by\nbrokerName=a\nbrokerClusterName=C\n"])
+def test_follow_starts_no_master_with_settings_that_were_cut_off(tmp_path: Path, text: str) -> None:
+    (tmp_path / "broker.conf").write_text(text)
+    words = ["follow", "127.0.0.1:1", "--dir", str(tmp_path), "-n", "127.0.0.1:1"]
+    with pytest.raises(UsageError, match="would be a master"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["broker.conf"]
+
+
+def test_settings_that_cannot_be_written_as_a_whole_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf.tmp").mkdir()  # nothing can be written there
+    with pytest.raises(StoreError, match="the settings cannot be written"):
+        _write_whole(tmp_path / "broker.conf", "brokerRole=SLAVE\n")
+    assert not (tmp_path / "broker.conf").exists()
+    (tmp_path / "broker.conf.tmp").rmdir()
+    _write_whole(tmp_path / "broker.conf", "brokerRole=SLAVE\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["broker.conf"]
+
+
+def test_a_folder_follows_the_master_of_its_first_run_only() -> None:
+    config = BrokerConfig(broker_name="a", cluster_name="C", broker_role=BrokerRole.SLAVE, broker_id=1)
+    _check_conf(Path("broker.conf"), config, ("a", "C"))
+    _check_conf(Path("broker.conf"), config, None)
+    with pytest.raises(UsageError, match=r"follows a of C, the master is b of C.*--dir"):
+        _check_conf(Path("broker.conf"), config, ("b", "C"))
