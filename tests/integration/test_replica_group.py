@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.base.errors import StoreError
 from rocketlake.broker.membership.standing import State
 from rocketlake.broker.producer_sequences import table
 from rocketlake.codec.record_batch import encode_batch
@@ -561,3 +562,13 @@ async def test_a_store_that_runs_twice_has_one_master_in_each_epoch() -> None:
     await group.clock.run_for(1000)
     assert group.bodies(second) == group.bodies(new) == [b"a", b"b"]
     await group.stop()
+
+
+async def test_a_second_start_of_a_running_broker_changes_nothing_in_its_store(group: ReplicaGroup) -> None:
+    """By hand, or by systemd. A word for each such start would crowd out the one that the controller knows."""
+    host = group.master
+    names = ("memberLives", "bootId", "brokerIdentity", "epochFileCheckpoint")
+    before = [group.files[host].read_bytes(STORE_ROOT / name) for name in names]
+    with pytest.raises(StoreError):
+        await group.new_broker(host).start()
+    assert [group.files[host].read_bytes(STORE_ROOT / name) for name in names] == before

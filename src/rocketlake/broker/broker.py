@@ -214,9 +214,10 @@ class Broker(Service):
         self._say_where()
 
     async def _start_parts(self) -> None:
+        self.store.lock()  # first: the folder of a broker that runs stays as it is
         if self.membership is not None:
             await self.membership.look_at_boot()  # before the store takes away the mark of an unclean stop
-        await self.store.start()  # first: it holds the lock on the folder
+        await self.store.start()
         for table in self.ground.saver.tables:
             table.load()
         self.store.when_complete(lambda: lower_to_ends(self.offsets, self.store.next_offset))

@@ -115,6 +115,13 @@ class MessageStore(StoreReads, Service):
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
+    def lock(self) -> None:
+        """Keep other processes from the folder, before `start`; `stop` ends it. Raises StoreError."""
+        try:
+            self._opening.lock()
+        except OSError as error:
+            raise _not_opened(error, self._root) from error
+
     async def start(self) -> None:
         """Lock, load, recover, begin the background work. Raises StoreError: the cause, the path, the cure."""
         try:
@@ -142,6 +149,7 @@ class MessageStore(StoreReads, Service):
     async def stop(self) -> None:
         """Flush everything, write the checkpoint, remove the abort file; after a disk error it stays, and says so."""
         if self._closed:
+            self._opening.unlock()
             return
         self._closed = _STOPPED
         try:

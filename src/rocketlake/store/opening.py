@@ -56,13 +56,26 @@ class Opening:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def lock(self) -> None:
+        """Keep other processes from the folder, once."""
+        if self._lock is not None:
+            return
         disk, paths = self._parts.disk, self._parts.paths
         disk.make_dirs(paths.root)
-        disk.make_dirs(paths.commit_log)
         if not disk.exists(paths.lock):
             self._write_mark(paths.lock, b"lock")
         self._lock = disk.lock(paths.lock)
+
+    def unlock(self) -> None:
+        """Let them in again."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+    def open(self) -> None:
+        self.lock()
+        disk, paths = self._parts.disk, self._parts.paths
+        disk.make_dirs(paths.commit_log)
         clean = not disk.exists(paths.abort)
         self.checkpoint.load()
         self.log.list.remove_unfinished_cut()

@@ -20,7 +20,7 @@ __all__ = ["FILE_NAME", "Lives"]
 FILE_NAME = "memberLives"
 _WORD_BYTES = 8
 _WORDS_MAX = 8
-"""Starts in a row without an answer from a controller. Of more the oldest are forgotten: this store is doubted then."""
+"""Starts in a row without an answer from a controller. Of more the newest are kept, and the oldest: it was answered."""
 
 
 class Lives:
@@ -47,7 +47,8 @@ class Lives:
         epoch, _, master = head.partition(" ")
         if epoch.isdigit():
             self.epoch, self.master = int(epoch), int(master) if master.isdigit() else None
-        self.before = words.split()[1 - _WORDS_MAX :]
+        known = words.split()
+        self.before = [*known[:1], *known[1:][2 - _WORDS_MAX :]]
         self.life = secrets.token_hex(_WORD_BYTES)
         self._save()
 

@@ -36,11 +36,12 @@ def test_a_second_load_begins_no_other_life() -> None:
     assert lives.life == life
 
 
-def test_many_starts_without_an_answer_keep_a_few_words() -> None:
+def test_many_starts_without_an_answer_keep_a_few_words_and_the_one_that_was_answered() -> None:
     files = MemoryFiles()
-    for _ in range(50):
-        lives = started(files)
-    assert len(lives.before) == 7
+    answered = started(files)
+    answered.told()
+    lives = [started(files) for _ in range(50)]
+    assert lives[-1].before == [answered.life, *(each.life for each in lives[-7:-1])]
 
 
 def test_the_newest_epoch_and_its_master_are_remembered() -> None:
