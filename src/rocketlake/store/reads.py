@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rocketlake.base.clock import Millis
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -23,11 +23,20 @@ from rocketlake.store.parts import StoreParts
 from rocketlake.store.queue_mend import QueueMend
 from rocketlake.store.results import ColdPart, GetResult, GetStatus, QueryResult
 
-__all__ = ["StoreReads"]
+__all__ = ["LogPart", "StoreReads"]
 
 T = TypeVar("T")
 _log = get_logger(__name__)
 _FIRST = QueueOffset(0)
+
+
+class LogPart(NamedTuple):
+    """A part of one file of the log."""
+
+    start: PhysicalOffset
+    view: memoryview
+    file_end: PhysicalOffset
+    """Where the next file begins."""
 
 
 class StoreReads:
@@ -191,6 +200,17 @@ class StoreReads:
             view = mapped.read(start - mapped.start, mapped.start + mapped.readable - start)
             if view is not None and view:
                 yield start, view
+
+    def log_part(self, offset: PhysicalOffset, size: int) -> LogPart | None:
+        """Bytes of one file, from `offset` or the first file on; None at the end of the log. Raises NotInMemory."""
+        for mapped in self.log.list.files:
+            start = max(offset, mapped.start)
+            length = min(size, mapped.start + mapped.readable - start)
+            if length > 0:
+                self._check_in_memory(mapped, start - mapped.start, length)
+                view = mapped.read(start - mapped.start, length)
+                return None if view is None else LogPart(start, view, mapped.end)
+        return None
 
     def appended_views(self, offset: PhysicalOffset) -> Iterator[tuple[PhysicalOffset, memoryview]]:
         """The same of all appended bytes, also of those in write buffers, which cannot be read yet."""

@@ -18,7 +18,7 @@ from rocketlake.model.topic import DELAY_TOPIC
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 
-__all__ = ["TIMER_NAMES", "delay_level", "park_if_delayed", "real_target"]
+__all__ = ["TIMER_NAMES", "delay_level", "park_if_delayed", "real_target", "timer_property"]
 
 TIMER_NAMES = (names.TIMER_DELIVER_MS, names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS)
 
@@ -32,6 +32,13 @@ def delay_level(properties: dict[str, str]) -> int:
         return int(text)
     except ValueError:
         return 0
+
+
+def timer_property(properties: dict[str, str]) -> str | None:
+    """The property by which a message asks for the timer wheel; None if it asks for none, or went through one."""
+    if names.TIMER_OUT_MS in properties:
+        return None
+    return next((name for name in TIMER_NAMES if name in properties), None)
 
 
 def park_if_delayed(message: PutMessage, properties: dict[str, str], levels: DelayLevels) -> None:
@@ -60,10 +67,10 @@ def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
 
 
 def _refuse_timer(properties: dict[str, str]) -> None:
-    wanted = [name for name in TIMER_NAMES if name in properties]
-    if wanted and names.TIMER_OUT_MS not in properties:
+    name = timer_property(properties)
+    if name is not None:
         raise RemoteError(
-            f"accurate timer message is not enabled: property {wanted[0]}={properties[wanted[0]][:40]!r}",
+            f"accurate timer message is not enabled: property {name}={properties[name][:40]!r}",
             code=ResponseCode.SYSTEM_ERROR,
             hint="use a delay level (property DELAY, 1 to 18)",
         )

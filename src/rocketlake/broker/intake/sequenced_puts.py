@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from rocketlake.base.errors import RemoteError, UsageError
-from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
+from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level, timer_property
 from rocketlake.broker.held.requests import HeldRequests
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.producer_sequences.table import ProducerSequences
@@ -202,9 +202,9 @@ def refuse_inner_mark(text: bytes) -> None:
     properties = property_text.decode(text)
     if properties.get(names.TRANSACTION_PREPARED, "").lower() == "true":
         raise _refused("a half message", names.TRANSACTION_PREPARED)
-    for name in (names.DELAY, *TIMER_NAMES):
-        if name in properties and (name != names.DELAY or delay_level(properties) > 0):
-            raise _refused("a delayed message", name)
+    delay = names.DELAY if delay_level(properties) > 0 else timer_property(properties)
+    if delay is not None:
+        raise _refused("a delayed message", delay)
 
 
 def _refused(what: str, name: str) -> RemoteError:

@@ -13,6 +13,7 @@ Rules: RocketMQ's TransactionalMessageServiceImpl. Departures: docs/decisions/00
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from functools import partial
 
@@ -27,7 +28,7 @@ from rocketlake.broker.transaction.half import HALF_QUEUE
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.broker.transaction.progress import TransactionProgress
-from rocketlake.broker.transaction.recovery import recover_transactions
+from rocketlake.broker.transaction.recovery import Recovery
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
@@ -42,6 +43,8 @@ _WALK_SECONDS_MAX = 60.0
 _TURN_SECONDS = 0.002
 """So long a walk works before other tasks get a turn."""
 _SETTLE_SECONDS = 0.5
+_START_SECONDS = 0.1
+"""So long a start waits for the ends before it."""
 _OPENING_SECONDS = 0.05
 """Between two looks whether the ends before the start are known: until then no transaction can be ended."""
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
@@ -75,9 +78,11 @@ class TransactionCheck(Service):
         """(half message, number of the question, the new copy): questions that wait until the copy can be read."""
         self._log_end = PhysicalOffset(0)
         """The end of the log at the start: the ends before the start lie below."""
+        self._recovery: Recovery | None = None
+        """The search for them, once it has begun."""
 
     async def start(self) -> None:
-        """Fill the ledger with the ends before this start. The first walk comes after one interval.
+        """Fill the ledger with the ends before this start; what takes long goes on beside. The first walk comes later.
 
         The ledger of an earlier start does not count: while this broker was a slave its master ended transactions.
         """
@@ -85,24 +90,39 @@ class TransactionCheck(Service):
         self._ledger.is_known = False
         self._questions.clear()
         self._log_end = self._store.max_physical_offset
-        self._recover()
+        self._recovery = None
+        await self._recover(_START_SECONDS)
         self.keep("walks", self._walk_in_time)
 
     async def _walk_in_time(self) -> None:
         due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
         while (left := due - self._clock.monotonic()) > 0:
-            self._recover()
+            await self._recover()
             await self._store.read(self._ask_readable)
             self.pass_ended()
             await self._clock.sleep(min(_SETTLE_SECONDS if self._ledger.is_known else _OPENING_SECONDS, left))
         await self.walk()
 
-    def _recover(self) -> None:
-        if self._ledger.is_known:
-            return  # the saved progress is not asked for: the queue may be cold
-        if self._store.dispatched_offset < self._log_end:
+    async def _recover(self, seconds: float = math.inf) -> None:
+        """Go on with the search for ends, for about so long."""
+        if self._ledger.is_known or self._store.dispatched_offset < self._log_end:
             return
-        recover_transactions(self._store, self._progress.saved(), self._ledger, self._ops)
+        turn = self._clock.monotonic()
+        until = turn + seconds
+        if self._recovery is None:
+            self._recovery = await self._store.read(self._begin_recovery)
+        recovery = self._recovery
+        while not await self._store.read(recovery.step):
+            now = self._clock.monotonic()
+            if now >= until:
+                return
+            if now >= turn + _TURN_SECONDS:
+                await self._clock.sleep(0)
+                turn = self._clock.monotonic()
+        self._recovery = None
+
+    def _begin_recovery(self) -> Recovery:
+        return Recovery(self._store, self._progress.saved(), self._ledger, self._ops)
 
     def pass_ended(self) -> None:
         """Move the progress to the first half message that is open."""

@@ -16,7 +16,7 @@ from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
-__all__ = ["committed_records"]
+__all__ = ["committed_in", "committed_records"]
 
 _log = get_logger(__name__)
 
@@ -26,14 +26,27 @@ _HEAD = struct.Struct(f">ii{SYS_FLAG_AT - BLANK_BYTES}xi")  # size, magic, syste
 def committed_records(views: Iterable[tuple[PhysicalOffset, memoryview]]) -> Iterator[StoredMessage]:
     """The committed messages in parts of the log: (physical offset of the first record, bytes)."""
     for start, view in views:
-        position = 0
-        while position + RECORD_BYTES_MIN <= len(view):
-            size, magic, flags = _HEAD.unpack_from(view, position)
-            if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN or position + size > len(view):
-                break  # the end of the file
-            if flags & TRANSACTION_MASK == TRANSACTION_COMMIT:
-                yield from _decoded(view[position : position + size], start + position)
-            position += size
+        yield from committed_in(view, start)[0]
+
+
+def committed_in(view: memoryview, start: PhysicalOffset) -> tuple[list[StoredMessage], int, bool]:
+    """The committed messages in a part of the log that begins with a record.
+
+    Also how many bytes were walked over, and True if no record follows them in this file, False if the next one is not
+    wholly in this part.
+    """
+    found: list[StoredMessage] = []
+    position = 0
+    while position + RECORD_BYTES_MIN <= len(view):
+        size, magic, flags = _HEAD.unpack_from(view, position)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_BYTES_MIN:
+            return found, position, True
+        if position + size > len(view):
+            break
+        if flags & TRANSACTION_MASK == TRANSACTION_COMMIT:
+            found += _decoded(view[position : position + size], start + position)
+        position += size
+    return found, position, False
 
 
 def _decoded(record: memoryview, offset: PhysicalOffset) -> Iterator[StoredMessage]:

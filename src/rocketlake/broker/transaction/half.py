@@ -11,7 +11,7 @@ commit bits and the half message's place in the log, and keeps all properties, T
 from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.delay.parking import delay_level, real_target
+from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level, real_target, timer_property
 from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
@@ -57,11 +57,12 @@ def is_half(message: PutMessage, properties: dict[str, str]) -> bool:
 
 def park_half(message: PutMessage, properties: dict[str, str], group: str) -> None:
     """Turn a message of the producer `group` into a half message, in place. RemoteError if it asks for a delay."""
-    if delay_level(properties) > 0:
+    delay = names.DELAY if delay_level(properties) > 0 else timer_property(properties)
+    if delay is not None:
         raise RemoteError(
             "a message of a transaction cannot be delayed",
             code=ResponseCode.MESSAGE_ILLEGAL,
-            hint="leave out the property DELAY",
+            hint=f"leave out the property {delay}",
         )
     # Properties of an earlier transaction, when a consumer passes a message on with all its properties.
     for name in (names.TRANSACTION_CHECK_TIMES, names.TRANSACTION_PREPARED_QUEUE_OFFSET):
@@ -95,13 +96,14 @@ def read_half(store: MessageStore, physical_offset: PhysicalOffset, *, given_up:
 def committed_copy(half: StoredMessage, name: QueueOffset | None, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
     """The message that consumers get, and its properties.
 
+    Without timer properties: Apache's broker takes a half message with them if its time is over, and no other is one.
     `name`: the queue offset that names its transaction, if it was put back.
     """
     topic, _ = target(half)
     message = copy_message(half, topic, queue_id)
     message.sys_flag = half.sys_flag & ~sys_flag.TRANSACTION_MASK | sys_flag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = half.physical_offset
-    properties = dict(half.properties)
+    properties = {key: value for key, value in half.properties.items() if key not in TIMER_NAMES}
     if name is not None:
         properties[names.TRANSACTION_PREPARED_QUEUE_OFFSET] = str(name)
     return message, properties

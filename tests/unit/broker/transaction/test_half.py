@@ -35,6 +35,12 @@ def test_the_committed_message_keeps_all_marks_and_has_the_commit_bits() -> None
     assert (message.prepared_transaction_offset, message.born_ms) == (265, 3)
 
 
+def test_a_half_message_of_apaches_whose_own_time_was_over_can_be_committed() -> None:
+    """The intake would refuse the timer property, with each commit anew, until the message is given up."""
+    _message, properties = halves.committed_copy(stored(TIMER_DELIVER_MS="1"), None, 2)
+    assert properties == HALF
+
+
 def test_a_copy_put_back_says_how_often_its_producer_was_asked() -> None:
     message = halves.put_back_copy(stored(), None, checked=3)
     assert property_text.decode(message.properties) == HALF | {"TRANSACTION_CHECK_TIMES": "3"}
