@@ -16,6 +16,7 @@ from rocketlake.net.network import Network
 from rocketlake.replication.auto_switch.master_end import AutoSwitchLeader, LeaderSays
 from rocketlake.replication.auto_switch.slave_end import AutoSwitchFollower
 from rocketlake.replication.epochs.kept import FILE_NAME, KeptEpochs
+from rocketlake.replication.epochs.marks import MarkAt, mark_at
 from rocketlake.replication.epochs.promotion import Promotion
 from rocketlake.replication.epochs.truncation import Truncation
 from rocketlake.replication.follower import Follower
@@ -84,6 +85,7 @@ class Replica:
         self.master = ""
         self.least_epoch = -1
         self.is_learner = False
+        self.masters_mark: MarkAt | None = None
         settings = StreamSettings(batch_bytes=3000, heartbeat_seconds=0.5, reports_flushed=reports_flushed)
         says = LeaderSays(
             lambda: self.epochs.history,
@@ -106,7 +108,12 @@ class Replica:
 
     def _follower_end(self) -> AutoSwitchFollower:
         return AutoSwitchFollower(
-            self.store, self.epochs, self.broker_id, least_epoch=lambda: self.least_epoch, is_learner=self.is_learner
+            self.store,
+            self.epochs,
+            self.broker_id,
+            least_epoch=lambda: self.least_epoch,
+            is_learner=self.is_learner,
+            masters_mark=self.masters_mark,
         )
 
     async def start(self) -> None:
@@ -160,6 +167,17 @@ class EpochGroup:
             Replica(self.clock, self.net.host(host), broker_id, host=host)
             for broker_id, host in zip(range(1, count + 1), "abc", strict=False)
         ]
+        for replica in self.replicas:
+            replica.masters_mark = self._marks_for(replica)
+
+    def _marks_for(self, slave: Replica) -> MarkAt:
+        """Asks the master that this replica follows."""
+
+        async def mark(offset: PhysicalOffset) -> str:
+            (master,) = [each for each in self.replicas if slave.master == f"{each.host}:{PORT}"]
+            return mark_at(master.store.log, offset)
+
+        return mark
 
     async def start(self) -> None:
         for replica in self.replicas:

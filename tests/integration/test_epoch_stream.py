@@ -346,3 +346,47 @@ async def test_a_slave_that_reports_what_is_flushed_does_so_from_its_first_repor
     await group.clock.run_for(2000)
     assert a.reports.ends["2"] == a.end
     await group.stop()
+
+
+async def one_epoch_with_two_masters(group: EpochGroup, bodies: list[bytes]) -> None:
+    """A register that was put back gives epoch 2 twice; the logs of "a" and "b" have equal lengths."""
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    a.put(*bodies)
+    await group.clock.run_for(1000)
+    for master in (a, b):
+        await master.lead(2)
+        master.put(*numbered(master.host.encode(), 7))
+    assert (a.end, a.epochs.history) == (b.end, b.epochs.history)
+    assert a.log != b.log
+
+
+@pytest.mark.parametrize("count", [0, 9])
+async def test_an_epoch_that_was_given_twice_is_found_out_by_its_records(group: EpochGroup, count: int) -> None:
+    """Also much later: behind a forced election, on a register that has forgotten the masters of then."""
+    a, b, c = group.replicas
+    before = numbered(b"common", count)
+    await one_epoch_with_two_masters(group, before)
+    await group.elect(b, 7, c)
+    b.put(b"later")
+    await a.follow(f"b:{PORT}")
+    await group.clock.run_for(1000)
+    assert a.log == b.log == c.log
+    assert bodies_of(a) == [*before, *numbered(b"b", 7), b"later"]
+
+
+async def test_what_was_confirmed_in_an_epoch_that_was_given_twice_is_not_thrown_away(
+    group: EpochGroup, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, c = group.replicas
+    await one_epoch_with_two_masters(group, numbered(b"common", 3))
+    a.reports.ends.clear()  # "b" counts no more
+    await c.follow(f"a:{PORT}")
+    await group.clock.run_for(1000)
+    assert a.confirmed == c.confirmed == a.end
+    log = c.log
+    with caplog.at_level("INFO"):
+        await group.elect(b, 3, c)
+        await group.clock.run_for(500)
+    assert c.log == log
+    assert "epoch 2 has other records in the log of the master" in caplog.text

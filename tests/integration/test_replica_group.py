@@ -509,6 +509,41 @@ async def test_an_epoch_without_a_message_does_not_pass_for_a_newer_log(group: R
     assert min(await log_epochs(group)) > 1
 
 
+async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_side(group: ReplicaGroup) -> None:
+    """Both masters of the epoch wrote at the same place, so numbers and lengths tell nothing."""
+    first = group.master
+    assert await group.send(b"a") == OK
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    backup = group.namesrv_files.killed()
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    await group.clock.run_for(1500)
+    group.crash(first)
+    await group.until(lambda: bool(group.masters) and len(group.in_step) == 2)
+    second = group.master
+    group.crash(second)
+    await group.until(lambda: group.masters not in ([], [second]))
+    third = group.master
+    await group.begin_again(second)
+    await group.until(lambda: len(group.in_step) == 2)
+    for body in (b"0", b"1"):
+        assert await group.send(body) == OK
+    for host in (second, third):
+        group.crash(host)
+    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
+    group.namesrv_files = backup
+    group.namesrv = group.new_namesrv()
+    await group.namesrv.start()
+    await group.begin_again(first)
+    await group.until(lambda: group.masters == [first])
+    assert await group.send(b"x", first) != OK  # in the same epoch as "0"
+    for host in (second, third):
+        await group.begin_again(host)
+    await group.until(lambda: len(group.masters) == 1 and group.in_step == {1, 2, 3}, 20_000)
+    await group.clock.run_for(1000)
+    assert [group.bodies(host) for host in group.hosts] == [[b"a", b"0", b"1"]] * 3
+
+
 async def test_running_brokers_find_out_that_the_register_was_put_back(group: ReplicaGroup) -> None:
     first = group.master
     assert await group.send(b"a") == OK

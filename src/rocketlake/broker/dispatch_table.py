@@ -238,6 +238,7 @@ def membership_rows(notices: Notices, epochs: EpochAnswer) -> Iterator[Row]:
     yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED,          notices.role_changed,       Lane.ADMIN,     Use.READ)
     yield Row(Code.EXCHANGE_BROKER_HA_INFO,             notices.exchange_ha,        Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_BROKER_EPOCH_CACHE,              epochs.epochs,              Lane.ADMIN,     Use.READ)
+    yield Row(Code.GET_RECORD_MARK, epochs.record_mark, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
     # fmt: on
 
 

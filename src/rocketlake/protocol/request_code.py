@@ -190,6 +190,7 @@ class RequestCode(IntEnum):
     GET_PRODUCER_SEQUENCES = 290011  # broker
     GET_DELETED_TOPICS = 290012  # broker
     CHANGE_ROLE = 290013  # broker
+    GET_RECORD_MARK = 290014  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

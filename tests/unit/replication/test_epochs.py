@@ -15,6 +15,7 @@ from rocketlake.base.worker import HandWorker, InlineWorker
 from rocketlake.replication.epochs import epoch_file
 from rocketlake.replication.epochs.history import Epoch, EpochHistory, agreed_end
 from rocketlake.replication.epochs.kept import FILE_NAME, KeptEpochs
+from rocketlake.replication.epochs.marks import BLANK, GONE, MarkAt, shared_end
 
 PATH = Path("/store") / FILE_NAME
 
@@ -157,3 +158,33 @@ async def test_a_change_counts_when_the_disk_has_it_and_the_next_one_waits_for_i
     with pytest.raises(OSError, match="Input/output"):
         await second
     assert epochs.history == epoch_file.load(disk, PATH) == history({1: 0})
+
+
+# -- an epoch that was given twice -------------------------------------------------------------------------------------
+
+
+def marks(places: dict[int, str]) -> MarkAt:
+    async def mark(offset: int) -> str:
+        return places.get(offset, GONE)
+
+    return mark
+
+
+@pytest.mark.parametrize(
+    ("mine", "masters", "end"),
+    [
+        ({900: "a"}, {900: "a"}, 950),
+        ({900: "a", 600: "b", 150: "c"}, {900: "x", 600: "b"}, 800),
+        ({900: "a", 600: "b", 150: "c"}, {900: "x", 600: "y", 150: "c"}, 150),  # file, epoch: 600 of epoch 3
+        ({900: "a", 600: "b", 100: "c", 0: "d"}, {900: "x", 600: "y", 100: "z", 0: "w"}, 0),
+        ({900: BLANK, 600: "b"}, {900: BLANK, 600: "b"}, 950),
+        ({900: BLANK, 600: "b"}, {900: BLANK, 600: "x", 100: "c"}, 150),
+        ({900: "a"}, {}, 950),  # the master's log begins behind it, or it does not tell
+    ],
+)
+async def test_logs_agree_up_to_the_last_epoch_whose_records_are_the_same(
+    mine: dict[int, str], masters: dict[int, str], end: int
+) -> None:
+    """Files of 300 bytes; epoch 3 from 150, epoch 4 from 800, epoch 5 without a byte."""
+    own = history({1: 0, 3: 150, 4: 800, 5: 950})
+    assert await shared_end(own, 950, 300, marks(mine), marks(masters)) == end  # type: ignore[arg-type]

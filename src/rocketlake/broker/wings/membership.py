@@ -29,6 +29,7 @@ from rocketlake.broker.membership.member import Member, Parts, Roles
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.membership.standing import Goal
 from rocketlake.broker.membership.succession import GivingWay
+from rocketlake.broker.replicas.master_marks import MasterMarks
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.ground import Ground
 from rocketlake.broker.wings.replicas import GroupStream, Replicas
@@ -120,7 +121,7 @@ class Membership(Wing):
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
         self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
-        epochs = EpochAnswer(ground.role, lambda: self._epochs.history, lambda: store.max_physical_offset)
+        epochs = EpochAnswer(ground.role, lambda: self._epochs.history, lambda: store.max_physical_offset, store.log)
         self.rows = tuple(membership_rows(self._notices, epochs))
         self.stream = self._stream()
         self.replicas: Replicas
@@ -147,6 +148,7 @@ class Membership(Wing):
                 self._joining.broker_id,
                 least_epoch=lambda: self.member.standing.goal.epoch,
                 from_last_file=self._config.sync_from_last_file,
+                masters_mark=MasterMarks(self._cluster.net, self._cluster.master.address).at,
             ),
             rule=self.in_step,
             heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,

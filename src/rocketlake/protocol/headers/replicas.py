@@ -6,7 +6,7 @@ Must not know   roles, the stream between replicas.
 
 from __future__ import annotations
 
-from rocketlake.protocol.fields import Int64, RequestHeader
+from rocketlake.protocol.fields import Header, Int64, RequestHeader
 
 
 class MinBrokerIdChangedHeader(RequestHeader, kw_only=True):
@@ -31,3 +31,15 @@ class ResetMasterFlushOffsetHeader(RequestHeader, kw_only=True):
     """RESET_MASTER_FLUSH_OFFSET, to a slave."""
 
     master_flush_offset: Int64
+
+
+class RecordMarkHeader(RequestHeader, kw_only=True):
+    """GET_RECORD_MARK (ours), slave to master: what tells the record at this physical offset from any other there?"""
+
+    offset: Int64
+
+
+class RecordMarkReplyHeader(Header, kw_only=True):
+    """Answer of GET_RECORD_MARK; "" where the log has nothing."""
+
+    mark: str = ""

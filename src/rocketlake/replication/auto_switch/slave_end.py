@@ -4,7 +4,8 @@ Owns        the order of what a master may say, which masters are refused, when 
 Must not know   sockets, how records are put together and appended.
 
 The answer to the handshake is settled before anything else is looked at: the own log is cut to where both agree, and
-the own end is reported at once. Apache's master waits for that report.
+the own end is reported at once. Apache's master waits for that report. That both agree is believed of the histories
+only when a record of the newest epoch that both have is the same (epochs/marks.py).
 
 Which epoch a byte belongs to is taken from the history in the answer, and from a frame only for an epoch that began
 since: Apache's master heads the last bytes of an epoch with the next one, and a heartbeat perhaps with its first one.
@@ -20,6 +21,7 @@ from rocketlake.replication.auto_switch import layout
 from rocketlake.replication.dialect import Agreement, Piece
 from rocketlake.replication.epochs.history import Epoch, EpochHistory, agreed_end
 from rocketlake.replication.epochs.kept import KeptEpochs
+from rocketlake.replication.epochs.marks import MarkAt, mark_at, shared_end
 from rocketlake.replication.epochs.truncation import Truncation
 from rocketlake.store.durability import Stage
 from rocketlake.store.message_store import MessageStore
@@ -39,13 +41,18 @@ class AutoSwitchFollower:
         least_epoch: Callable[[], int] = lambda: -1,
         from_last_file: bool = False,
         is_learner: bool = False,
+        masters_mark: MarkAt | None = None,
     ) -> None:
-        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused."""
+        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused.
+
+        `masters_mark`: of a record in the log of this master; None: nobody can be asked.
+        """
         self._store = store
         self._epochs = epochs
         self._broker_id = broker_id
         self._least_epoch = least_epoch
         self._flags = from_last_file, is_learner
+        self._masters_mark = masters_mark
         self._masters: EpochHistory | None = None
         """The epochs of the master; None before its answer."""
         self._rest = b""
@@ -111,12 +118,33 @@ class AutoSwitchFollower:
                     f" {own_end} here, {master.history} up to {master.end} there",
                     hint="empty the store of this replica and have it filled anew by its master",
                 )
-            await Truncation(store, self._epochs).to(point)
+            await Truncation(store, self._epochs).to(await self._shared(point))
             if store.max_physical_offset == master.end and master.history.last is not None:
                 await self._epochs.follow(*master.history.last)
             return self.report(store.max_physical_offset)
 
         yield Agreement(settle)
+
+    async def _shared(self, point: PhysicalOffset) -> PhysicalOffset:
+        """Where the logs part in truth; `point`: by the histories. Raises StoreError if that was confirmed here."""
+        store, epochs = self._store, self._epochs.history
+        if self._masters_mark is None:
+            return point
+
+        async def mine(offset: PhysicalOffset) -> str:
+            return await store.read(lambda: mark_at(store.log, offset))
+
+        shared = await shared_end(epochs, point, store.log.file_size, mine, self._masters_mark)
+        confirmed = store.durability.confirmed.value
+        if shared < point and shared < confirmed:
+            raise StoreError(
+                f"epoch {epochs.number_at(shared)} has other records in the log of the master, from {shared} on, and"
+                f" here they are confirmed up to {confirmed}: the register of the controller was put back, and gave"
+                " this epoch twice, or one of the two logs is damaged there",
+                hint="save the store of this replica if its messages are wanted, perhaps nobody else has them; then"
+                " empty it and have it filled anew by its master",
+            )
+        return shared
 
     def _check(self, master: layout.Answered) -> None:
         last = master.history.last

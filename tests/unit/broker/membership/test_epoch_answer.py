@@ -14,7 +14,7 @@ ROLE: Any = SimpleNamespace(broker_id=2, broker_name="b", cluster_name="C")
 
 def answer(*epochs: tuple[int, int]) -> Any:
     history = EpochHistory(Epoch(*epoch) for epoch in epochs)  # type: ignore[arg-type]
-    reply = EpochAnswer(ROLE, lambda: history, lambda: 500).epochs(None)  # type: ignore[arg-type, return-value]
+    reply = EpochAnswer(ROLE, lambda: history, lambda: 500, None).epochs(None)  # type: ignore[arg-type, return-value]
     return json.loads(bytes(reply.body))
 
 
