@@ -7,7 +7,7 @@ comma  := ,
 BIN    := $(VENV)/bin
 # Many tests wait for processes and clocks of their own: two files of tests run at a time, the long ones come first.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
-HA_MATRIX := $(addprefix tests/interop/test_,log_stream.py table_copies.py auto_switch.py mixed_group.py replica_group.py java_brokers_on_our_controller.py)
+HA_MATRIX := $(addprefix tests/interop/test_,log_stream.py table_copies.py auto_switch.py mixed_group.py replica_group.py power_cut_under_apache.py java_brokers_on_our_controller.py)
 KERNELS := $(shell find src -name '*.pyx')
 TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))

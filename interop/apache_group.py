@@ -73,10 +73,11 @@ class ApacheBroker:
 class ApacheGroup:
     """A name server with a controller, and the brokers of one group."""
 
-    def __init__(self, root: Path, *, peer: str = "server550") -> None:
-        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0."""
+    def __init__(self, root: Path, *, peer: str = "server550", scan_ms: int = 500) -> None:
+        """`peer`: whose jars: `server` is 5.3.3, `server550` 5.5.0. `scan_ms`: how often it looks who is gone."""
         self.root = root
         self.peer = peer
+        self._scan_ms = scan_ms
         self.namesrv_port, self.controller_port = free_ports(2)
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         self.controller = f"127.0.0.1:{self.controller_port}"
@@ -96,7 +97,7 @@ class ApacheGroup:
             "controllerDLegerSelfId": "n0",
             "controllerStorePath": root / "controller",
             "mappedFileSize": 1 << 20,
-            "scanNotActiveBrokerInterval": 500,
+            "scanNotActiveBrokerInterval": self._scan_ms,
         }
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         self._namesrv = _launch("org.apache.rocketmq.namesrv.NamesrvStartup", root, conf, "256m", self.peer)
@@ -110,13 +111,17 @@ class ApacheGroup:
         self.brokers.append(made)
         return made
 
+    def kill_controller(self) -> None:
+        """kill -9 of the name server with the controller; `start` brings it back with its store."""
+        if self._namesrv is not None:
+            self._namesrv.kill()
+            self._namesrv.wait()
+
     def stop(self) -> None:
         """kill -9 all."""
         for broker in self.brokers:
             broker.kill()
-        if self._namesrv is not None:
-            self._namesrv.kill()
-            self._namesrv.wait()
+        self.kill_controller()
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 40) -> None:

@@ -68,6 +68,10 @@ class Calls:
         """See Controllers."""
         self._controllers.ask_another()
 
+    def hang_up(self) -> None:
+        """See Controllers."""
+        self._controllers.hang_up()
+
     async def next_id(self) -> int:
         """The id that the next broker of this group gets."""
         header = NextBrokerIdHeader(cluster_name=self._role.cluster_name, broker_name=self._role.broker_name)

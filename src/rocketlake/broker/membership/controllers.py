@@ -81,6 +81,11 @@ class Controllers:
         """The chosen controller seems to be behind: the next question goes to another one."""
         self._choose_other(self.chosen)
 
+    def hang_up(self) -> None:
+        """End the links to all of them: the heartbeats came on these, too."""
+        for address in {*self._addresses(), self.chosen}:
+            self._net.give_up(address, "this broker is not to be the master any more")
+
     async def _leader_after(self, address: str) -> str:
         """The leader that this controller names; another address if it knows none."""
         command = Command.request(RequestCode.CONTROLLER_GET_METADATA_INFO)

@@ -40,6 +40,8 @@ class Heartbeats(Service):
     ) -> None:
         """`header` says how this broker stands now."""
         super().__init__("heartbeats", clock)
+        self.is_silent = False
+        """True: none is sent (succession.py)."""
         self._net = net
         self._addresses = addresses
         self._header = header
@@ -56,6 +58,8 @@ class Heartbeats(Service):
 
     def beat(self) -> list[asyncio.Task[None]]:
         """One to each controller whose last one has left; gives the tasks that send them."""
+        if self.is_silent:
+            return []
         return [self._send_to(address) for address in self._addresses() if address not in self._sending]
 
     async def beat_all(self) -> None:

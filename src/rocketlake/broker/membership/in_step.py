@@ -7,7 +7,8 @@ A replica joins as soon as it may. It leaves when its last connection ends, or w
 are only proposed here: nothing is acknowledged without a member before the controller has recorded that it left.
 
 A try without an answer may be recorded later, so the proposal stays open and its joiner counts. If the next try is
-refused, this broker registers again: that ends all tries before it (controller/decision.py).
+refused, this broker registers again: that ends all tries before it (controller/decision.py). Not so under Apache's
+controller: there this master has to resign (succession.py).
 
 A set that needs one copy only and has no other member asks nobody: its acks do not wait, and all that is appended is
 confirmed. Before a replica joins such a set, acks begin to wait, so that it can catch up with what they were given for.
@@ -147,6 +148,17 @@ class InStep(Service):
             lacking = sorted(replicas.behind(PhysicalOffset(replicas.confirmed + 1)))
             return f"messages wait for the replicas {lacking}, and the controller has not recorded that they left"
         return ""
+
+    @property
+    def is_barred(self) -> bool:
+        """True if a try of the open proposal has no known outcome, and a registration did not end it.
+
+        No change can follow while it is open. False while nobody waits for one.
+        """
+        replicas = self.replicas
+        if replicas is None or replicas.proposal is None or replicas.proposal is not self._fenced:
+            return False
+        return replicas.is_short or self.stalled_ms > 1000 * self._pace.stall_seconds
 
     @property
     def is_alone(self) -> bool:

@@ -112,7 +112,8 @@ class Joining:
             log_kept=log_kept,
             copies_min=copies_min,
         )
-        await run_on(self._worker, self._boot.told)
-        await run_on(self._worker, self.lives.told)
+        if view.asker_life:  # Apache's controller has recorded neither
+            await run_on(self._worker, self._boot.told)
+            await run_on(self._worker, self.lives.told)
         await heartbeat()
         return view

@@ -26,7 +26,7 @@ from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.in_step import InStep
 from rocketlake.broker.membership.joining import Joining
 from rocketlake.broker.membership.standing import Goal, Standing, State
-from rocketlake.broker.membership.succession import GivingWay, Succession
+from rocketlake.broker.membership.succession import GivingWay, Resigning, Succession
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.replication.epochs.promotion import LogDamaged
@@ -116,6 +116,7 @@ class Member(Service):
         self._refused_since: float | None = None
         self._behind_since: float | None = None
         """Since when the controller has known less than we do."""
+        self._resigning = Resigning(parts.heartbeats, parts.calls.hang_up, clock)
         self._succession = Succession(
             self.standing,
             parts.calls,
@@ -185,6 +186,7 @@ class Member(Service):
                 if self._must_register_again(view):
                     self._is_registered = False
                 else:
+                    await self._resigning.look(view, self.standing.broker_id, self._cannot_lead())
                     await self._take(view)
                 self._doubt()
             else:
@@ -235,10 +237,19 @@ class Member(Service):
         await parts.heartbeats.start()
         await self._take(view)
 
+    def _cannot_lead(self) -> str:
+        """Why this broker, the master, cannot go on in this epoch; "" if it can."""
+        if self.standing.is_stuck:
+            return "the log of this broker is not fit for it"
+        return "a change of the set has no known outcome" if self._parts.in_step.is_barred else ""
+
     async def _take(self, view: GroupView) -> None:
-        """Believe the view; if there is no master, have one elected. A broker whose log is damaged does not ask."""
+        """Believe the view; if there is no master, have one elected.
+
+        A broker whose log is damaged does not ask while another one may have more.
+        """
         self.learn(view)
-        if view.master_id is None and not self._is_damaged:
+        if view.master_id is None and (not self._is_damaged or view.members == {self.standing.broker_id}):
             self.learn(await self._parts.calls.elect(self.standing.broker_id))
 
     def _must_register_again(self, view: GroupView) -> bool:

@@ -72,6 +72,11 @@ class Standing:
         """True if the newest news make this broker the master."""
         return self.broker_id != 0 and self.goal.master_id == self.broker_id
 
+    @property
+    def is_stuck(self) -> bool:
+        """True if this broker is the master and cannot lead."""
+        return self.leads and self.state is State.FENCED and self.goal == self.reached
+
     def registered(self, broker_id: int) -> None:
         """The controller knows this broker by this id."""
         self.broker_id = broker_id

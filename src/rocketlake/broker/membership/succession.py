@@ -1,4 +1,4 @@
-"""When a broker leaves the place of the master, and to whom: before its stop, or because it cannot take messages.
+"""When a broker leaves the place of the master, and to whom: before its stop, or because it cannot lead.
 
 Owns        how long a refusal of the store is borne, how soon a second try follows; who is asked for; the waits before.
 Must not know   why the store refuses, how a role changes (member.py), who may be elected: the controller says that.
@@ -16,11 +16,12 @@ from rocketlake.base.errors import RemoteError, RocketLakeError
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.group_view import GroupView
+from rocketlake.broker.membership.heartbeats import Heartbeats
 from rocketlake.broker.membership.standing import Standing, State
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.sync_state_set import SyncStateSet
 
-__all__ = ["GivingWay", "Succession"]
+__all__ = ["GivingWay", "Resigning", "Succession"]
 
 _log = get_logger(__name__)
 
@@ -28,6 +29,8 @@ _HAND_OVER_SECONDS = 3.0
 """Each of the two waits of a planned change ends after this."""
 _PATIENCE_SECONDS = 0.6
 _AGAIN_SECONDS = 20.0
+_SILENT_SECONDS = 20.0
+"""Longer than Apache's controllers listen for one that has gone without a word."""
 
 
 class GivingWay:
@@ -131,3 +134,35 @@ class Succession:
         while not is_reached() and self._clock.monotonic() < deadline:
             await self._clock.sleep(0.002)
         return is_reached()
+
+
+class Resigning:
+    """Silence, under a controller that would keep this master. Told of each view of the group.
+
+    Our controller ends the epoch of a master that registers as damaged, and the tries of a proposal that nobody
+    answered. Apache's knows neither, and keeps a master as long as it hears its heartbeats. When their link ends, it
+    chooses another replica in step, or nobody: with a newer epoch in both cases, and what was asked for in the old one
+    is over.
+
+    A controller that is started again just then notices nothing, so the silence ends after a while, and is tried again.
+    """
+
+    def __init__(self, heartbeats: Heartbeats, hang_up: Callable[[], object], clock: Clock) -> None:
+        """`hang_up`: end the links to all controllers; the next question opens a new one."""
+        self._heartbeats = heartbeats
+        self._hang_up = hang_up
+        self._clock = clock
+        self._epoch: int | None = None
+        """The epoch that is given up, while this broker is silent."""
+        self._since = 0.0
+
+    async def look(self, view: GroupView, broker_id: int, why: str) -> None:
+        """The controller has said so; `why` this broker cannot go on in its epoch, "" if it can."""
+        if self._epoch is not None:
+            if view.master_epoch > self._epoch or self._clock.monotonic() - self._since > _SILENT_SECONDS:
+                self._epoch, self._heartbeats.is_silent = None, False
+                await self._heartbeats.beat_all()  # before an election is asked for: only who is heard is chosen
+        elif why and view.master_id == broker_id and not view.asker_life:
+            _log.warning("epoch %d is given up, the controllers hear nothing more of it: %s", view.master_epoch, why)
+            self._epoch, self._since, self._heartbeats.is_silent = view.master_epoch, self._clock.monotonic(), True
+            self._hang_up()

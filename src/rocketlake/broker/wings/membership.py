@@ -190,6 +190,7 @@ class Membership(Wing):
         is_resumed = last is not None and last.number == epoch
         start = await self._promotion.become_master(epoch, is_log_whole=self._is_log_whole)
         self._is_log_whole = True  # in this epoch nothing was lost
+        await run_on(self._worker, self._boot.told)  # Apache's controller was not
         topics = self._ground.topics
         topics.data_version = replace(topics.data_version, state_version=epoch)
         return start, is_resumed

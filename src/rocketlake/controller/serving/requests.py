@@ -166,6 +166,7 @@ class Requests(Service):
         if decision.code == Code.SUCCESS:
             answer.sync_state_set_epoch = group.in_sync_epoch
             answer.master_epoch = group.master_epoch
+            answer.asker_life = group.members[broker_id].life or None
             if group.master is not None and (group.master == broker_id or counts_as_alive(name, group, self._liveness)):
                 answer.master_broker_id = group.master
                 answer.master_address = group.members[group.master].address

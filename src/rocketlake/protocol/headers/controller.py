@@ -87,7 +87,7 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
 class RegisterReplicaReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_REGISTER_BROKER; the master's fields only while it is alive. Body SyncStateSet.
 
-    `master_life` (ours): the word of the process that is the master.
+    `master_life`, `asker_life` (ours): the words of the processes that are registered as the master and as the asker.
     """
 
     cluster_name: str | None = None
@@ -97,6 +97,7 @@ class RegisterReplicaReplyHeader(Header, kw_only=True):
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
     master_life: str | None = None
+    asker_life: str | None = None
 
 
 class GetReplicaInfoHeader(RequestHeader, kw_only=True):
