@@ -26,13 +26,14 @@ from rocketlake.codec.sequence_mark import SequenceMark, parse_mark
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
 
-__all__ = ["Count", "recover_sequences"]
+__all__ = ["MARK", "Count", "recover_sequences"]
 
 _log = get_logger(__name__)
 
 _HEAD = struct.Struct(">ii")  # size, magic
 _ENTRY_HEAD = struct.Struct(">iiiii")
-_MARK = f"{names.PRODUCER_SEQUENCE}\x01".encode()
+MARK = f"{names.PRODUCER_SEQUENCE}\x01".encode()
+"""The bytes before the text of a mark."""
 _CHUNK = 256 << 10
 
 
@@ -121,7 +122,7 @@ class Count:
 def _entry(record: bytes, message: StoredMessage) -> bytes:
     """The batch entry of this record. The broker put the mark and other properties behind those of the entry."""
     properties = properties_block(record)
-    own, body = properties[: properties.rfind(_MARK)], message.body
+    own, body = properties[: properties.rfind(MARK)], message.body
     head = _ENTRY_HEAD.pack(BATCH_ENTRY_BYTES_MIN + len(body) + len(own), 0, 0, message.flag, len(body))
     return b"".join((head, body, len(own).to_bytes(2, "big"), own))
 
@@ -136,14 +137,14 @@ def _marked(offset: int, view: memoryview) -> Iterator[tuple[int, bytes, StoredM
         yield offset + position, b"", None
         chunk = bytes(view[position : position + step])
         taken = 0
-        has_marks = _MARK in chunk
+        has_marks = MARK in chunk
         while taken + BLANK_BYTES <= len(chunk):
             size, magic = _HEAD.unpack_from(chunk, taken)
             if magic not in (MAGIC_V1, MAGIC_V2) or size <= BLANK_BYTES:
                 return  # the end of the file
             if taken + size > len(chunk):
                 break
-            if has_marks and chunk.find(_MARK, taken, taken + size) >= 0:
+            if has_marks and chunk.find(MARK, taken, taken + size) >= 0:
                 yield from _decoded(chunk[taken : taken + size], offset + position + taken)
             taken += size
         if not taken and position + len(chunk) == len(view):

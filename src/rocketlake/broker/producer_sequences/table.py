@@ -258,6 +258,11 @@ class ProducerSequences(SavedTable):
             self._is_open = False
             self.log_offset = self._log_ends().written
 
+    def pass_unmarked(self, end: int) -> None:
+        """The log has no mark from the closed table's place on up to this one, and is on disk up to there."""
+        if not self._is_open:
+            self.log_offset = end
+
     def follow(self) -> None:
         """Close the table: the log gets marked messages from a master now, and `catch_up` counts them later.
 

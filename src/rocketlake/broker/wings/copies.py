@@ -10,6 +10,7 @@ from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.dispatch_table import replica_rows
 from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.producer_sequences.table import ProducerSequences
+from rocketlake.broker.producer_sequences.unmarked import UnmarkedLog
 from rocketlake.broker.replicas.copied import CopiedTable, DeletedTopics
 from rocketlake.broker.replicas.copies import TableCopies
 from rocketlake.broker.replicas.master_calls import MasterCalls
@@ -88,4 +89,4 @@ class Copies(SlaveWing):
             ask_for_master=cluster.registration.register,
             clock=ground.clock,
         )
-        self.adopt(self.tables_of_master)
+        self.adopt(self.tables_of_master, UnmarkedLog(sequences, ground.store, ground.clock))
