@@ -18,7 +18,18 @@ from msgspec.structs import replace
 
 from rocketlake.controller.election import elect
 from rocketlake.controller.group import Group, Member
-from rocketlake.controller.questions import Alive, AlterSet, ApplyId, Clean, Elect, LogKept, NextId, Question, Register
+from rocketlake.controller.questions import (
+    EPOCH_MAX,
+    Alive,
+    AlterSet,
+    ApplyId,
+    Clean,
+    Elect,
+    LogKept,
+    NextId,
+    Question,
+    Register,
+)
 from rocketlake.controller.sets import distrusted, with_set, without
 from rocketlake.protocol.response_code import ResponseCode as Code
 
@@ -27,8 +38,6 @@ __all__ = ["MEMBERS_MAX", "Decision", "decide"]
 MEMBERS_MAX = 64
 """Members of a group; an answer lists them all."""
 _MASTERS_KEPT = 32
-_EPOCH_MAX = 1 << 30
-"""Brokers are not believed that they have heard of a later one: epochs are Java ints."""
 
 _Refusal: TypeAlias = tuple[Code, str]
 
@@ -171,7 +180,7 @@ def _apply_id(group: Group, asked: ApplyId) -> Decision:
 def _newest(group: Group, alive: Alive) -> int:
     """The newest epoch of all: brokers may come from another register, or this one be an older copy."""
     heard = (max(each.epoch, each.known_epoch) for each in alive.values())
-    return max((group.master_epoch, *(epoch for epoch in heard if epoch < _EPOCH_MAX)))
+    return max((group.master_epoch, *(epoch for epoch in heard if epoch <= EPOCH_MAX)))
 
 
 def _register(group: Group, asked: Register, alive: Alive) -> Decision:
@@ -185,6 +194,8 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
     if _is_copy(old, asked) and asked.broker_id in alive:
         remark = f"broker {asked.broker_id} lives at {old.address}; this store is an older copy of its store"
         return Decision(group, Code.CONTROLLER_BROKER_ID_INVALID, remark)
+    if not old.life and asked.life and _knows_more(group, asked):
+        return Decision(group, Code.CONTROLLER_INVALID_REPLICAS, _foreign(group, asked))
     member = replace(
         old,
         address=asked.address,
@@ -238,11 +249,26 @@ def _is_copy(old: Member, asked: Register) -> bool:
 
 
 def _is_outdated(group: Group, old: Member, asked: Register) -> bool:
-    """True if this member was told by a register what this one has forgotten. A newcomer may know other groups."""
-    if not group.master_epoch or not old.life or asked.known_epoch > _EPOCH_MAX:
+    """True if this member was told by a register what this one has forgotten."""
+    return bool(old.life) and asked.known_epoch <= EPOCH_MAX and _knows_more(group, asked)
+
+
+def _knows_more(group: Group, asked: Register) -> bool:
+    if not group.master_epoch:
         return False
     known, recorded = (asked.known_epoch, asked.known_set_epoch), (group.master_epoch, group.in_sync_epoch)
     return known > recorded or group.contradicts(*(asked.known_master or (None, None)))
+
+
+def _foreign(group: Group, asked: Register) -> str:
+    """Of a newcomer: its log would pass for the newest of the group, and its word would stop every election."""
+    epoch, master = asked.known_master or (asked.known_epoch, None)
+    whose = "" if master is None else f" of broker {master}"
+    return (
+        f"the store of broker {asked.broker_id}, which is new here, knows epoch {epoch}{whose}, and this group is at"
+        f" {group.master_epoch}: it belongs to another group, or this register was replaced or put back. Cure: stop"
+        " that broker; if its messages are in no other member, save its store; then empty it, the master fills it anew"
+    )
 
 
 def _clean(group: Group, asked: Clean, alive: Alive) -> Decision:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rocketlake.controller.group import Group
-from rocketlake.controller.questions import Alive, Elect
+from rocketlake.controller.questions import EPOCH_MAX, Alive, Elect
 
 __all__ = ["Choice", "elect"]
 
@@ -63,7 +63,8 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
 
 def _ahead(group: Group, alive: Alive) -> set[int]:
     """The members that know a newer epoch than the record. On that one nobody is elected (decision.py ends it)."""
-    return {each for each in group.members.keys() & alive if alive[each].known_epoch > group.master_epoch}
+    here = group.members.keys() & alive
+    return {each for each in here if group.master_epoch < alive[each].known_epoch <= EPOCH_MAX}
 
 
 def _lives(group: Group, broker_id: int, alive: Alive) -> bool:

@@ -9,9 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-__all__ = ["Alive", "AlterSet", "ApplyId", "Clean", "Elect", "Heard", "LogKept", "NextId", "Question", "Register"]
+__all__ = [
+    "EPOCH_MAX",
+    "Alive",
+    "AlterSet",
+    "ApplyId",
+    "Clean",
+    "Elect",
+    "Heard",
+    "LogKept",
+    "NextId",
+    "Question",
+    "Register",
+]
+
+EPOCH_MAX: Final = 1 << 30
+"""Brokers are not believed that they have heard of a later one: epochs are Java ints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,8 +409,20 @@ def test_the_masters_of_the_newest_epochs_are_kept() -> None:
     assert (min(masters), max(masters), masters[101], len(masters)) == (70, 101, 2, 32)
 
 
-def test_a_newcomer_may_have_heard_of_the_epochs_of_another_group() -> None:
-    assert ask(group(), lives(2, "20", known_epoch=70), 1, 2, 3).group.master == 1
+@pytest.mark.parametrize("known", [(70, None), (70, (70, 3)), (5, (5, 3))])
+def test_a_newcomer_that_knows_epochs_of_another_register_is_refused(
+    known: tuple[int, tuple[int, int] | None],
+) -> None:
+    """Accepted, it would stop all elections; started again, its log would be chosen over that of the group."""
+    epoch, master = known
+    state = group(masters={5: 1})
+    for life in ("20", "21"):
+        answer = ask(state, lives(2, life, "20", known_epoch=epoch, known_master=master), 1, 3)
+        assert (answer.code, answer.group) == (Code.CONTROLLER_INVALID_REPLICAS, state)
+        assert f"knows epoch {epoch}" in answer.remark
+    assert ask(state, lives(2, "20", known_master=(4, 9)), 1, 3).group.members[2].life == "20"  # of the same group
+    empty = group(sss=ids(), master=None, master_epoch=0)
+    assert ask(empty, lives(2, "20", known_epoch=70, known_master=(70, 3))).code == SUCCESS
 
 
 def test_nobody_is_elected_while_a_member_knows_more_than_the_register() -> None:
@@ -419,3 +431,5 @@ def test_nobody_is_elected_while_a_member_knows_more_than_the_register() -> None
     assert (answer.group.master, "[2] know of newer masters" in answer.remark) == (None, True)
     forced = decide(group(), Elect(unclean=True), alive)
     assert forced.group.master_epoch == 7
+    nonsense = {2: Heard(epoch=5, end_offset=100, known_epoch=(1 << 30) + 1)}
+    assert decide(group(), Elect(), nonsense).group.master == 2

@@ -197,6 +197,19 @@ async def test_a_master_that_was_deposed_is_refused(replica: Replica) -> None:
         await agreement.settle()
 
 
+async def test_an_epoch_that_no_controller_has_named_is_not_noted(replica: Replica) -> None:
+    """It would be told to the controller, and stop its elections; any program at the HA address can say one."""
+    end = AutoSwitchFollower(replica.store, replica.epochs, 2, most_epoch=lambda: 2)
+    (agreement,) = end.feed(said())
+    assert isinstance(agreement, Agreement)
+    with pytest.raises(ProtocolError, match="it is in epoch 3, and the controller has named 2"):
+        await agreement.settle()
+    end = AutoSwitchFollower(replica.store, replica.epochs, 2, most_epoch=lambda: 3)
+    with pytest.raises(ProtocolError, match="it is in epoch 2000000000"):
+        list(end.feed(said((0, b"x", 2_000_000_000, 0))))
+    assert replica.epochs.history.last is None
+
+
 async def test_bytes_of_no_known_epoch_are_not_followed(replica: Replica) -> None:
     replica.put(b"of a broker that was in no group")
     end = AutoSwitchFollower(replica.store, replica.epochs, 2)

@@ -147,6 +147,7 @@ class Membership(Wing):
                 self._epochs,
                 self._joining.broker_id,
                 least_epoch=lambda: self.member.standing.goal.epoch,
+                most_epoch=lambda: self.member.standing.goal.epoch,
                 from_last_file=self._config.sync_from_last_file,
                 masters_mark=MasterMarks(self._cluster.net, self._cluster.master.address).at,
             ),

@@ -28,6 +28,8 @@ from rocketlake.store.message_store import MessageStore
 
 __all__ = ["AutoSwitchFollower"]
 
+_EPOCH_MAX = (1 << 31) - 1
+
 
 class AutoSwitchFollower:
     """The slave's end of one connection."""
@@ -39,18 +41,19 @@ class AutoSwitchFollower:
         broker_id: int,
         *,
         least_epoch: Callable[[], int] = lambda: -1,
+        most_epoch: Callable[[], int] = lambda: _EPOCH_MAX,
         from_last_file: bool = False,
         is_learner: bool = False,
         masters_mark: MarkAt | None = None,
     ) -> None:
-        """`broker_id`: ours. `least_epoch`: a master whose newest epoch is older is refused.
+        """`broker_id`: ours. `least_epoch`, `most_epoch`: a master whose newest epoch is older or newer is refused.
 
         `masters_mark`: of a record in the log of this master; None: nobody can be asked.
         """
         self._store = store
         self._epochs = epochs
         self._broker_id = broker_id
-        self._least_epoch = least_epoch
+        self._least_epoch, self._most_epoch = least_epoch, most_epoch
         self._flags = from_last_file, is_learner
         self._masters_mark = masters_mark
         self._masters: EpochHistory | None = None
@@ -156,6 +159,16 @@ class AutoSwitchFollower:
                 " master any more",
                 hint="wait: the controller tells who is the master",
             )
+        self._check_known(newest)
+
+    def _check_known(self, epoch: int) -> None:
+        """An epoch that was noted is told to the controller, which elects nobody who knows less."""
+        if epoch > self._most_epoch():
+            raise ProtocolError(
+                f"it is in epoch {epoch}, and the controller has named {self._most_epoch()} as the newest one",
+                hint="wait until the controller has named it; if it stays so, see that haListenPort of the master is"
+                " reached and no other program",
+            )
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
@@ -176,6 +189,7 @@ class AutoSwitchFollower:
         if last is None or number > last.number:
             if not head.offset <= start <= head.offset + head.size:
                 raise ProtocolError(f"it sends {head.size} bytes at {head.offset} of epoch {number}, from {start} on")
+            self._check_known(number)
             self._masters = self._masters.begun(number, start)
 
     def _body(self, piece: memoryview) -> Iterator[Piece | Agreement]:
