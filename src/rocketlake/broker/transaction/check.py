@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from rocketlake.base.clock import Clock
 from rocketlake.base.logs import RareWarnings, get_logger
@@ -32,6 +35,7 @@ from rocketlake.broker.transaction.recovery import Recovery
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.model.topic import HALF_TOPIC, TRANSACTION_CHECK_MAX_TOPIC, TopicConfig
+from rocketlake.store.disk_wait import NotInMemory
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutResult, PutStatus
 
@@ -44,7 +48,7 @@ _TURN_SECONDS = 0.002
 """So long a walk works before other tasks get a turn."""
 _SETTLE_SECONDS = 0.5
 _START_SECONDS = 0.1
-"""So long a start waits for the ends before it."""
+"""So long a start waits for the ends before it, if they are in memory."""
 _OPENING_SECONDS = 0.05
 """Between two looks whether the ends before the start are known: until then no transaction can be ended."""
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
@@ -91,28 +95,34 @@ class TransactionCheck(Service):
         self._questions.clear()
         self._log_end = self._store.max_physical_offset
         self._recovery = None
-        await self._recover(_START_SECONDS)
+        with suppress(NotInMemory):
+            await self._recover(self._read_now, _START_SECONDS)
         self.keep("walks", self._walk_in_time)
 
     async def _walk_in_time(self) -> None:
         due = self._clock.monotonic() + self._config.now.transaction_check_interval_ms / 1000
         while (left := due - self._clock.monotonic()) > 0:
-            await self._recover()
+            await self._recover(self._store.read)
             await self._store.read(self._ask_readable)
             self.pass_ended()
             await self._clock.sleep(min(_SETTLE_SECONDS if self._ledger.is_known else _OPENING_SECONDS, left))
         await self.walk()
 
-    async def _recover(self, seconds: float = math.inf) -> None:
+    async def _read_now(self, read: Callable[[], Any]) -> Any:
+        """What `read` gives. Raises NotInMemory: a change of the master must not wait for a slow disk."""
+        with self._store.disk_wait.none():
+            return read()
+
+    async def _recover(self, reads: Callable[[Callable[[], Any]], Awaitable[Any]], seconds: float = math.inf) -> None:
         """Go on with the search for ends, for about so long."""
         if self._ledger.is_known or self._store.dispatched_offset < self._log_end:
             return
         turn = self._clock.monotonic()
         until = turn + seconds
         if self._recovery is None:
-            self._recovery = await self._store.read(self._begin_recovery)
+            self._recovery = await reads(self._begin_recovery)
         recovery = self._recovery
-        while not await self._store.read(recovery.step):
+        while not await reads(recovery.step):
             now = self._clock.monotonic()
             if now >= until:
                 return
