@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -109,6 +109,9 @@ bench-replicas: install ## sends with two copies, catch-up, gaps of failovers, b
 	$(BIN)/python -m bench.two_copies
 	$(BIN)/python -m bench.catch_up
 	$(BIN)/python -m bench.gaps
+
+bench-takeover: install ## how long Java's clients wait when their Apache broker is taken over; 4 minutes; JSON to bench/results (BENCH="--rounds 3")
+	$(BIN)/python -m bench.takeover_pause $(BENCH)
 
 bench-spark: install ## speed of the Spark formats beside their ceilings and Spark's Kafka connector (BENCH="--quick --only trigger")
 	$(BIN)/python -m bench.spark_loads $(BENCH)

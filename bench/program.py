@@ -29,7 +29,12 @@ class Program:
     def __enter__(self) -> Self:
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
         )
         self._reader = threading.Thread(target=self._read, name="bench-output", daemon=True)
         self._reader.start()
@@ -47,6 +52,12 @@ class Program:
             with self._news:
                 self.lines.append((time.monotonic(), line.strip()))
                 self._news.notify_all()
+
+    def say(self, line: str) -> None:
+        """Write a line to its input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     @property
     def running(self) -> bool:
