@@ -29,6 +29,12 @@ def takeover(
     leave_behind: Annotated[
         bool, typer.Option("--leave-behind", help="Also if messages wait where only Apache's brokers find them.")
     ] = False,
+    restart: Annotated[
+        str,
+        typer.Option(
+            help="Command that starts an Apache broker as the master; else you are told to.", show_default=False
+        ),
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
@@ -41,7 +47,7 @@ def takeover(
         return
     if not yes:
         confirm(f"make the slave the master of {name}?")
-    run(_take_over(namesrv, name, to, wait, leave_behind))
+    run(_take_over(namesrv, name, to, wait, leave_behind, restart))
 
 
 async def _look(namesrv: str, name: str, to: int | None, *, refuses: bool) -> None:
@@ -67,13 +73,13 @@ def _words(handover: Handover, *, is_old: bool) -> str:
     return f"{peer.address} ({kind}, brokerId {peer.broker_id}, {peer.settings.get('brokerRole')})"
 
 
-async def _take_over(namesrv: str, name: str, to: int | None, wait: float, leave_behind: bool) -> None:
+async def _take_over(namesrv: str, name: str, to: int | None, wait: float, leave_behind: bool, restart: str) -> None:
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.migration.handover import Handover, find
     from rocketlake.cli.migration.left_behind import check_left_behind
 
     async with Cluster(namesrv) as cluster:
-        handover = Handover(await find(cluster, name, to), typer.echo)
+        handover = Handover(await find(cluster, name, to), typer.echo, restart=restart)
         lost = await handover.check()  # more may have come while the operator was asked
         if not leave_behind:
             check_left_behind(lost, handover.old)

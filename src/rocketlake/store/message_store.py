@@ -239,6 +239,10 @@ class MessageStore(StoreReads, Service):
         """Physical offset up to which the log outlives a power cut here, and any change of the master."""
         return PhysicalOffset(min(self.flushed_offset, self.durability.readable_end))
 
+    def sync_soon(self) -> None:
+        """Sync all that is written as soon as the disk is free, whatever the interval says."""
+        self._sync.start()
+
     @property
     def dispatched_offset(self) -> PhysicalOffset:
         """Physical offset up to which messages can be found in their queues."""

@@ -36,6 +36,8 @@ _QUIET_SECONDS = 0.3
 ends within a millisecond or so; it tells of those that take longer (pageCacheLockTimeMills)."""
 _LOOK_SECONDS = 0.02
 _PATIENCE_SECONDS = 10.0
+_SYNC_SECONDS = 1.0
+"""A disk that is slower, or has failed, does not stop a change: that may be its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,16 @@ class Takeover:
         copy_tables: Callable[[str], Awaitable[None]],
         log_end: Callable[[], int],
         copied_end: Callable[[], int],
+        kept_end: Callable[[], int],
+        sync_log: Callable[[], None],
         followed: Callable[[], Followed],
         worker: Worker,
         clock: Clock,
     ) -> None:
         """`copy_tables(address)`: all of them, behind the stop of the usual copies.
 
-        `log_end`: of this broker. `copied_end`: up to where each connected slave has it.
+        `log_end`: of this broker. `copied_end`: up to where each connected slave has it. `kept_end`: up to where a
+        power cut leaves it here; `sync_log` moves that.
         `followed`: the master that this slave copies now.
         """
         self._role = role
@@ -89,6 +94,8 @@ class Takeover:
         self._copy_tables = copy_tables
         self._log_end = log_end
         self._copied_end = copied_end
+        self._kept_end = kept_end
+        self._sync_log = sync_log
         self._followed = followed
         self._worker = worker
         self._clock = clock
@@ -186,8 +193,13 @@ class Takeover:
     # -- to another broker ---------------------------------------------------------------------------------------------
 
     async def _hand_over(self, broker_id: int) -> None:
-        """Nothing is appended here any more: wait until the slaves have all of it."""
+        """Nothing is appended here any more: wait until the slaves have all of it.
+
+        And until it is synced: of delayed messages a table says "delivered" when the delivered copy cannot be lost, and
+        the next master delivers what it does not say.
+        """
         deadline = self._clock.monotonic() + _PATIENCE_SECONDS
+        self._sync_log()
         while self._copied_end() < self._log_end():
             if self._clock.monotonic() > deadline:
                 raise RemoteError(
@@ -195,6 +207,9 @@ class Takeover:
                     code=ResponseCode.SYSTEM_ERROR,
                     hint="see that each slave of this broker is in step: `rocketlake takeover --check`",
                 )
+            await self._clock.sleep(_LOOK_SECONDS)
+        deadline = self._clock.monotonic() + _SYNC_SECONDS
+        while self._kept_end() < self._log_end() and self._clock.monotonic() < deadline:
             await self._clock.sleep(_LOOK_SECONDS)
         await run_on(self._worker, partial(self._save, broker_id))
 

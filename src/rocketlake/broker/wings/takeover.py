@@ -42,6 +42,8 @@ class TakeoverWing(Wing):
             copy_tables=copies.tables_of_master.copy_once,
             log_end=lambda: store.max_physical_offset,
             copied_end=lambda: min([slave.ack for slave in replicas.leader.slaves()], default=0),
+            kept_end=lambda: store.kept_end,
+            sync_log=store.sync_soon,
             followed=followed,
             worker=self._worker,
             clock=ground.clock,

@@ -20,6 +20,7 @@ from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.migration.left_behind import LeftBehind, check_left_behind, left_behind
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.cli.migration.slave_conf import check_master, free_id
+from rocketlake.cli.migration.to_apache import ToApache
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Handover", "find"]
@@ -88,12 +89,15 @@ async def find(cluster: Cluster, name: str, to: int | None) -> Sides:
 class Handover:
     """One takeover. Raises RocketLakeError when it ends before the new broker is the master."""
 
-    def __init__(self, sides: Sides, say: Callable[[str], object], clock: Clock | None = None) -> None:
-        """`say` gets a line for each step."""
+    def __init__(
+        self, sides: Sides, say: Callable[[str], object], clock: Clock | None = None, *, restart: str = ""
+    ) -> None:
+        """`say` gets a line for each step. `restart`: see ToApache."""
         self.old, self.new = sides.old, sides.new
         self._spare_id = sides.spare_id
         self._say = say
         self._clock = clock or SystemClock()
+        self._back = ToApache(self.old, self.new, say, self._clock, restart)
 
     # -- before anything changes ---------------------------------------------------------------------------------------
 
@@ -108,9 +112,7 @@ class Handover:
         if not self.old.is_slave:
             check_master(self.old)
         if not self.new.is_ours:
-            raise UsageError(
-                f"{self.new.address} is no RocketLake broker", hint="go back by hand: docs/how-to/migrate_live.md"
-            )
+            return await self._back.check()
         return [] if self.old.is_ours else await left_behind(self.old)
 
     async def lag(self) -> int:
@@ -140,6 +142,8 @@ class Handover:
         if not self.new.is_slave:
             self._say(f"{self.new.address} is the master of {self.new.broker_name} already")
             return 0.0
+        if not self.new.is_ours:
+            await self._back.until_copied()
         began = self._clock.monotonic()
         before = None if self.old.is_slave else dict(self.old.settings)
         try:
@@ -148,7 +152,7 @@ class Handover:
                 self._say(f"{self.old.address} takes no messages any more")
                 if not (leaves or self.old.is_ours):
                     check_left_behind(await left_behind(self.old), self.old)
-            await self._take_over()
+            await (self._take_over() if self.new.is_ours else self._back.bring())
         except _NotTold:
             raise
         except RocketLakeError as error:
@@ -157,6 +161,8 @@ class Handover:
             if before is not None:
                 await self._give_back(before, error)
             raise
+        if not self.new.is_ours:
+            await self._back.start()
         self._say(f"{self.new.address} is the master")
         return self._clock.monotonic() - began
 

@@ -63,7 +63,8 @@ async def test_a_change_that_is_given_up_leaves_the_role_on_disk_that_the_broker
     calls: Any = broker
     takeover = Takeover(
         role=role, roles=broker, taken=taken, calls=calls, copy_tables=copy_tables, log_end=lambda: 0,
-        copied_end=lambda: 0, followed=lambda: Followed("o:1", ""), worker=worker, clock=clock,
+        copied_end=lambda: 0, kept_end=lambda: 0, sync_log=lambda: None, followed=lambda: Followed("o:1", ""),
+        worker=worker, clock=clock,
     )  # fmt: skip
     change = asyncio.ensure_future(takeover.follow(after) if is_master else takeover.lead("o:1"))
     while not worker.pending:
