@@ -67,7 +67,7 @@ class ToApache:
         if starts[1] > starts[0]:
             raise UsageError(
                 f"the log of {self._new.address} begins at {starts[1]}, that of {self._old.address} at {starts[0]}",
-                hint="an Apache slave that began empty has the last file only: choose one that has the whole log",
+                hint="choose a slave that has the whole log: one of Apache's that began empty has the last file only",
             )
         return [_MARKS]
 
