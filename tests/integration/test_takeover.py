@@ -257,7 +257,7 @@ class ApacheSlave(AsApache):
         return {} if code == self.lacks else await super().table(code, may_fail=may_fail)
 
 
-async def back(pair: Pair, lacks: RequestCode | None = None) -> Handover:
+async def back(pair: Pair, lacks: RequestCode | None = None, restart: str = "") -> Handover:
     """From ours to Apache's; `lacks`: behind the stop of the old master."""
     new = ApacheSlave(pair.client, f"{SLAVE}:10911")
 
@@ -269,7 +269,7 @@ async def back(pair: Pair, lacks: RequestCode | None = None) -> Handover:
     sides = Sides(Peer(pair.client, f"{MASTER}:10911"), new, 2)
     for peer in (sides.old, sides.new):
         await pair.of(peer.look())
-    return Handover(sides, say, pair.clock)
+    return Handover(sides, say, pair.clock, restart=restart)
 
 
 async def test_back_to_apache_the_slave_gets_the_offsets_of_groups_and_is_started_as_the_master(pair: Pair) -> None:
@@ -280,7 +280,7 @@ async def test_back_to_apache_the_slave_gets_the_offsets_of_groups_and_is_starte
     await pair.ask(MASTER, Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
     await pair.clock.run_for(2000)
     running = asyncio.ensure_future(handover.run())
-    while not pair.said[-1:] or "now start" not in pair.said[-1]:
+    while "now start" not in "".join(pair.said):
         await pair.clock.run_for(200)
     assert pair.said[-2].endswith("has all of the log; 1 offset of groups were brought to it")
     assert await pair.send(MASTER) == ResponseCode.SYSTEM_BUSY
@@ -296,6 +296,24 @@ async def test_the_role_is_given_back_if_apaches_slave_lacks_a_topic(pair: Pair)
     with pytest.raises(RocketLakeError, match="has not copied topics"):
         await pair.of(handover.run())
     assert await pair.send(MASTER) == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("restart", "reason"), [("no-such-command x", "no command 'no-such"), ("sh 'x", "is no command")]
+)
+async def test_a_restart_that_cannot_be_run_is_refused_while_all_is_well(pair: Pair, restart: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        await pair.of((await back(pair, restart=restart)).check())
+
+
+async def test_a_restart_that_fails_leaves_it_to_the_operator(pair: Pair) -> None:
+    running = asyncio.ensure_future((await back(pair, restart="false")).run())
+    while "now start" not in "".join(pair.said):
+        await pair.clock.run_for(200)
+        await asyncio.sleep(0.001)  # a process runs in real time
+    assert pair.said[-3:-1] == ["running: false", "that ended with 1"]
+    await pair.of(pair.slave.become_master())
+    await pair.of(running)
 
 
 async def test_apaches_broker_is_no_master_before_it_has_the_whole_log_and_follows(pair: Pair) -> None:

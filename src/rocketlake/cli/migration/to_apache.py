@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 
@@ -51,7 +52,8 @@ class ToApache:
         self._restart = restart
 
     async def check(self) -> list[LeftBehind]:
-        """What does not come along. UsageError if the slave does not follow, or lacks the beginning of the log."""
+        """What does not come along. UsageError if the slave does not follow, or lacks some of the log."""
+        _check_command(self._restart)
         if not self._old.is_ours:
             raise UsageError(
                 f"{self._old.address} and {self._new.address} are both Apache's",
@@ -101,12 +103,7 @@ class ToApache:
     async def start(self) -> None:
         """Have it started as the master. LinkError if it is none after a long time."""
         conf = self._new.settings.get("brokerConfigPath") or "its broker.conf"
-        if self._restart:
-            self._say(f"running: {self._restart}")
-            code = (await asyncio.to_thread(subprocess.run, shlex.split(self._restart), check=False)).returncode
-            if code:
-                self._say(f"that ended with {code}")
-        if not self._restart or code:
+        if not (self._restart and await self._is_run()):
             self._say(f"now start {self._new.address} again, with brokerRole=ASYNC_MASTER and brokerId=0 in {conf}")
         until = self._clock.monotonic() + _START_SECONDS
         while not await self._is_master():
@@ -116,6 +113,18 @@ class ToApache:
                     hint="start it, or go on with the RocketLake broker: docs/how-to/migrate_live.md, Back",
                 )
             await self._clock.sleep(_LOOK_SECONDS)
+
+    async def _is_run(self) -> bool:
+        """Run the command; False if it did not end well."""
+        self._say(f"running: {self._restart}")
+        try:
+            code = (await asyncio.to_thread(subprocess.run, shlex.split(self._restart), check=False)).returncode
+        except OSError as error:
+            self._say(f"that cannot be run: {error.strerror}")
+            return False
+        if code:
+            self._say(f"that ended with {code}")
+        return not code
 
     async def _is_master(self) -> bool:
         try:
@@ -167,3 +176,13 @@ class ToApache:
             topic, _, group = key.partition("@")
             found |= {(topic, group, str(queue_id)): int(offset) for queue_id, offset in queues.items()}
         return found
+
+
+def _check_command(text: str) -> None:
+    """UsageError for a command that cannot be run: that would come out while nobody takes messages."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--restart {text!r} is no command: {error}", hint="write it as for a shell") from None
+    if words and shutil.which(words[0]) is None:
+        raise UsageError(f"--restart: there is no command {words[0]!r}", hint="give its path")
