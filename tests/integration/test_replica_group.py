@@ -607,3 +607,21 @@ async def test_a_second_start_of_a_running_broker_changes_nothing_in_its_store(g
     with pytest.raises(StoreError):
         await group.new_broker(host).start()
     assert [group.files[host].read_bytes(STORE_ROOT / name) for name in names] == before
+
+
+async def test_a_slave_whose_disk_is_full_leaves_once_and_comes_back_when_there_is_room() -> None:
+    group = ReplicaGroup(2)
+    await group.start()
+    assert await group.send(b"0") == OK
+    (full,) = await others(group)
+    disk, membership = group.files[full], group.brokers[group.master].membership
+    disk.capacity = disk.used
+    assert membership is not None and membership.in_step.replicas is not None
+    before = membership.in_step.replicas.set_epoch
+    for _ in range(10):
+        await group.send(bytes(2000))
+        await group.clock.run_for(200)
+    assert membership.in_step.replicas.set_epoch <= before + 3
+    disk.capacity = 1 << 40
+    await group.send_until_taken(b"1", 20_000)
+    await group.stop()

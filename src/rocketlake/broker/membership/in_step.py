@@ -3,8 +3,9 @@
 Owns        when a replica is proposed to join or leave, the tries of a proposal, what acks and readers wait for.
 Must not know   the rule who counts (replication/sync_state_set.py), which change is next (set_changes.py), elections.
 
-A replica joins as soon as it may. It leaves when its last connection ends, or when it holds up acks for too long. Both
-are only proposed here: nothing is acknowledged without a member before the controller has recorded that it left.
+A replica joins as soon as it may. It leaves when its last connection ends, when it keeps the confirm offset where it
+is, or when it is slower than the producers and others are not. All that is only proposed here: nothing is acknowledged
+without a member before the controller has recorded that it left.
 
 A try without an answer may be recorded later, so the proposal stays open and its joiner counts. If the next try is
 refused, this broker registers again: that ends all tries before it (controller/decision.py). Not so under Apache's
@@ -26,7 +27,8 @@ from rocketlake.base.logs import RareWarnings, get_logger
 from rocketlake.base.service import Service
 from rocketlake.broker.membership.controllers import ControllerSilent
 from rocketlake.model.positions import PhysicalOffset
-from rocketlake.replication.set_changes import Changes
+from rocketlake.replication.ack_age import AckAge
+from rocketlake.replication.set_changes import Changes, Steadiness
 from rocketlake.replication.sync_state_set import Follower, Proposal, SyncStateSet
 from rocketlake.store.durability import Demands, Durability, Stage
 
@@ -56,6 +58,11 @@ class Pace:
     """A member that holds up acks for longer is proposed to leave."""
     copies: int = 0
     """Answer a send when so many brokers, this one included, have it; 0: when all members do, the only safe way."""
+
+    @property
+    def slow_seconds(self) -> float:
+        """A member that lacks what was appended longer ago is too slow; no send is answered late for it then."""
+        return max(self.stall_seconds, self.ack_timeout_ms / 2000)
 
 
 class InStep(Service):
@@ -90,6 +97,8 @@ class InStep(Service):
         self._followers: dict[int, Follower] = {}
         self._changes: Changes | None = None
         """As long as `replicas`."""
+        self._steadiness = Steadiness(())
+        self._age = AckAge()
         self._fenced: Proposal | None = None
         """The proposal whose tries are ended by a registration."""
         self._is_due = asyncio.Event()
@@ -110,6 +119,7 @@ class InStep(Service):
     def lead(self, replicas: SyncStateSet, epoch: int) -> None:
         """This broker is the master now, with this set."""
         self.replicas, self.epoch, self._changes = replicas, epoch, Changes(replicas)
+        self._steadiness, self._age = Steadiness(replicas.recorded), AckAge()
         self._followers.clear()
         self._admits_since = None
         self._moved_at = self._clock.monotonic()
@@ -136,7 +146,7 @@ class InStep(Service):
 
     @property
     def trouble(self) -> str:
-        """Why no message can be acknowledged now, as far as this broker knows; "" if it can."""
+        """Why messages are not acknowledged in time, as far as this broker knows; "" if they are."""
         replicas = self.replicas
         if replicas is None:
             return ""
@@ -144,9 +154,13 @@ class InStep(Service):
             return f"{len(replicas.recorded)} of {replicas.copies_min} replicas (minInSyncReplicas) are in step"
         if replicas.waits_for_change:
             return "the controller has not recorded another set since this master was started again"
-        if self.stalled_ms > _TROUBLE_MS:
-            lacking = sorted(replicas.behind(PhysicalOffset(replicas.confirmed + 1)))
+        lacking, waited = sorted(replicas.behind(PhysicalOffset(replicas.confirmed + 1))), self.stalled_ms
+        if self._unmoved_ms > _TROUBLE_MS:
             return f"messages wait for the replicas {lacking}, and the controller has not recorded that they left"
+        if waited > self._pace.ack_timeout_ms:
+            return (
+                f"the replicas {lacking} are slower than the producers: a message waits {waited / 1000:.0f} s for them"
+            )
         return ""
 
     @property
@@ -170,6 +184,14 @@ class InStep(Service):
     def stalled_ms(self) -> int:
         """How long the oldest message has waited for replicas, about."""
         replicas = self.replicas
+        if replicas is None or self.is_alone:
+            return 0
+        return max(self._unmoved_ms, round(self._age.seconds(self._clock.monotonic(), replicas.confirmed) * 1000))
+
+    @property
+    def _unmoved_ms(self) -> int:
+        """How long nothing was confirmed, while messages wait for it."""
+        replicas = self.replicas
         if replicas is None or self.is_alone or replicas.confirmed >= self._log_end():
             return 0
         return round((self._clock.monotonic() - self._moved_at) * 1000)
@@ -185,9 +207,10 @@ class InStep(Service):
         self._durability.demand(Demands(acks, (Stage.CONFIRMED,)))
 
     def _count_copies(self) -> None:
-        """For acks that do not wait for all members."""
-        slaves_asked = self._pace.copies - 1
-        ends = sorted((follower.reported or _NOWHERE for follower in self._followers.values()), reverse=True)
+        """For acks that do not wait for all members. A stranger may connect, too: only members count."""
+        replicas, slaves_asked = self.replicas, self._pace.copies - 1
+        members = () if replicas is None else replicas.recorded & self._followers.keys()
+        ends = sorted((self._followers[each].reported or _NOWHERE for each in members), reverse=True)
         if 0 < slaves_asked <= len(ends):
             self._durability.advance(Stage.REPLICATED, ends[slaves_asked - 1])
 
@@ -212,7 +235,8 @@ class InStep(Service):
         if follower is None or (follower.reported or _NOWHERE) > end:  # only a new connection says less than before
             follower = self._followers[broker_id] = replicas.connected(broker_id)
         log_end = self._log_end()
-        if self.is_alone and self._admits_since is None and log_end - end <= _NEAR_BYTES:
+        is_near = log_end - end <= _NEAR_BYTES and self._may_join(broker_id)
+        if self.is_alone and self._admits_since is None and is_near:
             self._advance()
             self._admits_since = self._clock.monotonic()
             self._demand()
@@ -243,14 +267,20 @@ class InStep(Service):
             self._demand()
         elif self.is_alone:
             self._advance()
+        self._age.look(now, log_end, replicas.confirmed)
         if replicas.confirmed >= log_end:
             self._moved_at = now
         elif now - self._moved_at > self._pace.stall_seconds:
             changes.stalled()
+        elif (late := self._age.end_of(self._pace.slow_seconds, now)) is not None:
+            changes.late(late)
         if self._propose() is not None:
             self._is_due.set()
 
     # -- proposals -----------------------------------------------------------------------------------------------------
+
+    def _may_join(self, broker_id: int) -> bool:
+        return self._steadiness.may_join(broker_id, self._clock.monotonic(), is_short=self.is_short)
 
     def _propose(self) -> Proposal | None:
         """The proposal that is open, or a new one."""
@@ -258,7 +288,7 @@ class InStep(Service):
         if replicas is None or changes is None:
             return None
         self._advance()  # what was acknowledged alone since the last look: a joiner must have it
-        if replicas.proposal is None and changes.propose(self._followers):
+        if replicas.proposal is None and changes.propose([each for each in self._followers if self._may_join(each)]):
             self._admits_since = None
             self._demand()
             self._is_due.set()
@@ -307,6 +337,8 @@ class InStep(Service):
         if replicas.record(members, set_epoch):
             _log.info("in step with this master: %s (set epoch %d)", sorted(members), set_epoch)
             changes.recorded()
+            self._steadiness.recorded(members, self._clock.monotonic())
             self._demand()
             self._advance()
+            self._count_copies()
             self._is_due.set()

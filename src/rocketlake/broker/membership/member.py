@@ -414,7 +414,7 @@ class Member(Service):
         if self._troubled_since is None:
             self._troubled_since = now
         if now - self._troubled_since >= _RED_SECONDS:
-            self.health.set("in step", f"no message is acknowledged: {trouble}")
+            self.health.set("in step", f"messages are not acknowledged in time: {trouble}")
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -229,7 +229,9 @@ class Membership(Wing):
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         store, config, role = self._ground.store, self._config, self._ground.role
         last, end = self._epochs.history.last, store.max_physical_offset
-        silent = None if role.is_master else round(self.replicas.follower.status().heard_seconds_ago * 1000)
+        # A slave that waits for its own disk does not say that its master is silent.
+        waits = role.is_master or store.not_writable_reason
+        silent = None if waits else round(self.replicas.follower.status().heard_seconds_ago * 1000)
         return BrokerHeartbeatHeader(
             cluster_name=config.cluster_name,
             broker_addr="{}:{}".format(*role.address()),

@@ -68,6 +68,7 @@ class Replicas(Wing):
         self._role = ground.role
         self._config = config
         self._master = master
+        self._refusal: Callable[[], str] = lambda: store.not_writable_reason
         self._durability = store.durability
         self._own_demands = store.durability.demands
         """What this store asks for whatever the role."""
@@ -150,10 +151,15 @@ class Replicas(Wing):
         return ClassicFollower(None if copies_from < 0 else copies_from)
 
     def _waits_for(self) -> str:
-        """Marks of producers are counted behind the place that the file says, so it must be there first."""
+        """Why this slave does not connect now; "" if it may.
+
+        Marks of producers are counted behind the place that the file says, so it must be there first. A store that
+        takes nothing ends each connection with its first record: the master would count on this slave and lose it in
+        turn.
+        """
         if not self._sequences.has_file:
             return "producerSequences.json is not saved yet"
-        return self._group.waits_for() if self._group is not None else ""
+        return self._refusal() or (self._group.waits_for() if self._group is not None else "")
 
     def _master_changed(self) -> None:
         if self.follower.is_running:

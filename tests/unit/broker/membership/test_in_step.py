@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -188,6 +188,17 @@ async def test_apaches_way_to_count_copies_of_any_replica_is_honoured() -> None:
     assert (bench.durability.replicated.value, bench.confirmed) == (900, 0)
 
 
+async def test_of_those_copies_only_members_of_the_recorded_set_count() -> None:
+    """A stranger may connect and say that it is broker 7."""
+    bench = Bench(Pace(3000, 1.0, copies=2))
+    bench.lead(1, 2)
+    bench.in_step.reported("2", PhysicalOffset(800))
+    bench.in_step.reported("7", PhysicalOffset(1000))
+    assert bench.durability.replicated.value == 800
+    bench.in_step.learn(3, frozenset({1, 2, 7}), 8)
+    assert bench.durability.replicated.value == 1000
+
+
 async def test_a_newer_set_from_elsewhere_is_taken_in_this_epoch_only(bench: Bench) -> None:
     replicas = bench.lead(1)
     bench.in_step.learn(4, frozenset({1, 2}), 9)
@@ -289,3 +300,53 @@ async def test_acks_that_wait_for_a_member_whose_leave_is_not_recorded_are_a_tro
     bench.in_step.reported("2", PhysicalOffset(1200))
     await bench.turn(11_000)
     assert "wait for the replicas [3]" in bench.in_step.trouble
+
+
+async def slowly(bench: Bench, seconds: int, slow: Sequence[str], fast: Sequence[str] = ()) -> list[bool]:
+    """A message a second; `slow` replicas take ten bytes four times a second, `fast` ones all. Which ones were late."""
+    late: list[bool] = []
+    slow_end = 1000
+    for _ in range(seconds):
+        bench.end += 1000
+        bench.durability.when_durable(
+            PhysicalOffset(bench.end), {Stage.CONFIRMED: 3000}, lambda stages: late.append(bool(stages))
+        )
+        for name in fast:
+            bench.in_step.reported(name, PhysicalOffset(bench.end))
+        for _ in range(4):
+            slow_end += 10
+            for name in slow:
+                bench.in_step.reported(name, PhysicalOffset(slow_end))
+            await bench.turn(250)
+    return late
+
+
+async def test_a_member_that_is_slower_than_the_producers_leaves_before_a_send_is_answered_late(bench: Bench) -> None:
+    replicas = bench.lead(1, 2, 3)
+    bench.answers = ["recorded"] * 10
+    async with bench.durability:
+        late = await slowly(bench, 8, ["3"], ["2"])
+    assert (late, bench.asked, replicas.recorded) == ([False] * 8, [(3, {1, 2}, 7)], {1, 2})
+    assert (bench.in_step.trouble, bench.in_step.stalled_ms) == ("", 0)
+
+
+@pytest.mark.parametrize("slow", [["3"], ["2", "3"]])
+async def test_members_that_are_all_slow_stay_and_that_is_a_trouble(bench: Bench, slow: list[str]) -> None:
+    members = {1, *map(int, slow)}
+    replicas = bench.lead(*members)
+    async with bench.durability:
+        late = await slowly(bench, 6, slow)
+    assert (any(late), bench.asked, replicas.recorded) == (True, [], members)
+    assert "are slower than the producers" in bench.in_step.trouble
+    assert bench.in_step.stalled_ms >= 4000
+
+
+async def test_a_replica_without_which_nothing_is_acknowledged_waits_a_second_at_most(bench: Bench) -> None:
+    replicas = bench.lead(1, 2)
+    bench.answers = ["recorded"] * 100
+    for _ in range(10):
+        bench.in_step.reported("2", PhysicalOffset(1000))
+        await bench.turn(50)
+        bench.in_step.left("2")
+        await bench.turn(1000)
+    assert replicas.set_epoch == 7 + 19
