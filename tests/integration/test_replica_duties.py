@@ -70,6 +70,21 @@ async def test_a_message_is_taken_back_when_the_replicas_have_its_copy(group: Re
     assert await hand_back(group, old) != OK
 
 
+async def test_a_copy_that_a_consumer_sends_is_taken_when_the_replicas_have_it(group: ReplicaGroup) -> None:
+    """Consumers send one where a message cannot be handed back; retried before, it has Apache's WAIT=false."""
+    old = group.master
+    assert await group.send(b"first") == OK
+    assert await hand_back(group, old) == OK  # makes the retry topic
+    await group.clock.run_for(1000)
+    retry = send_header("%RETRY%g", properties="WAIT\x01false\x02DELAY\x014\x02")
+    answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, retry, b"again")
+    assert answer is not None and answer.code == OK
+    await group.clock.run_for(1000)
+    cut_off(group, old)
+    answer = await ask(group, old, RequestCode.SEND_MESSAGE_V2, retry, b"again")
+    assert answer is None or answer.code != OK
+
+
 async def test_a_delayed_message_is_delivered_once_though_its_master_is_lost_at_once(group: ReplicaGroup) -> None:
     """The slaves copy the progress of deliveries twice a second, and the log at once."""
     old = group.master

@@ -9,7 +9,7 @@ Departure from RocketMQ 5.3: a half message cannot be delayed; Apache takes it a
 from __future__ import annotations
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.delay.parking import delay_level
+from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
@@ -51,8 +51,11 @@ class SingleSends:
         queue_id = message.queue_id
         is_back = is_retry_topic(topic.name) or (message.reconsume_times > 0 and delay_level(properties) > 0)
         if is_back:
-            # A consumer brings it back. The marks of its transaction mean nothing any more.
+            # A consumer brings it back. The marks of its transaction mean nothing any more, and its time is over. This
+            # copy is all that is left behind the answer. So that waits, though each retry of Apache's has WAIT=false.
             message.sys_flag &= ~sys_flag.TRANSACTION_MASK
+            for name in (names.WAIT, *TIMER_NAMES):
+                properties.pop(name, None)
         elif not message.body and not is_dead_letter_topic(topic.name):
             # As Apache's broker of 5.x: at such a message the ordered consumers of Java's 4.9 client stop for ever.
             raise RemoteError(
