@@ -244,10 +244,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 300) -> None:
     """Return when a process listens on the port; raise if the process ends or the time is up.
 
-    A Java server takes a minute where much else is done.
+    A Java server takes minutes where much else is done.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:

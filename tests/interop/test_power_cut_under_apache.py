@@ -19,9 +19,9 @@ from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
-from tests.interop.releases import jars_of, releases
+from tests.interop.releases import LIMIT, jars_of, releases
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, LIMIT]
 
 LOST_BYTES = 1 << 15
 """Of the end of a log that had not reached the disk."""

@@ -16,9 +16,9 @@ from rocketlake.net.client import NetClient
 from tests.crash.broker_process import BrokerProcess, Ledger, Reader
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
-from tests.interop.releases import jars_of, releases
+from tests.interop.releases import LIMIT, jars_of, releases
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, LIMIT]
 
 LOG_FILE_BYTES = 4 << 20
 """Brokers of a group have the same: frames of the log end with its files."""
