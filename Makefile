@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -62,6 +62,9 @@ transaction-histories: install ## transactions against a broker that dies at any
 
 ha-matrix: install ## replicas of ours and of Apache's 5.3.3 and 5.5.0 in each role, classic and under both controllers; 10 minutes
 	ROCKETLAKE_APACHE_RELEASES="server server550" $(BIN)/python -m pytest $(HA_MATRIX) -q --durations=40
+
+living-migration: install ## a broker name goes from Apache's 5.3.3 and 5.5.0 to ours and back, under load; 5 minutes
+	ROCKETLAKE_APACHE_RELEASES="server server550" $(BIN)/python -m pytest tests/interop/test_living_migration.py -q -s
 
 etcd-histories: install ## the register in etcd while members lose, delay and repeat requests: SEEDS=10000 histories, two at a time
 	$(BIN)/python -m tests.histories.etcd_search $(or $(SEEDS),10000)

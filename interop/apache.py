@@ -184,10 +184,20 @@ class ApacheCluster:
         wait_for_port(self.broker_port, self._processes[-1])
         self._await_registration()
 
+    def start_broker_again(self, **changes: object) -> None:
+        """With the broker.conf that it has written itself, as an operator does who makes these changes in it."""
+        lines = (self.root / "broker.conf").read_text().splitlines()
+        kept = [line for line in lines if line.partition("=")[0] not in changes]
+        self._launch_broker("\n".join([*kept, *(f"{key}={value}" for key, value in changes.items()), ""]))
+        wait_for_port(self.broker_port, self._processes[-1])
+
     def launch_broker(self) -> None:
         """Start the process and return at once, for who measures its start."""
+        self._launch_broker("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+
+    def _launch_broker(self, conf: str) -> None:
         broker_conf = self.root / "broker.conf"
-        broker_conf.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        broker_conf.write_text(conf)
         self._launch("org.apache.rocketmq.broker.BrokerStartup", broker_conf, self.heap)
 
     def _await_registration(self, seconds: float = 30) -> None:

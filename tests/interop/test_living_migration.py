@@ -1,4 +1,8 @@
-"""A broker name goes from Apache's broker to ours while clients go on."""
+"""A broker name goes from Apache's broker to ours while clients go on.
+
+5.3.3 in the suite; `make living-migration` takes 5.5.0 as well, and goes back: Apache's slave
+copies tables once a minute.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +27,12 @@ from rocketlake import (
     RocketLakeError,
     StoredMessage,
 )
+from tests.interop.releases import jars_of, releases
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.usefixtures("apache_jars")]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
+PEERS = releases("server")
+IS_LONG = len(PEERS) > 1
 FILE_BYTES = 1 << 17
 NAME = "moving"
 
@@ -126,9 +133,15 @@ async def takeover(namesrv: str, *words: str) -> str:
     return said.decode()
 
 
-async def test_a_broker_follows_apaches_master_and_takes_over_under_load(tmp_path: Path) -> None:
+def apache_at(root: Path, peer: str) -> ApacheCluster:
+    jars_of(peer)
+    return ApacheCluster(root, settings={"mappedFileSizeCommitLog": FILE_BYTES, "brokerName": NAME}, peer=peer)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+async def test_a_broker_follows_apaches_master_and_takes_over_under_load(tmp_path: Path, peer: str) -> None:
     (port,) = free_ports(1)
-    apache = ApacheCluster(tmp_path / "apache", settings={"mappedFileSizeCommitLog": FILE_BYTES, "brokerName": NAME})
+    apache = apache_at(tmp_path / "apache", peer)
     await asyncio.to_thread(apache.start)
     ours, traffic, stop = tmp_path / "ours", Traffic(apache.namesrv), asyncio.Event()
     try:
@@ -164,4 +177,46 @@ async def test_a_broker_follows_apaches_master_and_takes_over_under_load(tmp_pat
         settings = dict(line.split("=", 1) for line in (apache.root / "broker.conf").read_text().split() if "=" in line)
         assert (settings["brokerRole"], settings["brokerId"]) == ("SLAVE", "2")  # started again it is no second master
     finally:
+        await asyncio.to_thread(apache.kill)
+
+
+@pytest.mark.skipif(not IS_LONG, reason="`make living-migration`: Apache's slave copies tables once a minute")
+@pytest.mark.parametrize("peer", PEERS)
+async def test_there_and_back_under_load(tmp_path: Path, peer: str) -> None:
+    (port,) = free_ports(1)
+    apache = apache_at(tmp_path / "apache", peer)
+    await asyncio.to_thread(apache.start)
+    ours, traffic, stop = tmp_path / "ours", Traffic(apache.namesrv), asyncio.Event()
+    follow = Command(tmp_path / "follow.log", "follow", apache.broker, "--dir", str(ours), "--port", str(port))
+    try:
+        running = asyncio.create_task(traffic.run(stop))
+        await follow.until("in step: lacks")
+        await takeover(apache.namesrv, "--yes")
+        there, traffic.longest_gap = traffic.longest_gap, 0.0
+        await asyncio.to_thread(apache.stop_broker)
+        await asyncio.to_thread(apache.start_broker_again)  # it follows
+        words = ("takeover", NAME, "--to", "2", "--yes", "--wait", "200", "-n", apache.namesrv)
+        back = Command(tmp_path / "back.log", *words)
+        while "no broker 2" in back.said or not back.said:  # it registers within half a minute
+            await asyncio.sleep(1)
+            if back.process.poll():
+                back = Command(tmp_path / "back.log", *words)
+        await back.until("now start", 200)
+        before = len(traffic.acked)
+        await asyncio.to_thread(apache.stop_broker)
+        await asyncio.to_thread(apache.start_broker_again, brokerRole="ASYNC_MASTER", brokerId=0)
+        assert await asyncio.to_thread(back.process.wait, 60) == 0, back.said
+        await until(lambda: len(traffic.acked) > before + 200, "traffic behind the way back")
+        stop.set()
+        await running
+        assert traffic.found >= set(traffic.acked)
+        in_order = [list(dict.fromkeys(numbers)) for numbers in traffic.read.values()]
+        assert in_order == [sorted(numbers) for numbers in in_order]
+        again = sum(len(numbers) for numbers in traffic.read.values()) - len(traffic.found)
+        assert again < 200, again
+        await until(lambda: log_of(ours / "store") == log_of(apache.store), "our broker follows again")
+        print(f"{len(traffic.acked)} acknowledged, {again} twice, gaps {there:.2f} and {traffic.longest_gap:.2f} s")
+        print(back.said)
+    finally:
+        follow.process.kill()
         await asyncio.to_thread(apache.kill)
