@@ -210,7 +210,10 @@ async def test_a_table_that_cannot_be_read_at_all_is_an_error_before_the_log_is_
 def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
     looked = CliRunner().invoke(app, ["store", "convert", str(source)])
     assert looked.exit_code == 0, looked.output
-    assert "350 messages checked\nlast entry: term 0, index 349\n" in looked.stdout
+    assert (
+        "350 messages checked\nlast entry: term 0, index 349\noffsets of groups: 347 in all, of delayed messages: 3\n"
+        in looked.stdout
+    )
     target = tmp_path / "target"
     done = CliRunner().invoke(app, ["store", "convert", str(source), str(target)])
     assert done.exit_code == 0, done.output

@@ -96,7 +96,11 @@ def _say(converted: Converted, target: Path | None, given_up_from: int | None) -
         typer.echo(f"{name} was cut off while it was saved: the save before is taken ({name.partition('/')[2]}.bak)")
     for name in converted.left:
         typer.echo(f"not taken over: {name}")
-    typer.echo("of all members convert the one with the highest term, and of these the highest index")
+    groups, delayed = amount(converted.reached.groups), amount(converted.reached.delayed)
+    typer.echo(f"offsets of groups: {groups} in all, of delayed messages: {delayed}")
+    typer.echo(
+        "of all members convert the one with the highest term, of these the highest index, of these most offsets"
+    )
     if target is not None:
         typer.echo(f"store: {target}, {amount(converted.bytes)} bytes; its broker has")
         typer.echo(f"  storePathRootDir={target.resolve()}")

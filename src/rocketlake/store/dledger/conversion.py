@@ -24,7 +24,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.dispatch_scan import BLANK, scan
 from rocketlake.store.dledger.entries import ANOTHER_MEMBER, DLedgerLog, damaged
 from rocketlake.store.dledger.plain_log import PlainLog
-from rocketlake.store.dledger.tables import copy_tables
+from rocketlake.store.dledger.tables import Reached, copy_tables, read_reached
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.offset_files import OffsetFiles
 from rocketlake.store.paths import StorePaths
@@ -67,6 +67,8 @@ class Converted:
     """False: the member was killed, and its log ends where its last sound entry does."""
     noted_index: int = -1
     """The last entry that the member noted, at its stop or up to 3 s before a kill; -1 if it did not."""
+    reached: Reached = field(default_factory=Reached)
+    """Of the tables of this member."""
     older: list[str] = field(default_factory=list)
     """Tables taken from the copy of the save before: the member was killed while it saved them."""
     left: list[str] = field(default_factory=list)
@@ -181,7 +183,8 @@ class Conversion:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def _walk(self, log: PlainLog | None, progress: Progress) -> Converted:
-        done = Converted(was_stopped=not self._disk.exists(self._source.abort))
+        reached = read_reached(self._disk, self._source.config)
+        done = Converted(was_stopped=not self._disk.exists(self._source.abort), reached=reached)
         noted = self._checkpoint()
         done.committed_index, done.noted_index = noted.get("committedIndex", -1), noted.get("endIndex", -1)
         told = 0

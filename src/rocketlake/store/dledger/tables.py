@@ -1,7 +1,8 @@
 """The tables of a store that is converted: topics, groups, offsets, progress of delayed messages.
 
-Owns        which files of `config` are taken over, and the choice between one and its copy of the save before.
-Must not know   the meaning of a table, the log.
+Owns        which files of `config` are taken over, the choice between one and its copy of the save before; how far the
+            offsets in them are.
+Must not know   the log, topics and groups.
 
 Apache's broker puts X.json aside as X.json.bak when it saves: one that was killed in between has only that, or an empty
 X.json. A broker that starts there reads the copy, so the new store gets it.
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rocketlake.base.disk.seam import Files
+from rocketlake.base.java.json_text import parse
 from rocketlake.base.saved_json import peek_text
 
-__all__ = ["Tables", "copy_tables"]
+__all__ = ["Reached", "Tables", "copy_tables", "read_reached"]
 
 _ENDINGS = (".json", ".json.bak")
 
@@ -28,6 +31,33 @@ class Tables:
     """Taken from the copy of the save before."""
     left: list[str] = field(default_factory=list)
     """Not taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Sums of offsets: members of one group copy them from their leader once a minute only, so they differ."""
+
+    groups: int = 0
+    """Of all groups and queues."""
+    delayed: int = 0
+    """Of all delay levels."""
+
+
+def read_reached(disk: Files, config: Path) -> Reached:
+    """What a `config` folder says of it. StoreError for a table that cannot be read, nor its copy."""
+
+    def offsets(name: str) -> int:
+        text, _ = peek_text(disk, config / name)
+        return _sum(parse(text).get("offsetTable")) if text is not None else 0
+
+    return Reached(offsets("consumerOffset.json"), offsets("delayOffset.json"))
+
+
+def _sum(value: Any) -> int:
+    """Of all numbers in a table, and in the tables in it."""
+    if isinstance(value, dict):
+        return sum(map(_sum, value.values()))
+    return value if isinstance(value, int) else 0
 
 
 def copy_tables(disk: Files, source: Path, target: Path) -> Tables:
