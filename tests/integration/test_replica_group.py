@@ -510,7 +510,7 @@ async def test_an_epoch_without_a_message_does_not_pass_for_a_newer_log(group: R
 
 
 async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_side(group: ReplicaGroup) -> None:
-    """Both masters of the epoch wrote at the same place, so numbers and lengths tell nothing."""
+    """Both masters of the epoch wrote at the same place. That of the older copy, alone, has the longer log."""
     first = group.master
     assert await group.send(b"a") == OK
     await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
@@ -536,7 +536,7 @@ async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_si
     await group.namesrv.start()
     await group.begin_again(first)
     await group.until(lambda: group.masters == [first])
-    assert await group.send(b"x", first) != OK  # in the same epoch as "0"
+    assert await group.send(b"x" * 999, first) != OK  # in the same epoch as "0"
     for host in (second, third):
         await group.begin_again(host)
     await group.until(lambda: len(group.masters) == 1 and group.in_step == {1, 2, 3}, 20_000)

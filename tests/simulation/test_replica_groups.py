@@ -45,6 +45,20 @@ def test_an_older_register_that_is_put_back_costs_no_message(seed: int) -> None:
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
 
 
+_ALONE = "put back, one comes first"
+
+
+@pytest.mark.parametrize("seed", range(2003, 2012))
+def test_what_one_member_takes_alone_on_an_older_register_is_not_chosen(seed: int) -> None:
+    outcome = run_group(seed, PUT_BACK["ours"], _ALONE)
+    assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
+
+
+def test_it_is_when_the_highest_number_wins() -> None:
+    rules = PUT_BACK["the highest number wins, also one that was given again"]
+    assert any(run_group(seed, rules, _ALONE).problem for seed in range(2003, 2008))
+
+
 def test_it_does_when_members_do_not_tell_what_they_know() -> None:
     assert any(run_group(seed, PUT_BACK["members do not tell what they know"]).problem for seed in range(20, 80))
 

@@ -21,7 +21,7 @@ from rocketlake.controller.questions import Heard
 from rocketlake.controller.registers.register import Register
 from rocketlake.controller.serving.askers import Askers
 from rocketlake.controller.serving.dispatch_table import rows
-from rocketlake.controller.serving.requests import Requests
+from rocketlake.controller.serving.requests import Requests, known_master
 from rocketlake.controller.serving.views import Views
 from rocketlake.controller.watch.elections import Elections
 from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness
@@ -132,6 +132,7 @@ def _beat(header: BrokerHeartbeatHeader) -> Beat:
         priority=2**31 - 1 if header.election_priority is None else header.election_priority,
         boot_id=header.boot_id or "",
         known_epoch=-1 if header.known_epoch is None else header.known_epoch,
+        known_master=known_master(header.known_master_epoch, header.known_master),
     )
     return Beat(
         heard,

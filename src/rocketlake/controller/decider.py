@@ -64,6 +64,8 @@ class Decider(Service):
         """Called with broker name, state before, state after, and whether this controller made the change."""
         self.on_read: list[Callable[[], object]] = []
         """Called after a read of everything."""
+        self.decide: Callable[[Group, Question, Alive], Decision] = decide
+        """The rules; a simulation may have others."""
         self._register = register
         self._name = name or secrets.token_hex(4)
         self._nonces = itertools.count(1)
@@ -104,7 +106,7 @@ class Decider(Service):
         is_fresh = False
         for _ in range(_ROUNDS_MAX):
             group, revision = self.groups.get(name, EMPTY), self._revisions.get(name, ABSENT)
-            decision = decide(group, question, alive(group))
+            decision = self.decide(group, question, alive(group))
             if decision.why:
                 recorded = await self._swap(name, revision, decision)
                 if recorded is not None:

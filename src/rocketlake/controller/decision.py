@@ -211,7 +211,7 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         new = replace(new, members=members)
         reasons.append(f"broker {asked.broker_id} registers from {asked.address}")
     if _is_outdated(group, old, asked):
-        new = distrusted(new, asked.known_epoch)
+        new = distrusted(new, asked.known_epoch, asked.masters)
         reasons.append(f"the register is an older copy of what broker {asked.broker_id} knows")
     elif asked.broker_id == new.master:
         # It was away, and knows nothing of what it had proposed: that must not be recorded behind its back.
@@ -257,7 +257,7 @@ def _knows_more(group: Group, asked: Register) -> bool:
     if not group.master_epoch:
         return False
     known, recorded = (asked.known_epoch, asked.known_set_epoch), (group.master_epoch, group.in_sync_epoch)
-    return known > recorded or group.contradicts(*(asked.known_master or (None, None)))
+    return known > recorded or any(group.contradicts(*each) for each in asked.masters)
 
 
 def _foreign(group: Group, asked: Register) -> str:

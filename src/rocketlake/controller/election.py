@@ -7,6 +7,10 @@ Candidates are the living replicas that hold every acknowledged record: those of
 If there is none because their machines lost what was in memory, the longest log is taken, when all of them are back to
 be compared: also that of another member, which may have kept what all of them have lost. A
 replica that may lack records is taken otherwise only if the operator allows it.
+
+After a register was put back a log may end in an epoch that was given twice, before and by the older copy. Its number
+says nothing then. Each member of a set that acknowledges knows its master, so of the two the log counts whose masters
+more members know. The other one is taken only if there is nothing else.
 """
 
 from __future__ import annotations
@@ -47,13 +51,16 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
         return Choice(wanted, f"broker {wanted} is designated")
     candidates = here & group.in_sync or here & group.eligible
     if wanted is None and candidates:
-        return _best(candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
+        return _best(group, candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
     unsure = group.doubtful if not group.electable else frozenset()
     if unsure and all(_may_be_compared(group, each, alive) for each in unsure) and wanted in (None, *unsure):
         compared = {each for each in here if _may_be_compared(group, each, alive)}
-        return _best({wanted} if wanted else compared, alive, "all replicas lost what was in memory", holds_all=False)
+        return _best(
+            group, {wanted} if wanted else compared, alive, "all replicas lost what was in memory", holds_all=False
+        )
     if asked.unclean and here and wanted in (None, *here):
-        return _best({wanted} if wanted else here, alive, "the operator allows that messages are lost", holds_all=False)
+        why = "the operator allows that messages are lost"
+        return _best(group, {wanted} if wanted else here, alive, why, holds_all=False)
     if wanted is not None:
         return Choice(None, f"broker {wanted} is not alive, or may lack acknowledged messages")
     return Choice(
@@ -84,12 +91,28 @@ def _may_be_compared(group: Group, broker_id: int, alive: Alive) -> bool:
     return heard.end_offset >= 0 and (heard.known_epoch < 0 or heard.known_epoch >= group.master_epoch)
 
 
-def _best(candidates: Iterable[int], alive: Alive, why: str, *, holds_all: bool = True) -> Choice:
-    """The newest epoch, then the longest log, then the lowest priority, then the lowest id."""
+def _outvoted(group: Group, here: Iterable[int], alive: Alive) -> set[int]:
+    """Those whose logs end in an epoch that was given twice, where fewer members know of its master than of the other.
 
-    def rank(broker_id: int) -> tuple[int, int, int, int]:
+    Of a register that was put back both times have masters: members know those that it named before, or those of the
+    older copy.
+    """
+    heard = {each: alive[each].known_master for each in here}
+    known = {each: it for each, it in heard.items() if it and group.given_again <= it[0] < group.put_back}
+    of_copy = {each for each, (epoch, master) in known.items() if group.masters.get(epoch) == master}
+    of_before = known.keys() - of_copy
+    fewer = of_copy if len(of_copy) <= len(of_before) else of_before
+    return {each for each in fewer if group.given_again <= alive[each].epoch < group.put_back}
+
+
+def _best(group: Group, candidates: Iterable[int], alive: Alive, why: str, *, holds_all: bool = True) -> Choice:
+    """The newest epoch, then the longest log, then the lowest priority, then the lowest id."""
+    candidates = set(candidates)
+    outvoted = _outvoted(group, candidates, alive)
+
+    def rank(broker_id: int) -> tuple[bool, int, int, int, int]:
         heard = alive[broker_id]
-        return -heard.epoch, -heard.end_offset, heard.priority, broker_id
+        return broker_id in outvoted, -heard.epoch, -heard.end_offset, heard.priority, broker_id
 
     best = min(candidates, key=rank)
     heard = alive[best]

@@ -54,6 +54,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Grows with each master and with each loss of one; never goes back, also not when all members are removed."""
     masters: dict[int, int | None] = {}
     """The masters of the newest epochs: what a member knows of one of them can be compared."""
+    put_back: int = msgspec.field(name="putBack", default=0)
+    """The epoch in which a member showed that the register was an older copy; 0: none has. Masters of before are those
+    that the copy named: members may know others, and are not asked about them any more."""
+    given_again: int = msgspec.field(name="again", default=0)
+    """The copy may have given epochs from this one on, up to `put_back`, that had other masters before."""
     in_sync: frozenset[int] = msgspec.field(name="sss", default=frozenset())
     """The replicas that must hold a record before it is acknowledged (Apache: SyncStateSet)."""
     in_sync_epoch: int = msgspec.field(name="sssEpoch", default=0)
@@ -78,7 +83,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def contradicts(self, epoch: int | None, master: int | None) -> bool:
         """True if another one is recorded as the master of this epoch. None: nothing is known."""
-        return epoch is not None and master is not None and self.masters.get(epoch, master) != master
+        if epoch is None or master is None or epoch < self.put_back:
+            return False
+        return self.masters.get(epoch, master) != master
 
 
 EMPTY = Group()

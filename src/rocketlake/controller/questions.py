@@ -43,6 +43,8 @@ class Heard:
     """The boot of its machine; empty if it does not tell."""
     known_epoch: int = -1
     """The newest master epoch that it has heard of; -1 if it does not tell (Java)."""
+    known_master: tuple[int, int] | None = None
+    """The newest epoch with a master that it has heard of, and that master; None: it does not tell."""
 
 
 Alive: TypeAlias = Mapping[int, Heard]
@@ -103,6 +105,13 @@ class Register:
     """The newest epoch of the set that it has heard of in that master epoch."""
     known_master: tuple[int, int] | None = None
     """The newest epoch with a master that it has heard of, and that master; None: none."""
+    masters_before: frozenset[tuple[int, int]] = frozenset()
+    """Older epochs that it has heard of, each with its master."""
+
+    @property
+    def masters(self) -> frozenset[tuple[int, int]]:
+        """All epochs whose masters it knows, with these."""
+        return self.masters_before if self.known_master is None else self.masters_before | {self.known_master}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ Once the set is large enough the master may acknowledge what only the set holds,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from rocketlake.controller.group import Group
@@ -41,17 +43,22 @@ def without(group: Group, broker_ids: frozenset[int]) -> Group:
     return new
 
 
-def distrusted(group: Group, known_epoch: int) -> Group:
+def distrusted(group: Group, known_epoch: int, masters: Iterable[tuple[int, int]]) -> Group:
     """The group whose record is older than what a member knows: who held everything then may not any more.
 
-    The longest log of all members does. The masters of before are forgotten, too: two members that know different ones
-    of one epoch would else be found out in turn for ever, each with a new epoch that the other has not heard of.
+    The longest log of all members does, but for one with bytes of an epoch that was given again. `masters`: epochs that
+    the member knows, with their masters. What both know alike was given once.
+    Nobody is asked about the masters of before any more: two members that know different ones of one epoch would be
+    found out in turn for ever, each with a new epoch that the other has not heard of.
     """
+    alike = [epoch for epoch, master in masters if group.masters.get(epoch) == master]
+    master_epoch = max(group.master_epoch, known_epoch) + 1
     return replace(
         group,
         master=None,
-        master_epoch=max(group.master_epoch, known_epoch) + 1,
-        masters={},
+        master_epoch=master_epoch,
+        put_back=master_epoch,
+        given_again=max(alike, default=-1) + 1,
         in_sync=_NONE,
         in_sync_epoch=group.in_sync_epoch + 1,
         eligible=_NONE,

@@ -384,10 +384,37 @@ def test_members_that_know_the_same_other_master_are_found_out_once() -> None:
     """Else each of them ends the epoch that the other was just told of, for ever."""
     state = with_lives(group(), masters={4: None, 5: 1})
     first = ask(state, lives(2, "20", known_master=(4, 2)), 1, 2, 3).group
-    assert (first.master_epoch, dict(first.masters)) == (6, {6: None})
+    assert (first.master_epoch, first.put_back, dict(first.masters)) == (6, 6, {4: None, 5: 1, 6: None})
     second = ask(first, lives(3, "30", known_epoch=5, known_master=(4, 2)), 1, 2, 3).group
     assert second.master_epoch == 6
     assert decide(second, Elect(), {each: Heard(4, each, known_epoch=6) for each in (1, 2, 3)}).group.master == 3
+
+
+@pytest.mark.parametrize(("known", "older", "again"), [((4, 2), ((3, 3), (2, 1)), 4), ((9, 2), ((8, 3), (3, 3)), 4)])
+def test_a_log_of_an_epoch_that_was_given_again_is_not_chosen_over_one_of_before(
+    known: tuple[int, int], older: tuple[tuple[int, int], ...], again: int
+) -> None:
+    """1 was alone on the older copy, and nobody acknowledged what it took there, in as many epochs as it likes."""
+    state = with_lives(group(), masters={2: None, 3: 3, 4: None, 5: 1})
+    asked = lives(2, "20", known_epoch=known[0], known_master=known, masters_before=frozenset(older))
+    new = ask(state, asked, 1, 2, 3).group
+    assert (new.given_again, new.put_back) == (again, max(5, known[0]) + 1)
+    alive = {
+        1: Heard(5, 900, known_epoch=new.master_epoch, known_master=(5, 1)),
+        2: Heard(4, 200, known_epoch=new.master_epoch, known_master=known),
+        3: Heard(4, 100, known_epoch=new.master_epoch, known_master=known),
+    }
+    assert decide(new, Elect(), alive).group.master == 2
+    behind = {each: Heard(2, 100, known_epoch=new.master_epoch, known_master=known) for each in (2, 3)}
+    once = {1: Heard(3, 900, known_epoch=new.master_epoch, known_master=(5, 1)), **behind}
+    assert decide(new, Elect(), once).group.master == 1  # epoch 3 was given once
+    assert not decide(new, Elect(), alive).group.contradicts(4, 2)  # nobody is asked about that any more
+    alone = {
+        1: Heard(5, 100, known_epoch=new.master_epoch, known_master=(5, 1)),
+        2: Heard(known[0], 900, known_epoch=new.master_epoch, known_master=known),
+        3: Heard(5, 200, known_epoch=new.master_epoch, known_master=(5, 1)),
+    }
+    assert decide(new, Elect(), alone).group.master == 3  # here 2 was alone, before the register was put back
 
 
 @pytest.mark.parametrize("known", [(5, 1), (4, 2), (3, 3), None])

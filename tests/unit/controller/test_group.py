@@ -18,6 +18,8 @@ THREE = Group(
     master=1,
     master_epoch=5,
     masters={5: 1, 4: None},
+    put_back=4,
+    given_again=3,
     in_sync=frozenset({1}),
     in_sync_epoch=9,
     eligible=frozenset({3, 2}),
@@ -29,7 +31,8 @@ TEXT = (
     b'"members":{"1":{"addr":"a:1","ha":"a:2","check":"a:1;7","boot":"x","host":"d","life":"l","min":2},'
     b'"2":{"addr":"b:2","ha":"","check":"","boot":"","host":"","life":"","min":1},'
     b'"3":{"addr":"c:3","ha":"","check":"","boot":"","host":"","life":"","min":1}},'
-    b'"master":1,"masterEpoch":5,"masters":{"4":null,"5":1},"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
+    b'"master":1,"masterEpoch":5,"masters":{"4":null,"5":1},"putBack":4,"again":3,'
+    b'"sss":[1],"sssEpoch":9,"elr":[2,3],"doubt":[],"minIsr":2,"by":"n0/17"}'
 )
 
 

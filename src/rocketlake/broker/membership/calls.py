@@ -111,6 +111,7 @@ class Calls:
             known_set_epoch=known.set_epoch if known.epoch >= lives.epoch else None,
             known_master=lives.master,
             known_master_epoch=None if lives.master is None else lives.epoch,
+            known_masters_before=";".join(f"{epoch}:{master}" for epoch, master in lives.masters_before),
         )
         answer = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
         reply = from_fields(RegisterReplicaReplyHeader, answer.fields)

@@ -6,6 +6,7 @@ Must not know   who is told, what follows.
 A copy of the store that is started elsewhere has a life of its own. The controller knows the last one that registered:
 it ends the epoch of the one before, and sees an older copy by a word that the copy does not know.
 The epoch is kept because the log may have nothing of it: so a register that was put back from a backup is found out.
+With the masters of older epochs the controller tells from which one on it gave numbers again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ FILE_NAME = "memberLives"
 _WORD_BYTES = 8
 _WORDS_MAX = 8
 """Starts in a row without an answer from a controller. Of more the newest are kept, and the oldest: it was answered."""
+_MASTERS_MAX = 31
+"""As many as the register keeps, with the newest one."""
 
 
 class Lives:
@@ -35,6 +38,8 @@ class Lives:
         """The newest epoch with a master that was heard of."""
         self.master: int | None = None
         """The master of that epoch; None: it is not known."""
+        self.masters_before: list[tuple[int, int]] = []
+        """Older epochs that were heard of, each with its master, newest first."""
         self._path = path
         self._files = files
 
@@ -44,8 +49,11 @@ class Lives:
             return
         text = self._files.read_bytes(self._path).decode(errors="replace") if self._files.exists(self._path) else ""
         head, _, words = text.partition(":")
-        epoch, _, master = head.partition(" ")
+        newest, *older = head.split(",")
+        epoch, _, master = newest.partition(" ")
         if epoch.isdigit():
+            pairs = [each.split(" ") for each in older]
+            self.masters_before = [(int(pair[0]), int(pair[1])) for pair in pairs if _is_numbers(pair)]
             self.epoch, self.master = int(epoch), int(master) if master.isdigit() else None
         known = words.split()
         self.before = [*known[:1], *known[1:][2 - _WORDS_MAX :]]
@@ -61,14 +69,21 @@ class Lives:
     def note(self, epoch: int, master: int | None) -> None:
         """There is such an epoch, with this master; None: it is not known who."""
         if epoch > self.epoch or (epoch == self.epoch and self.master is None is not master):
+            if self.master is not None:
+                self.masters_before = [(self.epoch, self.master), *self.masters_before][:_MASTERS_MAX]
             self.epoch, self.master = epoch, master
             self._save()
 
     def _save(self) -> None:
         fresh = self._path.with_name(self._path.name + ".tmp")
         master = "" if self.master is None else self.master
-        text = f"{max(self.epoch, 0)} {master}:{' '.join((*self.before, self.life))}"
+        heard = ",".join(f"{epoch} {of}" for epoch, of in ((max(self.epoch, 0), master), *self.masters_before))
+        text = f"{heard}:{' '.join((*self.before, self.life))}"
         self._files.make_dirs(self._path.parent)
         self._files.write_bytes(fresh, text.encode())
         self._files.rename(fresh, self._path)
         self._files.sync_dir(self._path.parent)
+
+
+def _is_numbers(pair: list[str]) -> bool:
+    return len(pair) == 2 and all(each.isdigit() for each in pair)

@@ -232,6 +232,7 @@ class Membership(Wing):
         # A slave that waits for its own disk does not say that its master is silent.
         waits = role.is_master or store.not_writable_reason
         silent = None if waits else round(self.replicas.follower.status().heard_seconds_ago * 1000)
+        lives = self._joining.lives
         return BrokerHeartbeatHeader(
             cluster_name=config.cluster_name,
             broker_addr="{}:{}".format(*role.address()),
@@ -246,8 +247,10 @@ class Membership(Wing):
             boot_id=self._boot.boot_id or None,
             ha_silent_millis=silent,
             ack_stalled_millis=self.in_step.stalled_ms if role.is_master else None,
-            life=self._joining.lives.life or None,
+            life=lives.life or None,
             known_epoch=max(self.member.standing.goal.epoch, -1 if last is None else last.number),
+            known_master=lives.master,
+            known_master_epoch=None if lives.master is None else lives.epoch,
         )
 
 

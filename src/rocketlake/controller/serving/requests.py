@@ -56,7 +56,7 @@ from rocketlake.protocol.headers.controller import (
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode as Code
 
-__all__ = ["Requests"]
+__all__ = ["Requests", "known_master"]
 
 _log = get_logger(__name__)
 
@@ -158,7 +158,8 @@ class Requests(Service):
             lives_before=frozenset((header.lives_before or "").split(";")) - {""},
             known_epoch=-1 if header.known_epoch is None else header.known_epoch,
             known_set_epoch=-1 if header.known_set_epoch is None else header.known_set_epoch,
-            known_master=_known_master(header),
+            known_master=known_master(header.known_master_epoch, header.known_master),
+            masters_before=_masters(header.known_masters_before or ""),
         )
         decision = await self._ask(name, question)
         group = decision.group
@@ -290,10 +291,17 @@ def _set_of(group: Group) -> bytes:
     return SyncStateSet(members=group.in_sync, epoch=group.in_sync_epoch).encode()
 
 
-def _known_master(header: RegisterReplicaHeader) -> tuple[int, int] | None:
-    if header.known_master is None or header.known_master_epoch is None:
-        return None
-    return header.known_master_epoch, header.known_master
+def known_master(epoch: int | None, master: int | None) -> tuple[int, int] | None:
+    """What a broker says of the newest master that it has heard of; None: it does not tell."""
+    return None if epoch is None or master is None else (epoch, master)
+
+
+def _masters(text: str) -> frozenset[tuple[int, int]]:
+    """Epochs with their masters, written as `epoch:id;epoch:id`. Raises UsageError."""
+    pairs = [each.partition(":") for each in text.split(";") if each]
+    if len(text) > 2 * _TEXT_BYTES_MAX or not all(each.isdecimal() for pair in pairs for each in pair[::2]):
+        raise UsageError(f"{text[:100]!r} are no epochs with masters", hint="see that the broker is no newer version")
+    return frozenset((int(epoch), int(master)) for epoch, _, master in pairs)
 
 
 def _log_kept(text: str | None) -> LogKept:

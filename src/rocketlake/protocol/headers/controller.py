@@ -64,7 +64,8 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
     became of its log, a name of LogKept (controller/questions.py). `min_in_sync_replicas`: as a master it acknowledges
     nothing while fewer are in step. `life`: the word of this process, `lives_before`: those of earlier ones on its
     store, with ";" between them. `known_epoch`, `known_set_epoch`: the newest that it has heard of; `known_master`,
-    `known_master_epoch`: the newest master that it has heard of.
+    `known_master_epoch`: the newest master that it has heard of; `known_masters_before`: older ones, as `epoch:id` with
+    ";" between them.
     """
 
     cluster_name: str
@@ -82,6 +83,7 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
     known_set_epoch: Int32 | None = None
     known_master: Int64 | None = None
     known_master_epoch: Int32 | None = None
+    known_masters_before: str | None = None
 
 
 class RegisterReplicaReplyHeader(Header, kw_only=True):

@@ -67,9 +67,10 @@ class QueryDataVersionReplyHeader(Header, kw_only=True):
 class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     """BROKER_HEARTBEAT; the fields from `broker_id` on are for a controller.
 
-    The last five are ours: the boot of the machine; how long the master's link has been silent for this slave; how
+    The last seven are ours: the boot of the machine; how long the master's link has been silent for this slave; how
     long this master's oldest message has waited for its replicas; the word of this process; the newest epoch that it
-    has heard of. Times in ms. Java leaves them out and ignores them.
+    has heard of; the newest master that it has heard of, with its epoch. Times in ms. Java leaves them out and ignores
+    them.
     """
 
     cluster_name: str
@@ -86,6 +87,8 @@ class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     ack_stalled_millis: Int64 | None = None
     life: str | None = None
     known_epoch: Int32 | None = None
+    known_master: Int64 | None = None
+    known_master_epoch: Int32 | None = None
 
 
 class BrokerMemberGroupHeader(RequestHeader, kw_only=True):

@@ -55,6 +55,7 @@ class SimBroker(Process):
         """This one, and those before it that the controllers may know."""
         self.known: tuple[int, int] | None = None
         """The newest epoch with a master, and that."""
+        self.known_before: frozenset[tuple[int, int]] = frozenset()
         self.lacks = False
         """True from a power cut until it is registered: the controllers cannot know yet."""
         self.listens = True
@@ -132,7 +133,8 @@ class SimBroker(Process):
         """What a heartbeat says of the log."""
         epoch = self.log[-1][0] if self.log else 0
         known = max(self.epoch, epoch) if self.world.rules.tells_life else -1
-        return Heard(epoch, len(self.log), boot_id=str(self.boot), known_epoch=known)
+        known_master = self.known if self.world.rules.tells_life else None
+        return Heard(epoch, len(self.log), boot_id=str(self.boot), known_epoch=known, known_master=known_master)
 
     def _poll(self) -> None:
         controller = self.world.random.choice(self.world.controllers)
@@ -166,6 +168,7 @@ class SimBroker(Process):
             known_epoch=known,
             known_set_epoch=self._known_set_epoch() if known == self.epoch else -1,
             known_master=self.known,
+            masters_before=self.known_before,
         )
 
     def _known_set_epoch(self) -> int:
@@ -185,7 +188,8 @@ class SimBroker(Process):
         return self._behind_since is not None and self.world.now() - self._behind_since >= _BEHIND
 
     def _seen(self, group: Group) -> None:
-        if self.is_registered and self.world.rules.tells_life and self._is_behind(group):
+        is_other = group.members[self.broker_id].life not in ("", self.lives[-1])
+        if self.is_registered and self.world.rules.tells_life and (is_other or self._is_behind(group)):
             self._behind_since = None
             self._register_again()
             return
@@ -220,6 +224,7 @@ class SimBroker(Process):
         self._master_heard_at = self.world.now()
         self.changes, self.seen_set_epoch = None, group.in_sync_epoch
         if group.master is not None:
+            self.known_before |= set() if self.known is None else {self.known}
             self.known = group.master_epoch, group.master
         if group.master == self.broker_id:
             is_resumed = is_start and self.world.rules.resumes
@@ -248,10 +253,13 @@ class SimBroker(Process):
 
     def put(self, number: int, answer: Callable[[bool], object]) -> None:
         """A client's send; the answer comes when it is acknowledged, or refused."""
-        if self.set is None or self.set.is_short:
+        if self.set is None or (self.set.is_short and not self.world.rules.takes_while_short):
             answer(False)
             return
         self.log.append((self.epoch, number))
+        if self.set.is_short:
+            answer(False)
+            return
         self._waiting.append((len(self.log), answer))
         if self._stalled_since is None:
             self._stalled_since = self.world.now()

@@ -43,6 +43,7 @@ class SimController(Process):
         clock = self.world.clock
         self.liveness = Liveness(clock, 1.0)
         self.decider = Decider(self.register, clock, f"{self.name}-{self.life}")
+        self.decider.decide = self.world.rules.decide
         probes = cast("Probes", _Probes(self))
         self.elections = Elections(self.decider, self.liveness, probes, clock, lambda: False)
         self.decider.on_changed.append(self._tell)

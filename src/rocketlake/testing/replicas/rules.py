@@ -42,6 +42,8 @@ class Rules:
     """False: a try without an answer stays open while its joiner is dead."""
     is_put_back: bool = False
     """True: somebody puts older copies of the register back."""
+    takes_while_short: bool = False
+    """True: a master takes messages while its set is too small to acknowledge them, as brokers do for two seconds."""
     changes: type[Changes] = Changes
 
 
@@ -160,6 +162,11 @@ def _elects_any(group: Group, question: Question, alive: Alive) -> Decision:
     return decide(group, question, alive)
 
 
+def _trusts_numbers(group: Group, question: Question, alive: Alive) -> Decision:
+    """A log of an epoch that was given again is as good as any of its number."""
+    return decide(replace(group, given_again=group.put_back) if isinstance(question, Elect) else group, question, alive)
+
+
 OURS = {
     "two copies": Rules(),
     "one copy": Rules(min_in_sync=1),
@@ -170,10 +177,13 @@ OURS = {
 }
 
 PUT_BACK = {
-    "ours": Rules(is_put_back=True),
-    "members do not tell what they know": Rules(is_put_back=True, tells_life=False),
+    "ours": Rules(is_put_back=True, takes_while_short=True),
+    "members do not tell what they know": Rules(is_put_back=True, takes_while_short=True, tells_life=False),
+    "the highest number wins, also one that was given again": Rules(
+        is_put_back=True, takes_while_short=True, decide=_trusts_numbers
+    ),
 }
-"""With somebody who puts older copies of the register back. Simulated only; the second one is broken."""
+"""With somebody who puts older copies of the register back. Simulated only; all but the first one are broken."""
 
 BROKEN = {
     "shrinks before it is recorded, one copy": Rules(1, sets=_ShrinksFirst),

@@ -128,6 +128,7 @@ class _Faults:
         }
         if self._world.rules.is_put_back:
             kinds["put back"] = self._put_back
+            kinds["put back, one comes first"] = self._put_back_alone
         names = [self._only] if self._only else self._random.choices(tuple(kinds), k=count)
         under_way = []
         moments = sorted(self._random.uniform(_FAULTS_FROM, _FAULTS_UNTIL) for _ in names)
@@ -217,16 +218,31 @@ class _Faults:
         else:
             self._lost = broker
 
-    async def _put_back(self) -> None:
+    async def _put_back(self, *, older_epoch: bool = False) -> None:
         """The controllers stop, and begin again on an older copy of the register."""
         world = self._world
         for controller in world.controllers:
             if controller.is_up:
                 await controller.stop()
-        world.put_back(self._random)
+        world.put_back(self._random, older_epoch=older_epoch)
         await self._while()
         for controller in world.controllers:
-            await controller.start()
+            if not controller.is_up:
+                await controller.start()
+
+    async def _put_back_alone(self) -> None:
+        """A broker misses a change of the master, and is alone on a copy of before that for a while."""
+        first = self._master()
+        others = [each for each in self._world.brokers.values() if each is not first]
+        first.stop()
+        await self._world.clock.sleep(self._random.choice((0.2, 1.0)))
+        for broker in others:
+            broker.stop()
+        await self._put_back(older_epoch=True)
+        for broker in (first, *others):
+            if not broker.is_up:
+                broker.start()
+            await self._world.clock.sleep(self._random.choice((0.0, 1.5)) if broker is not first else 2.5)
 
     async def _pause(self, broker: SimBroker | None = None) -> None:
         broker = broker or self._broker()

@@ -144,12 +144,14 @@ class World:
             self._guarded(lambda: self.promises.recorded(before, after))
         self.check()
 
-    def put_back(self, random: Random) -> None:
-        """The register is as it was some changes ago."""
+    def put_back(self, random: Random, *, older_epoch: bool = False) -> None:
+        """The register is as it was some changes ago; `older_epoch`: before the last change of the master."""
+        epoch = self.group.master_epoch
+        copies = [copy for copy in self.shared.copies if not older_epoch or from_json(copy).master_epoch < epoch]
         self.note("an older copy of the register is put back")
         self._is_put_back = True
         self.promises.epochs.clear()  # some are given again before a member tells what it knows
-        self.shared.put_back(random.choice(self.shared.copies[-12:]))
+        self.shared.put_back(random.choice(copies[-12:] or self.shared.copies[-1:]))
         self._group = from_json(self.shared.values[_KEY][0])
 
     def leads(self, broker: SimBroker) -> None:

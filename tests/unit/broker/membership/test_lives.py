@@ -52,9 +52,13 @@ def test_the_newest_epoch_and_its_master_are_remembered() -> None:
         lives.note(epoch, master)
     again = started(files)
     assert (again.epoch, again.master, again.before) == (4, 3, [lives.life])
+    assert again.masters_before == lives.masters_before == [(3, 2)]
+    for epoch in range(5, 50):
+        again.note(epoch, 1)
+    assert (len(started(files).masters_before), again.masters_before[0]) == (31, (48, 1))
 
 
-@pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"abc", b"x y z:a b", b"7"])
+@pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"abc", b"x y z:a b", b"7", b"7 ,3 x,9,,1 2 3:a"])
 def test_a_file_that_cannot_be_read_is_none(text: bytes) -> None:
     files = MemoryFiles()
     files.make_dirs(PATH.parent)
