@@ -81,6 +81,21 @@ async def test_a_send_whose_link_breaks_is_repeated_on_the_new_master(group: Gro
     assert group.bodies(group.b) == [b"x"]
 
 
+async def test_a_repeat_says_when_its_message_was_born(group: Group, start: Any) -> None:
+    """By that a broker knows a half message that came twice: the producer ends the second one only."""
+    producer = await start()
+    group.a.answer_send = lambda request: HELD
+    sent = asyncio.create_task(producer.send(Message("T", b"x")))
+    await group.asked()
+    born_ms = group.a.sent[0][0].born_timestamp
+    while producer.instance.clock.now_ms() == born_ms:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    group.switch()
+    await group.peers.kill("a")
+    await sent
+    assert group.b.sent[0][0].born_timestamp == born_ms
+
+
 async def test_while_no_master_is_known_sends_wait_and_the_questions_are_few(group: Group, start: Any) -> None:
     producer = await start()
     group.peers.group("T", "g", None, group.b)

@@ -27,6 +27,7 @@ from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.broker.transaction import half as halves
 from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.committed import was_committed
 from rocketlake.broker.transaction.half import HALF_QUEUE
 from rocketlake.broker.transaction.ledger import HalfLedger, Standing
 from rocketlake.broker.transaction.ops import TransactionOps
@@ -206,6 +207,10 @@ class TransactionCheck(Service):
         return result
 
     def _ask(self, half: StoredMessage) -> bool:
+        """Put it back and ask; end it, if its message is committed by another half message of its transaction."""
+        if was_committed(self._store, half):
+            self._ops.end(half, Standing.COMMITTED)
+            return True
         checked = max(halves.times_checked(half), 0) + 1
         result = self._put_back(half, checked)
         if result is not None and result.status is PutStatus.OK:

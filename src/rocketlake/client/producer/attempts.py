@@ -65,6 +65,8 @@ class _Send:
     not_ok: SendResult | None = None
     address: str | None = None
     """The master that was asked last."""
+    born_ms: int = -1
+    """Of the first attempt: a broker knows a half message that came twice by it, too."""
 
     def note(self, broker_name: str, error: RemoteError | LinkError) -> None:
         """An attempt has failed. Repeats at one broker are named once, by the last of them."""
@@ -206,8 +208,10 @@ class Attempts:
         if self._hooks.before_send or self._hooks.after_send:
             event = SendEvent(self._sender.group, send.message, queue, address)
             run_hooks(self._hooks.before_send, event)
+        if send.born_ms < 0:
+            send.born_ms = self._clock.now_ms()
         try:
-            command = self._sender.command(send.outgoing, queue, self._clock.now_ms())
+            command = self._sender.command(send.outgoing, queue, send.born_ms)
             answer = await instance.invoke_at_master(address, queue, command, timeout_ms)
             result = calls.result_of(answer, send.outgoing, queue, address)
         except (RemoteError, LinkError) as error:

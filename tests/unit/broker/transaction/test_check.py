@@ -207,6 +207,19 @@ async def test_the_question_holds_the_new_copy_with_its_target(world: World) -> 
     assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
+@pytest.mark.parametrize(("key", "asked"), [("u", 0), ("other", 1)])
+async def test_a_second_half_message_of_a_committed_transaction_is_not_asked_about(
+    world: World, key: str, asked: int
+) -> None:
+    """Apache's broker puts back what was committed a moment before; the producer would have it committed twice."""
+    born_ms = world.clock.now_ms()
+    committed = PutMessage("T", 3, b"m", property_text.encode({"UNIQ_KEY": "u"}), sys_flag=8, born_ms=born_ms)
+    assert world.store.put(committed).status is PutStatus.OK
+    world.put(UNIQ_KEY=key)
+    assert await world.walk() == 1
+    assert (len(world.link.asked), len(world.lying())) == (asked, 1 + asked)
+
+
 async def test_a_half_message_of_a_clock_that_ran_ahead_holds_up_no_other(world: World) -> None:
     world.clock.jump_wall(365 * 86_400_000)
     world.put(b"ahead")
