@@ -207,6 +207,24 @@ async def test_a_table_that_cannot_be_read_at_all_is_an_error_before_the_log_is_
     assert done.left == ["config/delayOffset.json: nothing is written in it"]
 
 
+@pytest.mark.parametrize(
+    ("wheel", "queues", "left"),
+    [
+        (bytes(8192), ["Golden"], []),
+        (bytes(4096) + b"\x01" + bytes(4095), ["Golden"], ["timerwheel"]),
+        (bytes(8192), ["Golden", "rmq_sys_wheel_timer"], ["timerwheel"]),
+        (bytes(8192), [], ["timerwheel"]),
+    ],
+)
+async def test_a_timer_wheel_is_named_unless_no_message_ever_came_into_it(
+    source: Path, tmp_path: Path, wheel: bytes, queues: list[str], left: list[str]
+) -> None:
+    (source / "timerwheel").write_bytes(wheel)
+    for topic in queues:
+        (source / "consumequeue" / topic).mkdir(parents=True)
+    assert (await Conversion(source).run(tmp_path / "target")).left == left
+
+
 def test_the_command_says_what_it_found(source: Path, tmp_path: Path) -> None:
     looked = CliRunner().invoke(app, ["store", "convert", str(source)])
     assert looked.exit_code == 0, looked.output

@@ -37,6 +37,7 @@ _PROGRESS_BYTES = 8 * 1024 * 1024
 _NEVER_HOURS = 1_000_000
 _MARK = "converting"
 """A file in a target that is not whole yet: who finds it may delete the folder."""
+_WHEEL, _WHEEL_TOPIC = "timerwheel", "rmq_sys_wheel_timer"
 _BUG = "report it with the line above; the source is as it was"
 
 Progress = Callable[[int], object]
@@ -124,8 +125,7 @@ class Conversion:
             done = self._walk(log, progress)
             log.close()
             done.bytes, done.file_bytes = log.end, config.commit_log_file_bytes
-            timers = [name for name in self._disk.list_dir(self._source.root) if name.startswith("timer")]
-            done.older, done.left = tables.older, tables.left + timers
+            done.older, done.left = tables.older, tables.left + self._timers()
         await self._build(paths, config, done)
         self._disk.remove(paths.root / _MARK)
         self._disk.sync_dir(paths.root)
@@ -164,6 +164,18 @@ class Conversion:
             with suppress(OSError):
                 held.enter_context(closing(self._disk.lock(self._source.lock)))
         return held
+
+    def _timers(self) -> list[str]:
+        """Parts of Apache's timer wheel, if messages may wait in it; every broker of 5.x makes an empty wheel.
+
+        A follower's wheel may be older than its log, so that no such message ever came shows in the queues, too.
+        """
+        wheel, queues = self._source.root / _WHEEL, self._disk.list_dir(self._source.consume_queue)
+        if queues and _WHEEL_TOPIC not in queues and self._disk.exists(wheel):
+            with closing(self._disk.open(wheel, read_only=True)) as file:
+                if file.is_zero_from(0):
+                    return []
+        return [name for name in self._disk.list_dir(self._source.root) if name.startswith("timer")]
 
     async def _build(self, paths: StorePaths, config: StoreConfig, done: Converted) -> None:
         """Queues and key index from the new log, as a start after a crash builds them; then all is compared."""
