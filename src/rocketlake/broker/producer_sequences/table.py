@@ -262,6 +262,7 @@ class ProducerSequences(SavedTable):
         """The log has no mark from the closed table's place on up to this one, and is on disk up to there."""
         if not self._is_open:
             self.log_offset = end
+            self._is_wanted = True  # else a start would look from the place of the file on
 
     def follow(self) -> None:
         """Close the table: the log gets marked messages from a master now, and `catch_up` counts them later.

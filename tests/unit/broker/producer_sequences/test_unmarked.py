@@ -73,6 +73,19 @@ async def test_the_place_follows_a_log_without_marks(room: Room) -> None:
     assert room.table.log_offset == end, "a short end is left for the takeover"
 
 
+async def test_a_start_goes_on_at_the_place_that_was_reached(room: Room) -> None:
+    room.table.save()
+    room.table.load()
+    for _ in range(10):
+        end = room.put(100_000)
+    await room.clock.run_for(1000)
+    room.syncs.run_all()
+    await room.clock.run_for(4000)
+    room.table.save()
+    room.table.load()
+    assert room.table.log_offset == end
+
+
 async def test_what_is_not_on_disk_is_not_passed(room: Room) -> None:
     """A start after a power cut would find the place behind the end of the log, and read all of it."""
     for _ in range(9):
