@@ -184,6 +184,16 @@ class ReplicaGroup:
             for task in list(service._tasks):
                 task.cancel()
 
+    async def begin_elsewhere(self, old: str, new: str) -> None:
+        """Start the broker of a machine that is gone on another one: its disk comes along."""
+        self.hosts[self.hosts.index(old)] = new
+        self.files[new] = self.files.pop(old).killed()
+        self.boots += 1
+        self.boot(self.files[new])
+        del self.brokers[old]
+        self.brokers[new] = self.new_broker(new)
+        await self.brokers[new].start()
+
     async def begin_again(self, host: str, *, power_cut: bool = False) -> None:
         """Start a broker that has crashed, on its disk; `power_cut`: without what was not synced, in a new boot."""
         files = self.files[host]

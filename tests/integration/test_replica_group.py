@@ -625,3 +625,26 @@ async def test_a_slave_whose_disk_is_full_leaves_once_and_comes_back_when_there_
     disk.capacity = 1 << 40
     await group.send_until_taken(b"1", 20_000)
     await group.stop()
+
+
+async def test_members_that_come_back_from_other_addresses_are_known_by_their_stores(group: ReplicaGroup) -> None:
+    """As pods do, whose volumes stay: the old machines do not answer, and nobody says `replicas move`."""
+    old = group.master
+    assert await group.send(b"0") == OK
+    group.crash(old, silent=True)
+    await group.begin_elsewhere(old, "10.0.0.91")
+    await group.until(lambda: group.in_step == {1, 2, 3} and len(group.masters) == 1)
+    assert await group.send(b"1") == OK
+    moved = {host: f"10.0.1.{number}" for number, host in enumerate(group.hosts)}
+    for host in moved:
+        group.crash(host, silent=True)
+    for host, new in moved.items():
+        await group.begin_elsewhere(host, new)
+    await group.until(lambda: group.in_step == {1, 2, 3} and len(group.masters) == 1, 20_000)
+    assert (await group.send(b"2"), group.bodies(group.master)) == (OK, [b"0", b"1", b"2"])
+
+    def routed() -> list[str]:
+        known = group.namesrv.routes.broker_group("C", "b")
+        return [] if known is None else sorted(address.partition(":")[0] for address in known.addresses.values())
+
+    await group.until(lambda: routed() == sorted(moved.values()))

@@ -434,6 +434,34 @@ async def test_a_controller_that_hears_nobody_yet_believes_no_stranger(world: Wo
     await stranger.stop()
 
 
+async def test_a_member_comes_back_from_another_host_by_the_word_that_only_its_store_knows(world: World) -> None:
+    """Its old machine does not answer. What a controller tells to those who ask is no such word."""
+    await world.with_group({1, 2})
+    member = world.brokers[2]
+    known = member.registration()
+    known.life = "word"
+    assert (await member.ask(Ask.CONTROLLER_REGISTER_BROKER, known)).code == Code.SUCCESS
+    member.crash(silent=True)
+    await world.clock.run_for(2000)
+    other = Broker(world, 2)
+    other.host_name, other.address, other.beats = "h9", "h9:10911", False
+    await other.start()
+    asked = GetReplicaInfoHeader(broker_name="b", broker_id=2)
+    told = (await other.ask(Ask.CONTROLLER_GET_REPLICA_INFO, asked)).header(GetReplicaInfoReplyHeader).asker_mark
+    assert told
+
+    async def comes_back(before: str) -> Code:
+        header = other.registration()
+        header.life, header.lives_before = "new", before
+        return Code((await other.ask(Ask.CONTROLLER_REGISTER_BROKER, header)).code)
+
+    refused = [await comes_back(before) for before in ("", told, f"a;{told};b")]
+    assert (refused, await comes_back("a;word")) == ([Code.NO_PERMISSION] * 3, Code.SUCCESS)
+    recorded = world.controllers["c1"].decider.groups["b"].members[2]
+    assert (recorded.address, recorded.life) == ("h9:10911", "new")
+    await other.stop()
+
+
 async def test_a_broker_registers_from_another_address_of_its_machine(world: World) -> None:
     await world.with_group({1, 2})
     outside = Broker(world, 3)  # the same broker, by the address of the other side of its machine

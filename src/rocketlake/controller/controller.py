@@ -28,6 +28,7 @@ from rocketlake.controller.watch.liveness import Beat, BrokerKey, Liveness
 from rocketlake.controller.watch.notices import Notices
 from rocketlake.controller.watch.probes import Probes
 from rocketlake.controller.watch.timing import Profile
+from rocketlake.model.route import MASTER_ID
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Row
 from rocketlake.net.network import Network, TcpNetwork
@@ -108,13 +109,19 @@ class Controller(Service):
             return
         self.liveness.hear(BrokerKey(name, broker_id), request.asker, _beat(header))
 
-    def is_elected(self, request: Request, name: str, address: str) -> bool:
-        """True if the broker at this address is the recorded master of the group, and the request comes from there."""
+    def has_place(self, request: Request, name: str, broker_id: int, address: str) -> bool:
+        """True if this member of the group is recorded at this address, and the request comes from there.
+
+        `broker_id`: as name servers know it, so that of the recorded master is 0.
+        """
         group = self.decider.groups.get(name)
-        master = None if group is None else group.master
-        if group is None or master is None or group.members[master].address != address:
+        if group is None:
             return False
-        return self._askers.is_broker(request, name, group, master)
+        member_id = group.master if broker_id == MASTER_ID else broker_id
+        member = None if member_id is None else group.members.get(member_id)
+        if member_id is None or member is None or member.address != address:
+            return False
+        return self._askers.is_broker(request, name, group, member_id)
 
     def link_lost(self, link: Asker) -> None:
         """A connection to the server has ended."""

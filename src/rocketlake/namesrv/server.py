@@ -74,7 +74,7 @@ class NameServer(Service):
         if self._controlling is not None:
             controller = self._controlling.controller
             brokers.on_heartbeat.append(controller.heartbeat)
-            brokers.is_elected = controller.is_elected
+            brokers.has_place = controller.has_place
             table += [*controller.rows(), *controller_settings(settings, config.admin_access)]
         if self._succession is not None:
             brokers.has_left = self._succession.has_left

@@ -211,6 +211,6 @@ def _view(header: Any, recorded: SyncStateSet, set_epoch: int | None) -> GroupVi
         master_epoch=header.master_epoch or 0,
         members=recorded.members,
         set_epoch=recorded.epoch if set_epoch is None else max(set_epoch, recorded.epoch),
-        master_life=header.master_life or "",
-        asker_life=getattr(header, "asker_life", None) or "",
+        master_mark=header.master_mark or "",
+        asker_mark=getattr(header, "asker_mark", None) or "",
     )

@@ -24,10 +24,10 @@ class GroupView:
     members: frozenset[int] = frozenset()
     """The recorded set of replicas in step."""
     set_epoch: int = 0
-    master_life: str = ""
-    """The word of the process that is the master; empty if the controller does not tell (Apache's)."""
-    asker_life: str = ""
-    """The word of the process that is registered under the id of the asker; empty if it was not told."""
+    master_mark: str = ""
+    """The mark of the process that is the master; empty if the controller does not tell (Apache's)."""
+    asker_mark: str = ""
+    """The mark of the process that is registered under the id of the asker; empty if it was not told."""
 
 
 class Known(NamedTuple):

@@ -112,7 +112,7 @@ class Joining:
             log_kept=log_kept,
             copies_min=copies_min,
         )
-        if view.asker_life:  # Apache's controller has recorded neither
+        if view.asker_mark:  # Apache's controller has recorded neither
             await run_on(self._worker, self._boot.told)
             await run_on(self._worker, self.lives.told)
         await heartbeat()

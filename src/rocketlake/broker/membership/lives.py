@@ -15,6 +15,7 @@ import secrets
 from pathlib import Path
 
 from rocketlake.base.disk.seam import Files
+from rocketlake.protocol.life_mark import life_mark
 
 __all__ = ["FILE_NAME", "Lives"]
 
@@ -42,6 +43,11 @@ class Lives:
         """Older epochs that were heard of, each with its master, newest first."""
         self._path = path
         self._files = files
+
+    @property
+    def mark(self) -> str:
+        """What controllers answer of our word."""
+        return life_mark(self.life)
 
     def load(self) -> None:
         """Begin a life, once. It is on disk before the controller hears of it. A file that cannot be read is none."""

@@ -160,8 +160,8 @@ class Member(Service):
 
     def learn(self, view: GroupView) -> None:
         """The controller has said so."""
-        standing, life = self.standing, self._parts.joining.lives.life
-        if view.master_id == standing.broker_id and view.master_life not in ("", life):
+        standing, mark = self.standing, self._parts.joining.lives.mark
+        if view.master_id == standing.broker_id and view.master_mark not in ("", mark):
             self._is_registered = False  # another process has our id
             return
         if standing.learn(view):
@@ -257,9 +257,9 @@ class Member(Service):
 
         A controller may be a little behind the others: only if it stays so. Apache's does not tell who we are.
         """
-        if not view.asker_life:
+        if not view.asker_mark:
             return False
-        if view.asker_life != self._parts.joining.lives.life:
+        if view.asker_mark != self._parts.joining.lives.mark:
             return True
         goal, now = self.standing.goal, self._clock.monotonic()
         is_other = view.master_epoch == goal.epoch and goal.master_id is not None and view.master_id != goal.master_id

@@ -162,7 +162,7 @@ class Resigning:
             if view.master_epoch > self._epoch or self._clock.monotonic() - self._since > _SILENT_SECONDS:
                 self._epoch, self._heartbeats.is_silent = None, False
                 await self._heartbeats.beat_all()  # before an election is asked for: only who is heard is chosen
-        elif why and view.master_id == broker_id and not view.asker_life:
+        elif why and view.master_id == broker_id and not view.asker_mark:
             _log.warning("epoch %d is given up, the controllers hear nothing more of it: %s", view.master_epoch, why)
             self._epoch, self._since, self._heartbeats.is_silent = view.master_epoch, self._clock.monotonic(), True
             self._hang_up()

@@ -5,13 +5,14 @@ Must not know   what the requests change.
 
 A broker's host is that of its registered address, or the one it registered from (a machine may have several
 addresses). An administrator's host (docs/decisions/0004) may do what a broker may. A member that holds acknowledged
-records moves to another host only when nothing listens at its old address: one that is cut off from this controller may
-still be the master.
+records moves to another host if it tells the word under which it was registered last, which only its store knows; or
+when nothing listens at its old address. Without either it may be a stranger: the member may be cut off from this
+controller, and still be the master. One whose store came along ends the epoch of the older process, as each start does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 
 from rocketlake.auth.admin_access import AccessRefused, AdminAccess, check_admin_access
 from rocketlake.controller.group import Group
@@ -37,13 +38,16 @@ class Askers:
         if not self.is_broker(request, name, group, broker_id):
             self.check_admin(request, f"{request_name(request.code)} as broker {name}/{broker_id}")
 
-    async def check_registration(self, request: Request, name: str, group: Group, broker_id: int) -> None:
+    async def check_registration(
+        self, request: Request, name: str, group: Group, broker_id: int, words: Set[str]
+    ) -> None:
         """The same, but a member may come back from another host.
 
-        It must not live; and if it holds records, nothing may listen at its address.
+        It must not live; and if it holds records, `words`, under which the asker says that its store was registered,
+        must have that of the record, or nothing may listen at its address.
         """
         lives = self._liveness.pulse(BrokerKey(name, broker_id)) is Pulse.ALIVE
-        if not lives and not group.holds_records(broker_id):
+        if not lives and (not group.holds_records(broker_id) or _is_known(group, broker_id, words)):
             return
         try:
             self.check_broker(request, name, group, broker_id)
@@ -66,6 +70,11 @@ class Askers:
         """True if the asker's host is this member's."""
         member = group.members.get(broker_id)
         return member is not None and request.asker.remote[0] in (host_of(member.address), member.host)
+
+
+def _is_known(group: Group, broker_id: int, words: Set[str]) -> bool:
+    member = group.members.get(broker_id)
+    return member is not None and member.life != "" and member.life in words
 
 
 def host_of(address: str) -> str:

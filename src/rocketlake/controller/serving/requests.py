@@ -53,6 +53,7 @@ from rocketlake.protocol.headers.controller import (
     RegisterReplicaHeader,
     RegisterReplicaReplyHeader,
 )
+from rocketlake.protocol.life_mark import life_mark
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode as Code
 
@@ -144,7 +145,9 @@ class Requests(Service):
         _check_short(
             address=header.broker_address, ha_address=header.ha_address, boot_id=header.boot_id, life=header.life
         )
-        await self._askers.check_registration(request, name, await self._member_state(name), broker_id)
+        lives_before = frozenset((header.lives_before or "").split(";")) - {""}
+        words = lives_before | {header.life or ""}
+        await self._askers.check_registration(request, name, await self._member_state(name), broker_id, words)
         host = request.asker.remote[0]
         question = Register(
             broker_id=broker_id,
@@ -155,7 +158,7 @@ class Requests(Service):
             log_kept=_log_kept(header.log_kept),
             min_in_sync=header.min_in_sync_replicas or 1,
             life=header.life or "",
-            lives_before=frozenset((header.lives_before or "").split(";")) - {""},
+            lives_before=lives_before,
             known_epoch=-1 if header.known_epoch is None else header.known_epoch,
             known_set_epoch=-1 if header.known_set_epoch is None else header.known_set_epoch,
             known_master=known_master(header.known_master_epoch, header.known_master),
@@ -167,11 +170,11 @@ class Requests(Service):
         if decision.code == Code.SUCCESS:
             answer.sync_state_set_epoch = group.in_sync_epoch
             answer.master_epoch = group.master_epoch
-            answer.asker_life = group.members[broker_id].life or None
+            answer.asker_mark = life_mark(group.members[broker_id].life) or None
             if group.master is not None and (group.master == broker_id or counts_as_alive(name, group, self._liveness)):
                 answer.master_broker_id = group.master
                 answer.master_address = group.members[group.master].address
-                answer.master_life = group.members[group.master].life or None
+                answer.master_mark = life_mark(group.members[group.master].life) or None
         return _reply(decision, answer, _set_of(group))
 
     # -- the set and the master ----------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ class Requests(Service):
         if group.master is not None:
             answer.master_broker_id = group.master
             answer.master_address = group.members[group.master].address
-            answer.master_life = group.members[group.master].life or None
+            answer.master_mark = life_mark(group.members[group.master].life) or None
         body = ElectMasterReply(members=sorted(group.in_sync))
         if decision.code == Code.SUCCESS:
             addresses = {broker_id: group.members[broker_id].address for broker_id in sorted(group.members)}

@@ -36,6 +36,7 @@ from rocketlake.protocol.headers.controller import (
     GetReplicaInfoReplyHeader,
     GetSwitchesHeader,
 )
+from rocketlake.protocol.life_mark import life_mark
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Views"]
@@ -86,9 +87,9 @@ class Views:
         if group.master is not None:
             header.master_broker_id = group.master
             header.master_address = group.members[group.master].address
-            header.master_life = group.members[group.master].life or None
+            header.master_mark = life_mark(group.members[group.master].life) or None
         if asked.broker_id in group.members:
-            header.asker_life = group.members[asked.broker_id].life or None
+            header.asker_mark = life_mark(group.members[asked.broker_id].life) or None
         return Reply(header=header, body=SyncStateSet(members=group.in_sync, epoch=group.in_sync_epoch).encode())
 
     def sync_state_data(self, request: Request) -> Reply:

@@ -54,8 +54,9 @@ class Brokers:
         self._kv_config = kv_config
         self._config = config
         self.on_heartbeat: list[Callable[[Request, BrokerHeartbeatHeader], object]] = []
-        self.is_elected: Callable[[Request, str, str], bool] = _nobody_is_elected
-        """True if a controller made the broker of this name and address the master, and the request comes from it."""
+        self.has_place: Callable[[Request, str, int, str], bool] = _nobody_has_a_place
+        """True if a controller knows the broker of this name and id (0: the master) at this address, and the request
+        comes from there."""
         self.has_left: Callable[[str, str], bool] = _nobody_has_left
         """True if the master of this name and address was asked, and is none any more."""
 
@@ -170,10 +171,12 @@ class Brokers:
         if holder is None or holder[0] == address:
             return
         known, link = holder
+        if self.has_place(request, name, header.broker_id, address):
+            return
         if header.broker_id == MASTER_ID:
             before = self._routes.data_version(header.cluster_name, known)
             is_newer = before is not None and before.state_version < epoch
-            if self.is_elected(request, name, address) or (is_newer and self.has_left(name, known)):
+            if is_newer and self.has_left(name, known):
                 return
         self._check_owner(request, link, f"{what}, where {known} is alive,")
         self._warnings.warn(
@@ -200,7 +203,7 @@ class Brokers:
         return KVTable(table=values).encode() if values is not None else None
 
 
-def _nobody_is_elected(_request: Request, _name: str, _address: str) -> bool:
+def _nobody_has_a_place(_request: Request, _name: str, _broker_id: int, _address: str) -> bool:
     """There is no controller in this name server."""
     return False
 

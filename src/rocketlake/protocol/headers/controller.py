@@ -47,14 +47,14 @@ class ElectMasterHeader(RequestHeader, kw_only=True):
 class ElectMasterReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_ELECT_MASTER, also with code CONTROLLER_MASTER_STILL_EXIST; body ElectMasterReply.
 
-    `master_life` (ours): the word of the process that is the master.
+    `master_mark` (ours): of the life of the process that is the master (life_mark.py).
     """
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
-    master_life: str | None = None
+    master_mark: str | None = None
 
 
 class RegisterReplicaHeader(RequestHeader, kw_only=True):
@@ -89,7 +89,7 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
 class RegisterReplicaReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_REGISTER_BROKER; the master's fields only while it is alive. Body SyncStateSet.
 
-    `master_life`, `asker_life` (ours): the words of the processes that are registered as the master and as the asker.
+    `master_mark`, `asker_mark` (ours): of the lives of the processes that are registered as master and asker.
     """
 
     cluster_name: str | None = None
@@ -98,8 +98,8 @@ class RegisterReplicaReplyHeader(Header, kw_only=True):
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
-    master_life: str | None = None
-    asker_life: str | None = None
+    master_mark: str | None = None
+    asker_mark: str | None = None
 
 
 class GetReplicaInfoHeader(RequestHeader, kw_only=True):
@@ -117,14 +117,14 @@ class GetReplicaInfoHeader(RequestHeader, kw_only=True):
 class GetReplicaInfoReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_GET_REPLICA_INFO; no id and address = no master now. Body SyncStateSet, with its epoch.
 
-    `master_life`, `asker_life` (ours): the words of the processes that are registered as the master and as the asker.
+    `master_mark`, `asker_mark` (ours): of the lives of the processes that are registered as master and asker.
     """
 
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
-    master_life: str | None = None
-    asker_life: str | None = None
+    master_mark: str | None = None
+    asker_mark: str | None = None
 
 
 class ControllerMetadataReplyHeader(Header, kw_only=True):
