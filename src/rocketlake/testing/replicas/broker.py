@@ -273,8 +273,8 @@ class SimBroker(Process):
         if self.set is None or epoch != self.epoch:
             stream.send(self, slave, partial(slave.stream_ended, stream))
             return
-        common = 0
-        while common < min(len(slave_log), len(self.log)) and slave_log[common] == self.log[common]:
+        same, common = self.world.rules.same, 0
+        while common < min(len(slave_log), len(self.log)) and same(slave_log[common], self.log[common]):
             common += 1
         self._slaves.pop(slave_id, None)
         self._slaves[slave_id] = _Slave(stream, self.set.connected(slave_id), common, self.world.now())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import eq
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from rocketlake.controller.questions import Alive, Elect, LogKept, Question, Reg
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.replication.set_changes import Changes
 from rocketlake.replication.sync_state_set import Proposal, SyncStateSet
+from rocketlake.testing.replicas.promises import Entry
 
 __all__ = ["BROKEN", "OURS", "PUT_BACK", "STUCK", "Rules"]
 
@@ -42,6 +44,8 @@ class Rules:
     """False: a try without an answer stays open while its joiner is dead."""
     is_put_back: bool = False
     """True: somebody puts older copies of the register back."""
+    same: Callable[[Entry, Entry], bool] = eq
+    """Are the entries at one place of two logs the same, as far as a replica that connects can tell?"""
     takes_while_short: bool = False
     """True: a master takes messages while its set is too small to acknowledge them, as brokers do for two seconds."""
     changes: type[Changes] = Changes
@@ -167,6 +171,11 @@ def _trusts_numbers(group: Group, question: Question, alive: Alive) -> Decision:
     return decide(replace(group, given_again=group.put_back) if isinstance(question, Elect) else group, question, alive)
 
 
+def _same_number(one: Entry, other: Entry) -> bool:
+    """Epochs are compared by their numbers, and no record is."""
+    return one[0] == other[0]
+
+
 OURS = {
     "two copies": Rules(),
     "one copy": Rules(min_in_sync=1),
@@ -182,6 +191,7 @@ PUT_BACK = {
     "the highest number wins, also one that was given again": Rules(
         is_put_back=True, takes_while_short=True, decide=_trusts_numbers
     ),
+    "epochs are compared by their numbers alone": Rules(is_put_back=True, takes_while_short=True, same=_same_number),
 }
 """With somebody who puts older copies of the register back. Simulated only; all but the first one are broken."""
 

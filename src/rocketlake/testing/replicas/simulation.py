@@ -231,11 +231,16 @@ class _Faults:
                 await controller.start()
 
     async def _put_back_alone(self) -> None:
-        """A broker misses a change of the master, and is alone on a copy of before that for a while."""
+        """A broker misses one or two changes of the master, and is alone on a copy of before for a while."""
         first = self._master()
         others = [each for each in self._world.brokers.values() if each is not first]
         first.stop()
         await self._world.clock.sleep(self._random.choice((0.2, 1.0)))
+        if self._random.random() < 0.5 and (second := self._master()) is not first:
+            second.stop()
+            await self._world.clock.sleep(0.5)
+            second.start()
+            await self._world.clock.sleep(self._random.choice((0.2, 1.0)))
         for broker in others:
             broker.stop()
         await self._put_back(older_epoch=True)
