@@ -10,6 +10,7 @@ that may be elected, and of each master.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -39,13 +40,18 @@ class Replica:
         self.on_disk = 0
         """Entries that a power cut leaves."""
         self.boot = 1
+        self.life = 1
+        """Starts of its process."""
+        self.known: tuple[int, int] | None = None
+        """The newest epoch with a master that it has heard of, and that master."""
         self.is_up = True
         self.lacks = False
         """True from a power cut until it is registered: the controllers cannot know yet."""
         self.stop()
 
     def stop(self) -> None:
-        """Forget all but the log."""
+        """Forget all but the log, and what it knew of masters."""
+        self.life += 1
         self.is_registered = False
         self.epoch = 0
         self.master: int | None = None
@@ -169,7 +175,9 @@ class Model:
         for place, controller in enumerate(self.controllers):
             if replica.is_up and replica.is_registered and self._reaches(-place, replica.broker_id):
                 epoch = replica.log[-1][0] if replica.log else 0
-                controller.heard[replica.broker_id] = Heard(epoch, len(replica.log), boot_id=str(replica.boot))
+                known = max(epoch, replica.epoch) if self.rules.tells_life else -1
+                heard = Heard(epoch, len(replica.log), boot_id=str(replica.boot), known_epoch=known)
+                controller.heard[replica.broker_id] = heard
 
     def _suspect(self, _replica: Replica) -> None:
         """A controller believes, often wrongly, that the master is gone."""
@@ -226,15 +234,23 @@ class Model:
 
     def _start(self, replica: Replica, place: int) -> None:
         broker_id = replica.broker_id
-        boot = str(replica.boot)
+        boot, life = str(replica.boot), replica.life
 
         def registered(code: Code, group: Group) -> None:
-            if code == Code.SUCCESS and replica.is_up and str(replica.boot) == boot:
+            if code == Code.SUCCESS and replica.is_up and replica.life == life:
                 replica.is_registered = True
                 replica.lacks = False
                 self._learn(replica, group, is_start=True)
 
         question = Register(broker_id, f"b{broker_id}", boot_id=boot, min_in_sync=self.rules.min_in_sync)
+        if self.rules.tells_life:
+            question = dataclasses.replace(
+                question,
+                life=str(life),
+                lives_before=frozenset(map(str, range(life))),
+                known_epoch=replica.known[0] if replica.known else -1,
+                known_master=replica.known,
+            )
         self._ask(place, question, registered)
 
     def _poll(self, replica: Replica) -> None:
@@ -267,6 +283,8 @@ class Model:
             if replica.set is not None:
                 replica.confirmed = max(replica.confirmed, replica.set.confirmed)
             replica.epoch, replica.master, replica.set, replica.link = group.master_epoch, group.master, None, None
+            if group.master is not None:
+                replica.known = group.master_epoch, group.master
             if group.master == replica.broker_id:
                 self._promote(replica, group, is_resumed=is_start and self.rules.resumes)
         elif replica.set is not None:
