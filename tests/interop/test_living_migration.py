@@ -223,4 +223,5 @@ async def test_there_and_back_under_load(tmp_path: Path, peer: str) -> None:
         print(back.said)
     finally:
         follow.process.kill()
+        await asyncio.to_thread(follow.process.wait)
         await asyncio.to_thread(apache.kill)
