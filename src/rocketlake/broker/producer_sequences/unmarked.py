@@ -65,15 +65,17 @@ class UnmarkedLog(Service):
 
     async def _has_mark(self, start: PhysicalOffset, end: PhysicalOffset) -> bool:
         """True if the bytes of a mark lie in this part of the log, as a mark or in a body."""
-        at = start
+        at = begin = start
         while at < end:
-            begin = PhysicalOffset(max(start, at - len(MARK)))  # one may lie across two pieces
             part = await self._store.read(partial(self._store.log_part, begin, _PIECE))
             if part is None:
                 return False
             if MARK in bytes(part.view):
                 return True
             reached = PhysicalOffset(part.start + len(part.view))
-            at = reached if reached > at else part.file_end
+            if at < reached < part.file_end:
+                at, begin = reached, PhysicalOffset(max(start, reached - len(MARK)))  # a mark may lie across two pieces
+            else:
+                at = begin = part.file_end  # no record lies across two files
             await self._clock.sleep(0)
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,8 +26,8 @@ TEXT = "q/1/0/0/9f2e"
 class Room:
     """The log of a slave, and its table."""
 
-    def __init__(self) -> None:
-        self.clock, files = ManualClock(), MemoryFiles()
+    def __init__(self, files: MemoryFiles | None = None) -> None:
+        self.clock, files = ManualClock(), files or MemoryFiles()
         config = StoreConfig(commit_log_file_bytes=4 << 20, index_slots=10, index_entries=100)
         self.syncs = HandWorker()
 
@@ -48,6 +49,14 @@ class Room:
         result = self.store.put(PutMessage("T", 0, bytes(size), properties))
         assert result.status is PutStatus.OK
         return result.next_offset
+
+    async def stop_store(self) -> None:
+        """Stop it; its end waits for the disk."""
+        stopped = asyncio.create_task(self.store.stop())
+        while not stopped.done():
+            await self.clock.settle()
+            self.syncs.run_all()
+        await stopped
 
 
 @pytest.fixture
@@ -112,3 +121,21 @@ async def test_no_mark_is_passed(room: Room, across: int) -> None:
     assert room.table.log_offset == 0
     catch_up(room.table, room.store, room.clock)
     assert room.table.next_number("T", 0, parse_mark(TEXT)) == 1
+
+
+async def test_the_end_of_a_full_file_is_left_behind_when_the_file_was_loaded_again() -> None:
+    """All of it can be read then, so that a piece ends where the file does."""
+    files = MemoryFiles()
+    room = Room(files)
+    await room.store.start()
+    while room.store.max_physical_offset < 6_000_000:
+        end = room.put(100_000)
+    await room.stop_store()
+    room = Room(files)
+    await room.store.start()
+    room.table.log_offset = 0
+    await room.unmarked.start()
+    await room.clock.run_for(3000)
+    assert room.table.log_offset == end
+    await room.unmarked.stop()
+    await room.stop_store()
