@@ -105,11 +105,15 @@ class Follower(Service):
         self.health.set(_DUTY, "")
 
     def master_changed(self) -> None:
-        """Another master may be known: look now."""
+        """Another master may be known, or none any more: look now."""
         self._pause = _PAUSE_SECONDS_FIRST
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
-        if self._link is not None and self._master() not in ("", self._address):
+        if self._link is None:
+            return
+        if reason := self._waits_for():
+            self._link.end(reason)
+        elif self._master() not in ("", self._address):
             self._link.end("another master is known")
 
     async def _round(self) -> None:

@@ -284,6 +284,7 @@ class Member(Service):
             " in it",
         )
         if self.standing.disown():
+            self._parts.follow(self.standing.goal)  # at once: its acks would count for the broker that has the id now
             self._goal_changed()
 
     # -- the role ------------------------------------------------------------------------------------------------------

@@ -154,8 +154,7 @@ class Membership(Wing):
             rule=self.in_step,
             heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,
             answer_seconds=self._config.in_sync_stall_ms / 1000,
-            # A master may tell of itself before: it would know this replica by a wrong id for as long as it follows.
-            waits_for=lambda: "" if self.member.standing.broker_id else "the controller has not registered this broker",
+            waits_for=self._may_not_follow,
         )
 
     # -- start and stop ------------------------------------------------------------------------------------------------
@@ -195,6 +194,17 @@ class Membership(Wing):
         topics = self._ground.topics
         topics.data_version = replace(topics.data_version, state_version=epoch)
         return start, is_resumed
+
+    def _may_not_follow(self) -> str:
+        """Why this broker copies nobody's log now, "" if it may.
+
+        A master and the name servers may tell of it before the controller does: it would know this replica by a wrong
+        id for as long as it follows.
+        """
+        standing = self.member.standing
+        if not standing.broker_id:
+            return "the controller has not registered this broker"
+        return "the controller names no master to this broker" if standing.goal.master_id is None else ""
 
     def _follow(self, goal: Goal) -> None:
         if not goal.master_address:

@@ -1,0 +1,59 @@
+"""A member whose id was given to another broker while it was cut off: its acks count for nobody any more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rocketlake.broker.membership.standing import State
+from rocketlake.controller.questions import Register
+from rocketlake.protocol.response_code import ResponseCode
+from tests.replica_group import NAMESRV, ReplicaGroup
+
+OK = ResponseCode.SUCCESS
+NEW = "10.0.0.99"
+
+
+async def give_id_away(group: ReplicaGroup, old: str, master: str) -> None:
+    """`replicas move`: broker 2 runs on a copy of its disk at NEW, which does not reach the master."""
+    copy = group.files[old].killed()
+    group.net.cut_way(old, NAMESRV)
+    await group.clock.run_for(3000)
+    assert group.namesrv._controlling is not None
+    controller = group.namesrv._controlling.controller
+    question = Register(2, f"{NEW}:10911", min_in_sync=2)
+    await group.run_through(
+        asyncio.ensure_future(
+            controller.decider.ask("b", question, lambda known: controller.liveness.alive("b", known.members.keys()))
+        )
+    )
+    group.boots += 1
+    group.boot(copy)
+    group.files[NEW], group.hosts = copy, [*group.hosts, NEW]
+    group.brokers[NEW] = group.new_broker(NEW)
+    group.net.partition(master, NEW)
+    await group.brokers[NEW].start()
+    await group.until(lambda: group.state(NEW) is State.SLAVE)
+
+
+async def test_a_member_whose_id_another_broker_has_follows_nobody() -> None:
+    """Its acks would count for the broker that has the id now, which may be elected without these messages."""
+    group = ReplicaGroup(2)
+    await group.start()
+    master, old = group.hosts
+    assert group.master == master and await group.send(b"a") == OK
+    await give_id_away(group, old, master)
+    group.net.heal()
+    group.net.partition(master, NEW)
+    await group.until(lambda: "identity" in group.brokers[old].health.troubles)
+    follower = group.brokers[old].replicas.follower
+    for _ in range(8):  # name servers and the master go on to tell where the log is
+        assert not follower.status().is_connected
+        await group.clock.run_for(500)
+    end = group.brokers[old].store.max_physical_offset
+    assert await group.send(b"b", master) != OK
+    assert group.brokers[old].store.max_physical_offset == end
+    group.net.heal()
+    await group.until(lambda: group.brokers[NEW].replicas.follower.status().is_connected)
+    assert await group.send_until_taken(b"c") < 5000
+    await group.until(lambda: group.bodies(NEW) == group.bodies(master) == [b"a", b"c"])
+    await group.stop()
