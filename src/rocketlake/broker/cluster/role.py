@@ -26,6 +26,8 @@ class Role:
         self.broker_id = _NO_ID if config.now.controller_mode else config.now.broker_id
         self.pause = ""
         """Why this master takes no messages now; "" if it does."""
+        self.is_changing = False
+        """True while CHANGE_ROLE is served."""
         self.host = host
         self.ha_port: Callable[[], int] = lambda: port() + 1
         """Where slaves connect; of a broker without such a port, where RocketMQ's would look for it."""
@@ -36,6 +38,11 @@ class Role:
     def is_master(self) -> bool:
         """True while this broker takes messages."""
         return self.broker_id == MASTER_ID
+
+    @property
+    def now(self) -> str:
+        """MASTER, SLAVE, or CHANGING: one that may be a master in a moment."""
+        return "MASTER" if self.is_master else "CHANGING" if self.is_changing else "SLAVE"
 
     @property
     def is_known(self) -> bool:

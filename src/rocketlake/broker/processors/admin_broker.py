@@ -130,6 +130,7 @@ class AdminBroker:
             "brokerVersionDesc": version_name(OUR_VERSION),
             "brokerVersion": str(OUR_VERSION),
             "brokerActive": "true",
+            "roleNow": self._role.now,
             "bootTimestamp": str(self._stats.started_ms),
             "runtime": _span_text(self._clock.now_ms() - self._stats.started_ms),
             "startAcceptSendRequestTimeStamp": str(self._config.now.start_accept_send_ms),

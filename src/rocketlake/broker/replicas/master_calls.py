@@ -41,6 +41,8 @@ class Part:
 
     broker_name: str
     is_slave: bool
+    is_changing: bool
+    """True while it may become a master. An Apache broker never tells."""
     log_end: int
     appends: bool
     """True while an append holds its log."""
@@ -100,9 +102,11 @@ class MasterCalls:
         end = figures.get("commitLogMaxOffset", "")
         if not end.isdigit():
             raise ProtocolError(f"{address} says that its log ends at {end[:40]!r}")
+        role = figures.get("roleNow", "")  # as one word: the two answers are of different moments
         return Part(
             broker_name=settings.get("brokerName", ""),
-            is_slave=settings.get("brokerRole") == "SLAVE",
+            is_slave=settings.get("brokerRole") == "SLAVE" and role != "MASTER",
+            is_changing=role == "CHANGING",
             log_end=int(end),
             appends=figures.get("pageCacheLockTimeMills", "0") != "0",
         )

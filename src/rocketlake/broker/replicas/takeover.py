@@ -8,6 +8,9 @@ other broker itself says that it is a slave, when its log stands still, and when
 copies the tables once more. It looks a second time behind that, when nothing is copied any more. And a master becomes
 a slave only when its slaves have all of its log. What is not so ends the change, and the role stays.
 
+Two slaves may be told at once to take over from a master that stands still. Each says that it is changing before it
+asks the others, and asks them last of all: so at least one of the two sees the other, and gives up.
+
 The role is on the disk before it holds: a broker that is killed in between starts with the new one.
 """
 
@@ -100,19 +103,23 @@ class Takeover:
         self._worker = worker
         self._clock = clock
 
-    async def lead(self, other: str, *, copies: bool = True) -> None:
+    async def lead(self, other: str, members: Sequence[str] = (), *, copies: bool = True) -> None:
         """Become the master in place of the broker at `other`, which takes no messages any more.
 
+        `members`: other brokers of the name. None of them may be a master, or be changing its role.
         `copies`: its tables are newer. RocketLakeError: this broker stays a slave, for the reason told.
         """
         if self._role.is_master:
             return
         before = self._role.broker_id
         others = [other, *await self._master_unlisted(other)]
+        rivals = [each for each in members if each not in others]
+        for each in rivals:
+            await self._slave(each)
         for each in others:
             await self._until_still(each)
         try:
-            await self._roles.become_master(partial(self._settle, others, copies))
+            await self._roles.become_master(partial(self._settle, others, rivals, copies))
         except BaseException:
             # A master that is stopped while it tells the name servers has acknowledged messages: it stays the master.
             if not self._role.is_master:
@@ -171,7 +178,7 @@ class Takeover:
                     f"this broker lacks {lacking} bytes of its log" if lacking > 0 else "its log still grows", other
                 )
 
-    async def _settle(self, others: Sequence[str], copies: bool) -> None:
+    async def _settle(self, others: Sequence[str], rivals: Sequence[str], copies: bool) -> None:
         """Nothing is appended here any more: copy the tables, look again."""
         if copies:
             await self._copy_tables(others[0])
@@ -180,12 +187,16 @@ class Takeover:
             if part.log_end > self._log_end():
                 ends = f"its log has grown to {part.log_end}, that of this broker ends at {self._log_end()}"
                 raise _refusal(ends, other)
+        for rival in rivals:
+            await self._slave(rival)
         await run_on(self._worker, partial(self._save, MASTER_ID))
 
     async def _slave(self, other: str) -> Part:
         part = await self._calls.part(other)
         if not part.is_slave:
             raise _refusal("it is a master: it takes messages", other)
+        if part.is_changing:
+            raise _refusal("its role is being changed: another takeover is under way", other)
         if part.broker_name != self._role.broker_name:
             raise _refusal(f"its brokerName is {part.broker_name}, that of this broker {self._role.broker_name}", other)
         return part

@@ -48,7 +48,7 @@ class TakeoverWing(Wing):
             worker=self._worker,
             clock=ground.clock,
         )
-        change = ChangeRole(takeover, ground.clock)
+        change = ChangeRole(takeover, ground.role, ground.clock)
         self.rows = tuple(takeover_rows(change))
         self.adopt(change)
 

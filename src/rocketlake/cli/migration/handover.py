@@ -37,6 +37,10 @@ class _NotTold(LinkError):
     """The new broker does not say whether it is the master."""
 
 
+class _UnderWay(UsageError):
+    """Somebody else changes the roles: what this command finds is not of its own making."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sides:
     """The two brokers of a takeover, by what they said of themselves."""
@@ -45,6 +49,8 @@ class Sides:
     new: Peer
     spare_id: int
     """For the old master: no broker of the name has it."""
+    rivals: tuple[Peer, ...] = ()
+    """The other brokers of the name: another command may make one of them the master."""
 
 
 async def find(cluster: Cluster, name: str, to: int | None) -> Sides:
@@ -83,7 +89,8 @@ async def find(cluster: Cluster, name: str, to: int | None) -> Sides:
     masters = [peer for peer in others if not peer.is_slave]
     ends = {peer.address: await peer.log_end() for peer in others}
     old = masters[0] if masters else max(others, key=lambda peer: ends[peer.address])
-    return Sides(old, peers[to], free_id({*peers, 0}))
+    rivals = tuple(peer for peer in others if peer is not old)
+    return Sides(old, peers[to], free_id({*peers, 0}), rivals)
 
 
 class Handover:
@@ -95,6 +102,7 @@ class Handover:
         """`say` gets a line for each step. `restart`: see ToApache."""
         self.old, self.new = sides.old, sides.new
         self._spare_id = sides.spare_id
+        self._rivals = sides.rivals
         self._say = say
         self._clock = clock or SystemClock()
         self._back = ToApache(self.old, self.new, say, self._clock, restart)
@@ -153,7 +161,7 @@ class Handover:
                 if not (leaves or self.old.is_ours):
                     check_left_behind(await left_behind(self.old), self.old)
             await (self._take_over() if self.new.is_ours else self._back.bring())
-        except _NotTold:
+        except (_NotTold, _UnderWay):
             raise
         except RocketLakeError as error:
             if not await self._is_slave_for_sure(self.new):
@@ -175,7 +183,7 @@ class Handover:
         until = None
         while True:
             try:
-                return await self.new.change_role(0, other=self.old.address)
+                return await self.new.change_role(0, self.old.address, self._addresses())
             except RocketLakeError as error:
                 if isinstance(error, RemoteError) and error.code != ResponseCode.SYSTEM_BUSY:
                     raise
@@ -194,7 +202,15 @@ class Handover:
     async def _step_down(self, peer: Peer, broker_id: int) -> None:
         """Have a master take no more messages, as a slave with this id."""
         if peer.is_ours:
-            await peer.change_role(broker_id)
+            try:
+                await peer.change_role(broker_id)
+            except RemoteError as error:
+                if error.code != ResponseCode.SYSTEM_BUSY:
+                    raise
+                raise _UnderWay(
+                    f"another takeover from {peer.address} is under way: this one has changed nothing",
+                    hint="wait until that has ended; `rocketlake takeover --check` says how",
+                ) from error
         else:
             await peer.change({"brokerRole": "SLAVE", "brokerId": str(broker_id)})
             await self._register(peer)
@@ -213,7 +229,8 @@ class Handover:
             _log.info("%s tells the name servers later: %s", peer.address, error)
 
     async def _give_back(self, before: dict[str, str], why: RocketLakeError) -> None:
-        """The new broker did not take over: the old one goes on."""
+        """The new broker did not take over: the old one goes on, unless another takeover is under way."""
+        await self._check_rivals(why)
         ahead = await self.new.log_end() - await self.old.log_end()
         if ahead > 0:
             raise LinkError(
@@ -222,11 +239,29 @@ class Handover:
                 hint="repeat the command: it makes the broker with the longer log the master",
             ) from why
         if self.old.is_ours:
-            await self.old.change_role(0, other=self.new.address, keeps_tables=True)
+            await self.old.change_role(0, self.new.address, self._addresses(), keeps_tables=True)
         else:
             await self.old.change({key: before[key] for key in ("brokerRole", "brokerId")})
             await self._register(self.old)
         self._say(f"{self.old.address} is the master again: {why.what}")
+
+    async def _check_rivals(self, why: RocketLakeError) -> None:
+        for rival in self._rivals:
+            try:
+                leads = await rival.may_lead()
+            except RocketLakeError as error:
+                raise self._kept(f"{rival.address} does not say its role ({error.what})", why) from error
+            if leads:
+                raise self._kept(f"{rival.address} takes over, too, or is the master already", why)
+
+    def _kept(self, what: str, why: RocketLakeError) -> LinkError:
+        return LinkError(
+            f"{self.old.address} is not the master again: {what}; {self.new.address} is not, either: {why.what}",
+            hint="repeat the command when the other takeover has ended: `rocketlake takeover --check`",
+        )
+
+    def _addresses(self) -> list[str]:
+        return [rival.address for rival in self._rivals]
 
     async def _is_slave_for_sure(self, peer: Peer) -> bool:
         """True if it says so; False if it is the master, or does not answer."""

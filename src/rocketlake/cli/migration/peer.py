@@ -9,7 +9,7 @@ UPDATE_BROKER_CONFIG changes them, and they are in its broker.conf from then on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rocketlake.base.errors import ProtocolError
@@ -71,9 +71,19 @@ class Peer:
         """Change settings; an Apache broker writes them to its broker.conf."""
         await self.ask(RequestCode.UPDATE_BROKER_CONFIG, body=to_properties(settings).encode())
 
-    async def change_role(self, broker_id: int, other: str = "", *, keeps_tables: bool = False) -> None:
+    async def may_lead(self) -> bool:
+        """True if it is a master, or may be one in a moment."""
+        role = (await self.figures()).get("roleNow", "")
+        await self.look()
+        return role in ("MASTER", "CHANGING") or not self.is_slave
+
+    async def change_role(
+        self, broker_id: int, other: str = "", members: Iterable[str] = (), *, keeps_tables: bool = False
+    ) -> None:
         """Have a broker of ours change its role, see ChangeRoleHeader. RemoteError: it has not, for the reason told."""
-        header = ChangeRoleHeader(broker_id=broker_id, other=other, keeps_tables=keeps_tables)
+        header = ChangeRoleHeader(
+            broker_id=broker_id, other=other, members=",".join(members), keeps_tables=keeps_tables
+        )
         command = Command.request(RequestCode.CHANGE_ROLE, header)
         await ask(self._net, self.address, command, _CHANGE_MS)
 
