@@ -23,7 +23,7 @@ from rocketlake.codec.record import decode_records
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model.message import StoredMessage
-from rocketlake.model.positions import PhysicalOffset
+from rocketlake.model.positions import PhysicalOffset, QueueOffset
 from rocketlake.store.message_store import MessageStore
 
 __all__ = ["DeliveredBefore", "with_unique_key"]
@@ -43,24 +43,27 @@ class DeliveredBefore:
         """`log_end`: the end of the log at the start. No copy can be found before the log is dispatched up to there."""
         self._store = store
         self._log_end = log_end
-        self._without_copy = dict.fromkeys(levels, 0)
-        """By level: messages in a row that have no copy. A level whose search is over is missing."""
+        self._without_copy = dict.fromkeys(levels, (0, QueueOffset(-1)))
+        """By level: how many messages in a row have no copy, and the last of them. It comes again until it is stored.
+
+        A level whose search is over is missing.
+        """
 
     def end_of_copy(self, level: int, parked: StoredMessage, topic: str) -> PhysicalOffset | None:
         """The end of the copy of the level's next message in the log; None if the message is to be delivered now.
 
         Raises NotInMemory.
         """
-        in_vain = self._without_copy.get(level)
-        if in_vain is None:
+        if level not in self._without_copy:
             return None
+        in_vain, last = self._without_copy[level]
         end = self._find(parked, topic) if parked.physical_offset < self._log_end else None
         if end is not None:
-            self._without_copy[level] = 0
+            self._without_copy[level] = 0, last
         elif parked.physical_offset >= self._log_end or in_vain + 1 >= _WITHOUT_COPY_MAX:
             del self._without_copy[level]
-        else:
-            self._without_copy[level] = in_vain + 1
+        elif parked.queue_offset != last:
+            self._without_copy[level] = in_vain + 1, parked.queue_offset
         return end
 
     def _find(self, parked: StoredMessage, topic: str) -> PhysicalOffset | None:

@@ -42,6 +42,8 @@ _Twin = tuple[str, int, int]
 
 Apache's copies carry no name. A copy that a power cut tore may have lost its name: no checksum covers properties.
 """
+_Place = tuple[PhysicalOffset, _Twin | None]
+"""(physical offset, at 0 what all copies of the half message have in common)."""
 
 
 class Recovery:
@@ -69,8 +71,8 @@ class Recovery:
         self._all_ends_before = PhysicalOffset(-1)
         """Op messages name every end before this place of the log; -1: no op message says so."""
         self._ends_by_name: dict[QueueOffset, _End] = {}
-        self._ends_by_place: dict[PhysicalOffset, _End] = {}
-        """By the physical offset of a half message that was never put back."""
+        self._ends_by_place: dict[_Place, _End] = {}
+        """By the place of a half message that was never put back."""
         self._ends_by_twin: dict[_Twin, _End] = {}
         self._found: list[tuple[QueueOffset, PhysicalOffset, QueueOffset]] = []
         """(queue offset, physical offset, name) of half messages that no op message names."""
@@ -131,7 +133,7 @@ class Recovery:
             if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
                 self._ends_by_name[halves.prepared_offset(message)] = end
             else:
-                self._ends_by_place[message.prepared_transaction_offset] = end
+                self._ends_by_place[_place(message.prepared_transaction_offset, message)] = end
         is_file_end = is_end or (not taken and len(part.view) < self._chunk)
         self._log_at = part.file_end if is_file_end else PhysicalOffset(part.start + taken)
         self._chunk = _CHUNK if taken or is_file_end else 2 * self._chunk  # one record is longer
@@ -201,7 +203,7 @@ class Recovery:
 
     def _told(self, half: StoredMessage) -> Iterator[_End]:
         """Ends that name this place; they count for all places of its transaction."""
-        ends = [self._ends_by_place.get(half.physical_offset)]
+        ends = [self._ends_by_place.get(_place(half.physical_offset, half))]
         if half.unique_key:
             ends.append(self._ends_by_twin.get(_twin(half)))
         yield from (end for end in ends if end is not None and end[0] > half.physical_offset)
@@ -236,3 +238,8 @@ class Recovery:
 
 def _twin(message: StoredMessage) -> _Twin:
     return message.unique_key or "", message.born_ms, message.body_crc
+
+
+def _place(offset: PhysicalOffset, message: StoredMessage) -> _Place:
+    """Retries and delayed copies of committed messages keep the commit bits, and name 0: there the twin must agree."""
+    return offset, None if offset else _twin(message)

@@ -171,6 +171,19 @@ async def test_messages_that_nobody_got_do_not_end_the_search_for_copies(world: 
     assert world.progress.next_offset(1) == 4
 
 
+async def test_a_message_that_is_tried_again_for_minutes_does_not_end_the_search_for_copies(world: World) -> None:
+    world.park(b"tried again", key="A")
+    world.park(b"delivered", key="D")
+    world.progress.move(1, 1)
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    await begin_again(world)
+    world.plan.add(Fault("pwrite", "commitlog", times=2100))
+    while world.schedule.deliver_due(1).ms:  # a full disk
+        assert world.progress.next_offset(1) == 0
+    assert world.bodies() == [b"delivered", b"tried again"]
+
+
 async def test_a_message_without_a_key_comes_once_and_those_behind_it(world: World) -> None:
     for number in range(3):
         world.park(b"%d" % number, key=f"K{number % 2}" * (number % 2))

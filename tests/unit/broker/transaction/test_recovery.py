@@ -94,6 +94,25 @@ async def test_ends_are_found_behind_long_records_and_file_after_file(room: Room
     assert room.ledger.standing(committed) is Standing.COMMITTED
 
 
+async def test_a_retry_of_another_message_ends_no_transaction(room: Room) -> None:
+    """It keeps the commit bits, and names place 0 of the log, where a half message may lie."""
+    first, other = room.half("first"), room.half("other")
+    assert first.physical_offset == 0
+    room.put("T", b"h", {"UNIQ_KEY": "other"}, TRANSACTION_COMMIT, other.physical_offset)
+    room.put("%RETRY%G", b"h", {"UNIQ_KEY": "other"}, TRANSACTION_COMMIT)
+    steps(room.recovery())
+    assert (room.ledger.standing(first), room.ledger.standing(other)) == (Standing.OPEN, Standing.COMMITTED)
+
+
+@pytest.mark.parametrize("key", ["first", ""])
+async def test_the_half_message_at_the_first_place_of_the_log_has_its_end(room: Room, key: str) -> None:
+    first = room.half(key)
+    room.put("T", b"h", {"UNIQ_KEY": key}, TRANSACTION_COMMIT)
+    room.put("%RETRY%G", b"x", {"UNIQ_KEY": "other"}, TRANSACTION_COMMIT)
+    steps(room.recovery())
+    assert (first.physical_offset, room.ledger.standing(first)) == (0, Standing.COMMITTED)
+
+
 async def test_the_log_before_the_first_half_message_that_may_be_open_is_not_read(room: Room) -> None:
     room.put(OP, b"", {"TAGS": "d", "__RL_ENDS": "all"})
     room.traffic(2500)
