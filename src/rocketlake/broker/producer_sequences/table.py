@@ -87,6 +87,8 @@ class ProducerSequences(SavedTable):
         super().__init__(path, files, clock)
         self.log_offset: int | None = None
         """The place of the log up to which the closed table counts; None: no mark was ever taken."""
+        self.cuts = 0
+        """How often the log was cut: what was read of it before may be other messages now."""
         self.has_file = False
         """True if there is a file. It must be there before the first mark: without a file a start reads no marks."""
         self._is_open = False
@@ -220,6 +222,7 @@ class ProducerSequences(SavedTable):
 
     def log_was_cut(self, end: int) -> None:
         """The log ends at `end` now: go back to a text that counts up to there at most; `catch_up` counts the rest."""
+        self.cuts += 1
         if not self._is_open and (self.log_offset is None or self.log_offset <= end):
             return  # nothing behind the end was counted
         safe, has_marks = self._safe, len(self) > 0

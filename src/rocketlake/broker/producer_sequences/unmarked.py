@@ -41,8 +41,8 @@ class UnmarkedLog(Service):
         self._table = table
         self._store = store
         self._far_bytes = far_bytes
-        self._marked_from: int | None = None
-        """The place of the table behind which a mark was found."""
+        self._marked_from: tuple[int, int] | None = None
+        """The place of the table behind which a mark was found, and how often the log had been cut."""
 
     async def start(self) -> None:
         """Begin to look."""
@@ -52,15 +52,15 @@ class UnmarkedLog(Service):
 
     async def _look_next(self) -> None:
         await self._clock.sleep(_LOOK_SECONDS)
-        start, end = self._table.log_offset, self._store.dispatched_offset
-        if start is None or end - start < self._far_bytes or start == self._marked_from:
+        start, cuts, end = self._table.log_offset, self._table.cuts, self._store.dispatched_offset
+        if start is None or end - start < self._far_bytes or (start, cuts) == self._marked_from:
             return
         if await self._has_mark(PhysicalOffset(start), end):
-            self._marked_from = start
+            self._marked_from = start, cuts
             return
-        while self._store.flushed_offset < end:
+        while self._store.flushed_offset < end and self._table.cuts == cuts:
             await self._clock.sleep(_LOOK_SECONDS)
-        if self._table.log_offset == start:
+        if (self._table.log_offset, self._table.cuts) == (start, cuts):  # else other bytes may lie there now
             self._table.pass_unmarked(end)
 
     async def _has_mark(self, start: PhysicalOffset, end: PhysicalOffset) -> bool:

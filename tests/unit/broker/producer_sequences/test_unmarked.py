@@ -15,6 +15,7 @@ from rocketlake.broker.producer_sequences.catch_up import catch_up
 from rocketlake.broker.producer_sequences.table import LogEnds, ProducerSequences
 from rocketlake.broker.producer_sequences.unmarked import UnmarkedLog
 from rocketlake.codec.sequence_mark import parse_mark
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
@@ -118,6 +119,29 @@ async def test_no_mark_is_passed(room: Room, across: int) -> None:
     await room.clock.run_for(1000)
     room.syncs.run_all()
     await room.clock.run_for(4000)
+    assert room.table.log_offset == 0
+    catch_up(room.table, room.store, room.clock)
+    assert room.table.next_number("T", 0, parse_mark(TEXT)) == 1
+
+
+async def test_what_was_cut_while_it_was_looked_at_is_not_passed(room: Room) -> None:
+    """The log grows past the old end with other messages, marked ones among them."""
+    room.store.after_cut.append(room.table.log_was_cut)
+    middle = room.put(100_000)
+    for _ in range(8):
+        end = room.put(100_000)
+    await room.clock.run_for(1500)  # the end is not on disk
+    cut = asyncio.create_task(room.store.cut(PhysicalOffset(middle)))
+    while not cut.done():
+        await room.clock.settle()
+        room.syncs.run_all()
+    await cut
+    room.put(1, f"__RL_SEQ\x01{TEXT}\x02".encode())
+    while room.store.max_physical_offset < end:
+        room.put(100_000)
+    for _ in range(3):
+        await room.clock.run_for(2000)
+        room.syncs.run_all()
     assert room.table.log_offset == 0
     catch_up(room.table, room.store, room.clock)
     assert room.table.next_number("T", 0, parse_mark(TEXT)) == 1
