@@ -43,6 +43,8 @@ _RED_SECONDS = 10.0
 """The health is red after so long without acknowledgements, or with nothing but refusals of the controller."""
 _CHANGE_PAUSE_SECONDS_MAX = 2.0
 """Between two tries of a change of role: while one fails a group may be without a master."""
+_HANGING_SECONDS = 3.0
+"""A broker that was chosen and has not become the master for so long leaves the place to another one."""
 _LOOK_SECONDS = 0.2
 _BEHIND_SECONDS = 1.0
 _HURRY_SECONDS, _HURRIED_MAX = 0.05, 20
@@ -116,6 +118,9 @@ class Member(Service):
         self._refused_since: float | None = None
         self._behind_since: float | None = None
         """Since when the controller has known less than we do."""
+        self._changing: tuple[Goal, float] | None = None
+        """What the parts have stood at while a change is due, and since when."""
+        self._leaving: asyncio.Task[None] | None = None
         self._resigning = Resigning(parts.heartbeats, parts.calls.hang_up, clock)
         self._succession = Succession(
             self.standing,
@@ -335,10 +340,37 @@ class Member(Service):
         """
         if self.standing.leads and self._parts.giving_way.may:
             _log.error("this broker was chosen as the master and cannot lead now, another one is looked for: %s", error)
-            await self._succession.pass_on()
-            if self.standing.goal != goal:
-                self._parts.giving_way.gave()
+            await self._pass_on(goal)
         return self.standing.goal != goal
+
+    async def _pass_on(self, goal: Goal) -> None:
+        await self._succession.pass_on()
+        if self.standing.goal != goal:
+            self._parts.giving_way.gave()
+
+    def _watch_change(self) -> None:
+        """A disk that hangs raises nothing, and ends no change: the chosen broker would keep the place for ever."""
+        standing, now = self.standing, self._clock.monotonic()
+        if standing.goal == standing.reached:
+            self._changing = None
+            self.health.set("change of role", "")
+            return
+        if self._changing is None or self._changing[0] != standing.reached:
+            self._changing = standing.reached, now
+        seconds = now - self._changing[1]
+        if seconds >= _RED_SECONDS:
+            self.health.set("change of role", f"takes longer than {_RED_SECONDS:.0f} s: look at the disk of the store")
+        if standing.leads and seconds >= _HANGING_SECONDS and self._parts.giving_way.may and self._leaving is None:
+            self._leaving = self.spawn("leave", self._leave(standing.goal))
+
+    async def _leave(self, goal: Goal) -> None:
+        """One try to be rid of the place, and the pause behind it."""
+        _log.error("this broker was chosen as the master and is not ready after %.0f s", _HANGING_SECONDS)
+        try:
+            await self._pass_on(goal)
+            await self._clock.sleep(_CHANGE_PAUSE_SECONDS_MAX)
+        finally:
+            self._leaving = None
 
     async def _follow(self, goal: Goal) -> None:
         parts = self._parts
@@ -384,6 +416,7 @@ class Member(Service):
         if self.standing.state is State.SLAVE and not self._parts.hears_master():
             self.look_up()
         self._say_trouble()
+        self._watch_change()
         if self.standing.state is not State.MASTER:
             return
         if refusal := self._parts.giving_way.look():

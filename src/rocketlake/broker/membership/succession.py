@@ -113,12 +113,13 @@ class Succession:
     async def pass_on(self) -> None:
         """Have any other replica chosen that lives and has all acknowledged messages; there may be none.
 
-        For a broker that was chosen and cannot lead. Its set is itself alone, so it knows no other one in step.
+        For a broker that was chosen and cannot lead. Its set is itself alone, so it knows no other one in step. The
+        next id is asked first: brokers that all cannot lead pass the place in a circle, until one can.
         """
-        epoch = self._standing.goal.epoch
+        epoch, own = self._standing.goal.epoch, self._standing.broker_id
         try:
-            for broker_id in await self._calls.living():
-                if broker_id != self._standing.broker_id and self._standing.goal.epoch == epoch:
+            for broker_id in sorted(await self._calls.living(), key=lambda each: (each < own, each)):
+                if broker_id != own and self._standing.goal.epoch == epoch:
                     await self._designate(broker_id)
         except RocketLakeError as error:
             _log.warning("no other replica is chosen in place of this one: %s", error)

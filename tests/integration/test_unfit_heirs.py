@@ -1,0 +1,70 @@
+"""A replica that is chosen as the master and cannot lead: its disk hangs, or is full. Another one takes the place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from rocketlake.base.disk.memory import MemoryFiles
+from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.replication.epochs.history import EpochHistory
+from tests.replica_group import ReplicaGroup
+
+OK = ResponseCode.SUCCESS
+
+
+def fill(disk: MemoryFiles) -> None:
+    disk.capacity = disk.used
+
+
+def hang(group: ReplicaGroup, host: str, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """No change of this broker's epochs ends before the event: its disk hangs, its loop does not."""
+    membership = group.brokers[host].membership
+    assert membership is not None
+    epochs, goes_on = membership._epochs, asyncio.Event()
+    change = epochs._change
+
+    async def slow(to: Callable[[EpochHistory], EpochHistory]) -> None:
+        await goes_on.wait()
+        await change(to)
+
+    monkeypatch.setattr(epochs, "_change", slow)
+    return goes_on
+
+
+async def test_a_replica_that_is_chosen_and_whose_disk_hangs_leaves_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = ReplicaGroup()
+    await group.start()
+    old, chosen, well = group.hosts
+    assert (group.master, await group.send(b"0")) == (old, OK)
+    goes_on = hang(group, chosen, monkeypatch)
+    group.crash(old)
+    await group.until(lambda: group.masters == [well], 6000)
+    await group.clock.run_for(10_000)
+    assert "change of role" in group.brokers[chosen].health.troubles
+    goes_on.set()
+    await group.until(lambda: group.in_step == {2, 3})
+    await group.send_until_taken(b"1")
+    await group.clock.run_for(1000)
+    assert group.bodies(chosen) == group.bodies(well) == [b"0", b"1"]
+    assert "change of role" not in group.brokers[chosen].health.troubles
+    await group.stop()
+
+
+async def test_replicas_whose_disks_are_full_pass_the_place_on_until_one_has_room() -> None:
+    group = ReplicaGroup(4, min_in_sync_replicas=2)
+    await group.start()
+    old, *full, well = group.hosts
+    assert (group.master, await group.send(b"0")) == (old, OK)
+    for host in full:
+        fill(group.files[host])
+    assert await group.send(b"1") == OK
+    group.crash(old)
+    await group.until(lambda: group.masters == [well], 10_000)
+    for host in full:
+        group.files[host].capacity = 1 << 40
+    await group.send_until_taken(b"2", 30_000)
+    assert group.bodies(well) == [b"0", b"1", b"2"]
+    await group.stop()
