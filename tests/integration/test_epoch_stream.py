@@ -9,6 +9,7 @@ import pytest
 
 from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.worker import HandWorker, InlineWorker
+from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.network import Network
 from rocketlake.replication.epochs.history import Epoch, EpochHistory
 from rocketlake.store.results import PutMessage, PutStatus
@@ -390,3 +391,40 @@ async def test_what_was_confirmed_in_an_epoch_that_was_given_twice_is_not_thrown
         await group.clock.run_for(500)
     assert c.log == log
     assert "epoch 2 has other records in the log of the master" in caplog.text
+
+
+async def test_a_damaged_record_that_marks_a_file_is_no_sign_of_another_master(group: EpochGroup) -> None:
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    a.put(*numbered(b"m", 60))
+    await group.clock.run_for(1000)
+    newest = PhysicalOffset((a.confirmed - 1) // 4096 * 4096)
+    assert c.confirmed == a.end > newest > 0
+    ask = c.masters_mark
+    assert ask is not None
+
+    async def mark(offset: PhysicalOffset) -> str:
+        return "as it was written" if offset == newest else await ask(offset)
+
+    c.masters_mark = mark
+    await c.store.note_damage(newest)
+    await c.follow(f"a:{PORT}")
+    a.put(b"later")
+    await group.clock.run_for(1000)
+    assert (c.log, c.store.damaged_from) == (a.log, None)
+
+
+async def test_a_master_that_was_replaced_while_marks_came_cuts_nothing(group: EpochGroup) -> None:
+    a = group.replicas[0]
+    await one_epoch_with_two_masters(group, numbered(b"common", 3))
+    ask, log = a.masters_mark, a.log
+    assert ask is not None
+
+    async def mark(offset: PhysicalOffset) -> str:
+        a.least_epoch = 3  # the controller has named another one meanwhile
+        return await ask(offset)
+
+    a.masters_mark = mark
+    await a.follow(f"b:{PORT}")
+    await group.clock.run_for(1000)
+    assert a.log == log

@@ -188,3 +188,13 @@ async def test_logs_agree_up_to_the_last_epoch_whose_records_are_the_same(
     """Files of 300 bytes; epoch 3 from 150, epoch 4 from 800, epoch 5 without a byte."""
     own = history({1: 0, 3: 150, 4: 800, 5: 950})
     assert await shared_end(own, 950, 300, marks(mine), marks(masters)) == end  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "end"),
+    [("b", 950), ("x", 150)],  # of the record in the file before it, in the same epoch
+)
+async def test_a_record_that_is_known_to_be_damaged_is_no_sign_of_another_master(before: str, end: int) -> None:
+    own, mine = history({1: 0, 3: 150}), marks({900: "damaged", 600: "b", 0: "d"})
+    masters = marks({900: "a", 600: before, 0: "d"})
+    assert await shared_end(own, 950, 300, mine, masters, damaged=900) == end  # type: ignore[arg-type]

@@ -121,14 +121,14 @@ class AutoSwitchFollower:
                     f" {own_end} here, {master.history} up to {master.end} there",
                     hint="empty the store of this replica and have it filled anew by its master",
                 )
-            await Truncation(store, self._epochs).to(await self._shared(point))
+            await Truncation(store, self._epochs).to(await self._shared(point, master))
             if store.max_physical_offset == master.end and master.history.last is not None:
                 await self._epochs.follow(*master.history.last)
             return self.report(store.max_physical_offset)
 
         yield Agreement(settle)
 
-    async def _shared(self, point: PhysicalOffset) -> PhysicalOffset:
+    async def _shared(self, point: PhysicalOffset, master: layout.Answered) -> PhysicalOffset:
         """Where the logs part in truth; `point`: by the histories. Raises StoreError if that was confirmed here."""
         store, epochs = self._store, self._epochs.history
         if self._masters_mark is None:
@@ -137,7 +137,10 @@ class AutoSwitchFollower:
         async def mine(offset: PhysicalOffset) -> str:
             return await store.read(lambda: mark_at(store.log, offset))
 
-        shared = await shared_end(epochs, point, store.log.file_size, mine, self._masters_mark)
+        shared = await shared_end(
+            epochs, point, store.log.file_size, mine, self._masters_mark, damaged=store.damaged_from
+        )
+        self._check(master)  # while the marks came the controller may have named a newer master
         confirmed = store.durability.confirmed.value
         if shared < point and shared < confirmed:
             raise StoreError(

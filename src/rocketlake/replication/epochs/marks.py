@@ -54,14 +54,24 @@ def mark_at(log: CommitLog, offset: PhysicalOffset) -> str:
 
 
 async def shared_end(
-    history: EpochHistory, end: PhysicalOffset, file_bytes: int, mine: MarkAt, masters: MarkAt
+    history: EpochHistory,
+    end: PhysicalOffset,
+    file_bytes: int,
+    mine: MarkAt,
+    masters: MarkAt,
+    *,
+    damaged: PhysicalOffset | None = None,
 ) -> PhysicalOffset:
     """The physical offset up to which two logs are the same. `end`: up to where their histories agree.
 
     `history`: of one of them. `file_bytes`: of a file of both logs: at its start a record starts.
+    `damaged`: the record of ours that says nothing because the disk lost it.
     """
     while end > 0 and (epoch := history.at(PhysicalOffset(end - 1))) is not None:
         place = PhysicalOffset(max(epoch.start, (end - 1) // file_bytes * file_bytes))
+        if place == damaged:
+            before = await shared_end(history, place, file_bytes, mine, masters)
+            return end if before == place else before
         own = await mine(place)
         other = GONE if own == GONE else await masters(place)
         if GONE in (own, other):
