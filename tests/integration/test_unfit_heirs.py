@@ -68,3 +68,20 @@ async def test_replicas_whose_disks_are_full_pass_the_place_on_until_one_has_roo
     await group.send_until_taken(b"2", 30_000)
     assert group.bodies(well) == [b"0", b"1", b"2"]
     await group.stop()
+
+
+@pytest.mark.parametrize("copies_min", [1, 2])
+async def test_a_replica_that_is_known_to_have_no_room_is_chosen_last(copies_min: int) -> None:
+    """Nothing is sent meanwhile, so it is in step. With one copy it could not pass the place on, either."""
+    group = ReplicaGroup(min_in_sync_replicas=copies_min)
+    await group.start()
+    old, full, well = group.hosts
+    assert (group.master, await group.send(b"0")) == (old, OK)
+    fill(group.files[full])
+    await group.until(lambda: not group.brokers[full].store.writable, 12_000)
+    await group.clock.run_for(1000)
+    assert group.in_step == {1, 2, 3}
+    group.crash(old)
+    await group.until(lambda: group.masters != [old] and bool(group.masters), 3000)
+    assert group.master == well
+    await group.stop()

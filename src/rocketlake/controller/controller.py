@@ -140,6 +140,7 @@ def _beat(header: BrokerHeartbeatHeader) -> Beat:
         boot_id=header.boot_id or "",
         known_epoch=-1 if header.known_epoch is None else header.known_epoch,
         known_master=known_master(header.known_master_epoch, header.known_master),
+        cannot_lead=bool(header.cannot_lead),
     )
     return Beat(
         heard,

@@ -3,7 +3,8 @@
 Owns        the candidates, their order.
 Must not know   the epochs and sets that follow (decision.py), how a broker is found to live.
 
-Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones.
+Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones; those
+that say that they cannot lead come behind both.
 If there is none because their machines lost what was in memory, the longest log is taken, when all of them are back to
 be compared: also that of another member, which may have kept what all of them have lost. A
 replica that may lack records is taken otherwise only if the operator allows it.
@@ -49,7 +50,8 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
     wanted = asked.asker if asked.designate else None
     if wanted is not None and wanted in here & group.electable:
         return Choice(wanted, f"broker {wanted} is designated")
-    candidates = here & group.in_sync or here & group.eligible
+    fit = {each for each in here if not alive[each].cannot_lead}
+    candidates = fit & group.in_sync or fit & group.eligible or here & group.in_sync or here & group.eligible
     if wanted is None and candidates:
         return _best(group, candidates, alive, f"{_said(group.master)}, it has all acknowledged messages")
     unsure = group.doubtful if not group.electable else frozenset()

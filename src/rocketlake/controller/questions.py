@@ -45,6 +45,8 @@ class Heard:
     """The newest master epoch that it has heard of; -1 if it does not tell (Java)."""
     known_master: tuple[int, int] | None = None
     """The newest epoch with a master that it has heard of, and that master; None: it does not tell."""
+    cannot_lead: bool = False
+    """Its store takes no messages now: it is chosen only if no other one can be."""
 
 
 Alive: TypeAlias = Mapping[int, Heard]

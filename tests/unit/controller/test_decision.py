@@ -232,6 +232,16 @@ def test_the_longest_log_of_the_newest_epoch_wins_then_priority_then_the_id() ->
     assert winner(Heard(5, 100), Heard(5, 100)) == 2
 
 
+def test_who_cannot_lead_is_chosen_when_nobody_else_holds_everything() -> None:
+    unfit, fit = Heard(5, 200, cannot_lead=True), Heard(5, 100)
+    assert decide(group(), Elect(), {2: unfit, 3: fit}).group.master == 3
+    assert decide(group(sss=ids(1, 2), elr=ids(3)), Elect(), {2: unfit, 3: fit}).group.master == 3
+    assert decide(group(sss=ids(1, 2)), Elect(), {2: unfit, 3: fit}).group.master == 2
+    assert decide(group(), Elect(), {2: unfit, 3: unfit}).group.master == 2
+    doubtful = group(sss=ids(), doubt=ids(2, 3), master=None)
+    assert decide(doubtful, Elect(), {2: unfit, 3: fit}).group.master == 2  # the longest log, whatever it says
+
+
 def test_eligible_replicas_are_taken_when_the_set_is_gone() -> None:
     assert elected(ask(group(sss=ids(1), elr=ids(3)), Elect(), 2, 3)) == (3, {3}, {1})
     assert elected(ask(group(sss=ids(1, 2), elr=ids(3), min_in_sync=3), Elect(), 2, 3)) == (2, {2}, {1, 3})

@@ -117,7 +117,7 @@ class Membership(Wing):
             announce=self._announce,
             hears_master=lambda: self.replicas.follower.status().is_connected,
             log_end=lambda: store.max_physical_offset,
-            giving_way=GivingWay(lambda: store.not_writable_reason or store.log.lacks_file, clock),
+            giving_way=GivingWay(self._refusal, clock),
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
         self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
@@ -236,6 +236,10 @@ class Membership(Wing):
 
         await asyncio.gather(*(tell(address) for address in addresses if address != own.address))
 
+    def _refusal(self) -> str:
+        """Why this broker as the master takes no messages, or would take none; "" if it does."""
+        return self._ground.store.not_writable_reason or self._ground.store.log.lacks_file
+
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         store, config, role = self._ground.store, self._config, self._ground.role
         last, end = self._epochs.history.last, store.max_physical_offset
@@ -261,6 +265,7 @@ class Membership(Wing):
             known_epoch=max(self.member.standing.goal.epoch, -1 if last is None else last.number),
             known_master=lives.master,
             known_master_epoch=None if lives.master is None else lives.epoch,
+            cannot_lead=True if self._refusal() else None,
         )
 
 

@@ -67,10 +67,10 @@ class QueryDataVersionReplyHeader(Header, kw_only=True):
 class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     """BROKER_HEARTBEAT; the fields from `broker_id` on are for a controller.
 
-    The last seven are ours: the boot of the machine; how long the master's link has been silent for this slave; how
+    The last eight are ours: the boot of the machine; how long the master's link has been silent for this slave; how
     long this master's oldest message has waited for its replicas; the word of this process; the newest epoch that it
-    has heard of; the newest master that it has heard of, with its epoch. Times in ms. Java leaves them out and ignores
-    them.
+    has heard of; the newest master that it has heard of, with its epoch; true if its store takes no messages now. Times
+    in ms. Java leaves them out and ignores them.
     """
 
     cluster_name: str
@@ -89,6 +89,7 @@ class BrokerHeartbeatHeader(RequestHeader, kw_only=True):
     known_epoch: Int32 | None = None
     known_master: Int64 | None = None
     known_master_epoch: Int32 | None = None
+    cannot_lead: bool | None = None
 
 
 class BrokerMemberGroupHeader(RequestHeader, kw_only=True):

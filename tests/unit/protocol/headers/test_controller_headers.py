@@ -65,11 +65,12 @@ WRITTEN: list[tuple[Header, dict[str, str]]] = [
         BrokerHeartbeatHeader(
             cluster_name="c", broker_addr="a:1", broker_name="b", broker_id=2, epoch=3, max_offset=4, confirm_offset=5,
             heartbeat_timeout_mills=6, election_priority=7, ha_silent_millis=8, ack_stalled_millis=9,
+            cannot_lead=True,
         ),
         {
             "clusterName": "c", "brokerAddr": "a:1", "brokerName": "b", "brokerId": "2", "epoch": "3",
             "maxOffset": "4", "confirmOffset": "5", "heartbeatTimeoutMills": "6", "electionPriority": "7",
-            "haSilentMillis": "8", "ackStalledMillis": "9",
+            "haSilentMillis": "8", "ackStalledMillis": "9", "cannotLead": "true",
         },
     ),
     (
