@@ -1,11 +1,15 @@
-"""A member whose id was given to another broker while it was cut off: its acks count for nobody any more."""
+"""Members whose process the register does not know: another broker has the id, or the register is older."""
 
 from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from rocketlake.broker.membership.standing import State
+from rocketlake.controller.group import from_json, group_key, to_json
 from rocketlake.controller.questions import Register
+from rocketlake.controller.registers.register import Swapped
 from rocketlake.protocol.response_code import ResponseCode
 from tests.replica_group import NAMESRV, ReplicaGroup
 
@@ -56,4 +60,24 @@ async def test_a_member_whose_id_another_broker_has_follows_nobody() -> None:
     await group.until(lambda: group.brokers[NEW].replicas.follower.status().is_connected)
     assert await group.send_until_taken(b"c") < 5000
     await group.until(lambda: group.bodies(NEW) == group.bodies(master) == [b"a", b"c"])
+    await group.stop()
+
+
+async def test_a_member_whose_life_the_register_does_not_know_registers_again() -> None:
+    """The register was written before lives, or put back to a moment between an id and its first registration."""
+    group = ReplicaGroup(2)
+    await group.start()
+    assert group.namesrv._controlling is not None
+    decider = group.namesrv._controlling.controller.decider
+    key = group_key("b")
+    value, revision = (await decider._register.read(key))[key]
+    recorded = from_json(value)
+    life = recorded.members[2].life
+    members = {**recorded.members, 2: replace(recorded.members[2], life="")}
+    assert life and isinstance(
+        await decider._register.swap(key, revision, to_json(replace(recorded, members=members))), Swapped
+    )
+    await group.until(lambda: decider.groups["b"].members[2].life == "", 20_000)
+    await group.until(lambda: decider.groups["b"].members[2].life == life, 20_000)
+    await group.until(lambda: group.in_step == {1, 2})
     await group.stop()

@@ -11,9 +11,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-__all__ = ["life_mark"]
+__all__ = ["NO_LIFE", "life_mark"]
 
 _CHARACTERS = 16
+NO_LIFE = "none"
+"""In place of a mark, to an asker that is registered without a life: one that has a life has to register again.
+
+A word, as the binary header drops empty texts; a controller that tells nothing (Apache's) knows no lives at all.
+"""
 
 
 def life_mark(life: str) -> str:

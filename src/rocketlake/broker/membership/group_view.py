@@ -27,7 +27,8 @@ class GroupView:
     master_mark: str = ""
     """The mark of the process that is the master; empty if the controller does not tell (Apache's)."""
     asker_mark: str = ""
-    """The mark of the process that is registered under the id of the asker; empty if it was not told."""
+    """The mark of the process that is registered under the id of the asker, NO_LIFE of one without a life; empty if it
+    was not told (Apache's controller)."""
 
 
 class Known(NamedTuple):

@@ -36,7 +36,7 @@ from rocketlake.protocol.headers.controller import (
     GetReplicaInfoReplyHeader,
     GetSwitchesHeader,
 )
-from rocketlake.protocol.life_mark import life_mark
+from rocketlake.protocol.life_mark import NO_LIFE, life_mark
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Views"]
@@ -89,7 +89,7 @@ class Views:
             header.master_address = group.members[group.master].address
             header.master_mark = life_mark(group.members[group.master].life) or None
         if asked.broker_id in group.members:
-            header.asker_mark = life_mark(group.members[asked.broker_id].life) or None
+            header.asker_mark = life_mark(group.members[asked.broker_id].life) or NO_LIFE
         return Reply(header=header, body=SyncStateSet(members=group.in_sync, epoch=group.in_sync_epoch).encode())
 
     def sync_state_data(self, request: Request) -> Reply:

@@ -118,6 +118,7 @@ class GetReplicaInfoReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_GET_REPLICA_INFO; no id and address = no master now. Body SyncStateSet, with its epoch.
 
     `master_mark`, `asker_mark` (ours): of the lives of the processes that are registered as master and asker.
+    `asker_mark` of a member that is registered without one: NO_LIFE (life_mark.py).
     """
 
     master_broker_id: Int64 | None = None
