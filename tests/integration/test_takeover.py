@@ -299,6 +299,38 @@ async def test_the_role_is_given_back_if_apaches_slave_lacks_a_topic(pair: Pair)
 
 
 @pytest.mark.parametrize(
+    ("code", "member", "settings", "named"),
+    [
+        (RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable", {"writeQueueNums": 99}, "settings of topics"),
+        (
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            "subscriptionGroupTable",
+            {"retryMaxTimes": 99},
+            "settings of groups",
+        ),
+    ],
+)
+async def test_apaches_slave_with_other_settings_is_waited_for_and_then_refused(
+    pair: Pair, code: RequestCode, member: str, settings: dict[str, int], named: str
+) -> None:
+    handover = await back(pair)
+    await pair.create_topic(MASTER, "T")
+    header = UpdateOffsetHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=0)
+    await pair.ask(MASTER, Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+    table = handover.new.table
+
+    async def other(asked: RequestCode, *, may_fail: bool = False) -> dict[str, Any]:
+        found = await table(asked, may_fail=may_fail)
+        return {member: {name: each | settings for name, each in found[member].items()}} if asked == code else found
+
+    handover.new.table = other  # type: ignore[method-assign]
+    with pytest.raises(RocketLakeError, match=named):
+        await pair.of(handover.run(), step_ms=500)
+    assert pair.said == [pair.said[0]]  # nobody has stepped down
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
     ("restart", "reason"), [("no-such-command x", "no command 'no-such"), ("sh 'x", "is no command")]
 )
 async def test_a_restart_that_cannot_be_run_is_refused_while_all_is_well(pair: Pair, restart: str, reason: str) -> None:

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from rocketlake.broker.broker import Broker
-from rocketlake.cli.migration.handover import Handover, Sides
+from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.migration.handover import Handover, Sides, find
 from rocketlake.cli.migration.peer import Peer
 from rocketlake.protocol.response_code import ResponseCode
 from tests.integration.test_takeover import Pair
-from tests.replica_pair import MASTER, SLAVE
+from tests.replica_pair import MASTER, NAMESRV, SLAVE
 
 OTHER = "10.0.0.4"
 
@@ -97,3 +98,23 @@ async def test_a_command_that_finds_another_one_under_way_changes_nothing(trio: 
     assert isinstance(ends[0], float)
     assert "is under way: this one has changed nothing" in str(ends[1])
     assert trio.masters() == [SLAVE]
+
+
+async def test_a_repeated_takeover_finds_the_old_master_among_slaves_with_equal_logs(trio: Trio) -> None:
+    assert await trio.send(MASTER) == ResponseCode.SUCCESS
+    await trio.clock.run_for(1000)
+    await trio.of(Peer(trio.client, f"{MASTER}:10911").change_role(3))  # then the command was cut off
+    await trio.clock.run_for(1000)
+    async with Cluster(f"{NAMESRV}:9876") as cluster:
+        cluster.net, net = trio.client, cluster.net
+        members = {1: f"{SLAVE}:10911", 2: f"{OTHER}:10911", 3: f"{MASTER}:10911"}
+
+        async def listed(_name: str) -> dict[int, str]:
+            return members
+
+        cluster.members = listed  # type: ignore[method-assign, assignment]
+        sides = await trio.of(find(cluster, "b", 2))
+        cluster.net = net
+    assert (sides.old.address, [each.address for each in sides.rivals]) == (f"{MASTER}:10911", [f"{SLAVE}:10911"])
+    await trio.of(Handover(sides, trio.said.append, trio.clock).run())
+    assert trio.masters() == [OTHER]

@@ -59,11 +59,12 @@ class AdminBroker:
         delays: DelayProgress,
         schedule: DelaySchedule,
         registration: Registration,
+        followed: Callable[[], str],
         waiting_sends: Callable[[], int],
         held_pulls: Callable[[], int],
         clock: Clock,
     ) -> None:
-        """`store_settings`: the store's settings by Java name, as text."""
+        """`store_settings`: the store's settings by Java name, as text. `followed`: the master, "" if none."""
         self._config = config
         self._role = role
         self._store_settings = store_settings
@@ -73,6 +74,7 @@ class AdminBroker:
         self._delays = delays
         self._schedule = schedule
         self._registration = registration
+        self._followed = followed
         self._waiting_sends = waiting_sends
         self._held_pulls = held_pulls
         self._clock = clock
@@ -131,6 +133,7 @@ class AdminBroker:
             "brokerVersion": str(OUR_VERSION),
             "brokerActive": "true",
             "roleNow": self._role.now,
+            "followedMaster": self._followed(),
             "bootTimestamp": str(self._stats.started_ms),
             "runtime": _span_text(self._clock.now_ms() - self._stats.started_ms),
             "startAcceptSendRequestTimeStamp": str(self._config.now.start_accept_send_ms),

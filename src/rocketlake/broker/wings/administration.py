@@ -130,6 +130,7 @@ class Administration(Wing):
             delays=self._delay.progress,
             schedule=self._delay.schedule,
             registration=self._cluster.registration,
+            followed=lambda: self._cluster.master.address,
             waiting_sends=lambda: ground.intake.waiting,
             held_pulls=lambda: len(hold),
             clock=ground.clock,

@@ -10,7 +10,7 @@ taken up where it stopped, by the same command.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rocketlake.base.clock import Clock, SystemClock
@@ -87,10 +87,19 @@ async def find(cluster: Cluster, name: str, to: int | None) -> Sides:
             hint="start the old master again, with the broker.conf that it has written: it is a slave then",
         )
     masters = [peer for peer in others if not peer.is_slave]
-    ends = {peer.address: await peer.log_end() for peer in others}
-    old = masters[0] if masters else max(others, key=lambda peer: ends[peer.address])
+    old = masters[0] if masters else await _stopped_master(others, peers[to])
     rivals = tuple(peer for peer in others if peer is not old)
     return Sides(old, peers[to], free_id({*peers, 0}), rivals)
+
+
+async def _stopped_master(others: Sequence[Peer], new: Peer) -> Peer:
+    """Of slaves, the one that a takeover has made one before it was cut off.
+
+    It has the longest log; of several, it is the one that the new broker follows still. Its tables are the newest.
+    """
+    followed = (await new.figures()).get("followedMaster", "")
+    ends = [(await peer.log_end(), peer.address == followed) for peer in others]
+    return others[ends.index(max(ends))]
 
 
 class Handover:

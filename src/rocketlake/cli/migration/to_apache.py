@@ -35,9 +35,15 @@ _COPYING_SECONDS = 0.2
 """It copies one table after the other."""
 _QUICK_SECONDS, _LOOK_SECONDS = 0.05, 0.25
 _NAMED = (
-    (RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable", "topics"),
-    (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "subscriptionGroupTable", "groups"),
+    (RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable", "topics", ("readQueueNums", "writeQueueNums", "perm")),
+    (
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        "subscriptionGroupTable",
+        "groups",
+        ("consumeEnable", "consumeBroadcastEnable", "retryQueueNums", "retryMaxTimes"),
+    ),
 )
+"""The table, its member, what it holds, the settings without which messages are hidden or come differently."""
 _MARKS = LeftBehind("marks of producer sequences", "a batch that Spark replays is stored again by Apache's broker")
 
 
@@ -84,6 +90,9 @@ class ToApache:
             if (is_same or theirs != before) and not await self._missing():
                 break
             await self._clock.sleep(_QUICK_SECONDS)
+        else:
+            if missing := await self._missing():
+                raise _not_copied(self._new, missing)
         await self._clock.sleep(_COPYING_SECONDS)
 
     async def bring(self) -> None:
@@ -92,9 +101,7 @@ class ToApache:
         if lacking:
             raise RocketLakeError(f"{self._new.address} lacks {lacking} bytes of the log", hint="look at its log")
         if missing := await self._missing():
-            raise RocketLakeError(
-                f"{self._new.address} has not copied {missing}", hint="repeat the command: it copies them once a minute"
-            )
+            raise _not_copied(self._new, missing)
         moved = await self._bring_offsets()
         self._say(f"{self._new.address} has all of the log; {amount(moved, 'offset')} of groups were brought to it")
         if again := await self._delayed():
@@ -136,12 +143,16 @@ class ToApache:
     # -- the tables of both --------------------------------------------------------------------------------------------
 
     async def _missing(self) -> str:
-        """Which topics or groups it does not have; "" if it has all."""
-        for code, member, what in _NAMED:
+        """Which topics or groups it does not have as they are here; "" if it has all."""
+        for code, member, what, settings in _NAMED:
             theirs = (await self._new.table(code)).get(member) or {}
-            names = sorted(((await self._old.table(code)).get(member) or {}).keys() - theirs.keys())
-            if names:
-                return f"{what} {', '.join(names[:3])}" + (" ..." if len(names) > 3 else "")
+            ours = (await self._old.table(code)).get(member) or {}
+            if lacking := sorted(ours.keys() - theirs.keys()):
+                return f"{what} {_some(lacking)}"
+            if other := sorted(
+                name for name in ours if any(ours[name].get(k) != theirs[name].get(k) for k in settings)
+            ):
+                return f"settings of {what} {_some(other)}"
         return ""
 
     async def _progress(self, peer: Peer) -> dict[tuple[str, ...], int]:
@@ -176,6 +187,16 @@ class ToApache:
             topic, _, group = key.partition("@")
             found |= {(topic, group, str(queue_id)): int(offset) for queue_id, offset in queues.items()}
         return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+
+
+def _not_copied(new: Peer, what: str) -> RocketLakeError:
+    return RocketLakeError(
+        f"{new.address} has not copied {what}", hint="repeat the command: it copies them once a minute; look at its log"
+    )
 
 
 def _check_command(text: str) -> None:
