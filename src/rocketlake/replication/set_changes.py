@@ -59,17 +59,19 @@ class Changes:
             self._stalled[broker_id] = replicas.reported(broker_id) or PhysicalOffset(0)
             self.leaving.add(broker_id)
 
-    def late(self, end: PhysicalOffset) -> None:
+    def late(self, end: PhysicalOffset) -> bool:
         """What lies before `end` has waited for too long: those that lack it are to leave, if enough others have it.
 
-        If not, there is no set that goes faster.
+        False if too few would stay.
         """
         replicas = self._replicas
         slow = replicas.behind(end)
-        if len(replicas.recorded - slow) >= replicas.copies_min:
-            for broker_id in slow:
-                self._stalled[broker_id] = replicas.reported(broker_id) or PhysicalOffset(0)
-                self.leaving.add(broker_id)
+        if len(replicas.recorded - slow) < replicas.copies_min:
+            return False
+        for broker_id in slow:
+            self._stalled[broker_id] = replicas.reported(broker_id) or PhysicalOffset(0)
+            self.leaving.add(broker_id)
+        return True
 
     def _may_join(self, broker_id: int) -> bool:
         end = self._replicas.reported(broker_id)

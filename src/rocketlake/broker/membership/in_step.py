@@ -42,6 +42,7 @@ _NEAR_BYTES = 1 << 20
 """A replica that lacks no more is about to join."""
 _TROUBLE_MS = 10_000
 """Acks that wait for longer are a trouble: who holds them up should have left long ago."""
+_LATE_FACTORS = 1, 2, 4, 8
 _NOWHERE = PhysicalOffset(0)
 
 Alter = Callable[[int, frozenset[int], int], Awaitable[tuple[frozenset[int], int]]]
@@ -272,10 +273,20 @@ class InStep(Service):
             self._moved_at = now
         elif now - self._moved_at > self._pace.stall_seconds:
             changes.stalled()
-        elif (late := self._age.end_of(self._pace.slow_seconds, now)) is not None:
-            changes.late(late)
+        else:
+            self._let_late_ones_leave(changes, now)
         if self._propose() is not None:
             self._is_due.set()
+
+    def _let_late_ones_leave(self, changes: Changes, now: float) -> None:
+        """Those that are too slow; if too few would stay, only those that are twice as late, or four times.
+
+        Members of one pace stay: there is no set that goes faster.
+        """
+        for factor in _LATE_FACTORS:
+            end = self._age.end_of(factor * self._pace.slow_seconds, now)
+            if end is None or changes.late(end):
+                return
 
     # -- proposals -----------------------------------------------------------------------------------------------------
 

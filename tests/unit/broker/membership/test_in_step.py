@@ -341,6 +341,24 @@ async def test_members_that_are_all_slow_stay_and_that_is_a_trouble(bench: Bench
     assert bench.in_step.stalled_ms >= 4000
 
 
+async def test_the_slowest_leaves_when_the_other_one_is_a_little_late_too(bench: Bench) -> None:
+    """With the two that are left sends are answered in time: "2" is 2.5 s behind, and "3" more and more."""
+    replicas = bench.lead(1, 2, 3)
+    bench.answers = ["recorded"] * 10
+    late: list[bool] = []
+    async with bench.durability:
+        for quarter in range(60):
+            bench.end += 250
+            bench.durability.when_durable(
+                PhysicalOffset(bench.end), {Stage.CONFIRMED: 3000}, lambda stages: late.append(bool(stages))
+            )
+            bench.in_step.reported("2", PhysicalOffset(max(1000 + 11 * quarter, bench.end - 10 * 250)))
+            bench.in_step.reported("3", PhysicalOffset(1000 + 10 * quarter))
+            await bench.turn(250)
+    assert (bench.asked, replicas.recorded) == ([(3, {1, 2}, 7)], {1, 2})
+    assert not any(late[-30:])
+
+
 async def test_a_replica_without_which_nothing_is_acknowledged_waits_a_second_at_most(bench: Bench) -> None:
     replicas = bench.lead(1, 2)
     bench.answers = ["recorded"] * 100
