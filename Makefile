@@ -13,7 +13,7 @@ TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
+.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -77,6 +77,9 @@ replicas-search: install ## groups of replicas: SEEDS=10000 walks of the rules, 
 
 replica-groups: install ## groups of real brokers and controllers in virtual time, under faults: SEEDS=200 runs, two at a time
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),200) $(BIN)/python -m pytest -n 2 tests/simulation/test_real_groups.py -q
+
+kills: install   ## kill -9 of a broker among sends, replays and transactions: KILLS=100 times, a second each
+	ROCKETLAKE_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -n 2 tests/crash/test_kill.py tests/crash/test_replays.py tests/crash/test_transactions.py -q
 
 failovers: install ## a real group with its controllers and etcd, parts killed, stopped, cut off, disks filled: KILLS=200 faults, 4 seconds each
 	$(BIN)/python -m tests.crash.failovers $(or $(KILLS),200)

@@ -25,7 +25,7 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import QUEUES, TOPIC, BrokerProcess
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "100")) // 20
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 20
 ROWS = 300
 """Of a batch in each queue."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.crash.spark_kills import Cluster, Plan, Spark, run_seed
 
-SEEDS = int(os.environ.get("ROCKETLAKE_SPARK_KILLS", "3"))
+SEEDS = int(os.environ.get("ROCKETLAKE_SPARK_KILLS", "2"))
 EXECUTOR_SEEDS = max(1, SEEDS // 10)
 FIRST = int(os.environ.get("ROCKETLAKE_SPARK_KILLS_FROM", "0"))
 

@@ -32,7 +32,7 @@ from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import TOPIC, BrokerProcess, Ledger, Reader
 from tests.requests import send_header
 
-KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "100")) // 10
+KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 10
 SENDERS = 6
 AGAIN = 50
 """Ends that are told again after a restart."""
