@@ -149,9 +149,12 @@ class ReplicaGroup:
         return membership.member.standing.state
 
     def bodies(self, host: str) -> list[bytes]:
-        """What consumers can read of topic T, queue 0."""
-        read = self.brokers[host].store.get("T", 0, 0, 1000, 1 << 20)
-        return [bytes(message.body) for message in decode_records(b"".join(read.slices))]
+        """What consumers can read of topic T, queue 0. One read gives as many messages as one answer may carry."""
+        store = self.brokers[host].store
+        bodies: list[bytes] = []
+        while read := store.get("T", 0, len(bodies), 1000, 1 << 20).slices:
+            bodies += [bytes(message.body) for message in decode_records(b"".join(read))]
+        return bodies
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
