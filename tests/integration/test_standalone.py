@@ -59,11 +59,12 @@ async def test_settings_are_those_of_a_broker_conf(tmp_path: Path) -> None:
 async def test_a_start_that_fails_leaves_no_port_and_no_lock_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        failed = Standalone(tmp_path, broker_port=port)
+        no_ha_port = {"haListenPort": "-1"}  # else the port next to this one, which may be another's
+        failed = Standalone(tmp_path, broker_port=port, settings=no_ha_port)
         with pytest.raises(RocketLakeError, match=str(port)):
             await failed.start()
     namesrv_port = int(failed.namesrv_address.rpartition(":")[2])
-    async with Standalone(tmp_path, namesrv_port=namesrv_port, broker_port=port) as cluster:
+    async with Standalone(tmp_path, namesrv_port=namesrv_port, broker_port=port, settings=no_ha_port) as cluster:
         assert cluster.broker_address == f"127.0.0.1:{port}"
 
 
