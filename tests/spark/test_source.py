@@ -187,6 +187,7 @@ def test_a_running_stream_outlives_restarts_of_the_broker_and_writes_each_messag
         writer = stream.messages.writeStream.format("parquet").option("path", str(tmp_path / "table"))
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         try:
+            query.processAllAvailable()  # it runs: a start without a route is refused
             for part in range(3):
                 cluster.send("live", (b"%04d" % n for n in range(1 + part * 200, 1 + (part + 1) * 200)))
                 cluster.stop()
