@@ -5,8 +5,10 @@ SPARK  ?= 4.2.1
 VENV   := .venv
 comma  := ,
 BIN    := $(VENV)/bin
-# Many tests wait for processes and clocks of their own: two files of tests run at a time, the long ones come first.
-TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# Many tests wait for processes and clocks of their own, so two cores run three files of tests at a time.
+AT_ONCE := -n 3 --dist loadfile --no-loadscope-reorder
+# What has compiled twins, or stands next to them.
+PURE_TESTS := $(addprefix tests/,property scenarios $(addprefix unit/,auth base broker codec controller filter model namesrv net protocol replication store spark/scan spark/source))
 HA_MATRIX := $(addprefix tests/interop/test_,log_stream.py table_copies.py auto_switch.py mixed_group.py replica_group.py power_cut_under_apache.py java_brokers_on_our_controller.py)
 KERNELS := $(shell find src -name '*.pyx')
 TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
@@ -48,8 +50,8 @@ demo: install    ## the main job: 336,776 flights through the broker into a Spar
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: check      ## lint, types and contracts; all tests (compiled form); the core again without compiled twins
-	$(BIN)/python -m pytest $(TWO_AT_ONCE) --durations=30
-	ROCKETLAKE_PURE=1 $(BIN)/python -m pytest $(TWO_AT_ONCE) tests/unit tests/property tests/scenarios -q -p no:cacheprovider
+	$(BIN)/python -m pytest $(AT_ONCE) --durations=30
+	ROCKETLAKE_PURE=1 $(BIN)/python -m pytest $(AT_ONCE) $(PURE_TESTS) -q -p no:cacheprovider
 
 sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q
