@@ -366,6 +366,27 @@ async def test_a_living_master_that_is_not_listed_stops_the_takeover(pair: Pair)
     await third.stop()
 
 
+@pytest.mark.parametrize("port", [10911, 10921])
+async def test_a_living_master_that_nobody_names_is_not_taken_for_another_broker_of_its_host(
+    pair: Pair, port: int
+) -> None:
+    """The slave knows only from where its log comes; a slave at the same host hands over."""
+    lonely = {"namesrv_addresses": (), "ha_master_address": f"{MASTER}:10912"}
+    beside = pair.new_broker(MASTER, 2, listen_port=10921, **lonely)
+    heir = pair.new_broker("10.0.0.5", 3, **lonely)
+    for broker in (beside, heir):
+        await broker.start()
+    assert await pair.send(MASTER) == ResponseCode.SUCCESS
+    await pair.clock.run_for(2000)
+    assert heir.store.max_physical_offset == beside.store.max_physical_offset > 0
+    reason = "it is a master: it takes messages" if port == 10911 else "no name server tells which broker that is"
+    with pytest.raises(RemoteError, match=reason):
+        await pair.of(Peer(pair.client, "10.0.0.5:10911").change_role(0, other=f"{MASTER}:{port}"))
+    assert not heir.ground.role.is_master
+    for broker in (heir, beside):
+        await broker.stop()
+
+
 async def test_a_broken_link_while_the_role_changes_gives_nothing_back(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

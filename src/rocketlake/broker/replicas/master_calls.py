@@ -6,12 +6,13 @@ Must not know   when a table is copied, how it is taken over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rocketlake.base.errors import ProtocolError, RemoteError
 from rocketlake.base.settings.config_file import parse_properties
 from rocketlake.net.client import NetClient
+from rocketlake.net.link_pool import split_address
 from rocketlake.protocol.bodies.replicas import HaStatus
 from rocketlake.protocol.bodies.stats import KVTable
 from rocketlake.protocol.command import Command
@@ -46,6 +47,8 @@ class Part:
     log_end: int
     appends: bool
     """True while an append holds its log."""
+    streams: frozenset[str]
+    """Each `host:port` under which slaves may find its log."""
 
 
 class MasterCalls:
@@ -109,6 +112,7 @@ class MasterCalls:
             is_changing=role == "CHANGING",
             log_end=int(end),
             appends=figures.get("pageCacheLockTimeMills", "0") != "0",
+            streams=_streams(address, settings),
         )
 
     def hang_up(self, master: str) -> None:
@@ -117,6 +121,15 @@ class MasterCalls:
 
     async def _ask(self, master: str, code: RequestCode, header: Header | None, timeout_ms: int) -> Command:
         return await self._net.invoke(master, Command.request(code, header), timeout_ms)
+
+
+def _streams(address: str, settings: Mapping[str, str]) -> frozenset[str]:
+    """Of the broker at `address`: where its settings say that it hands out its log. Two brokers of one host differ."""
+    host, port = split_address(address)
+    stream_port = settings.get("haListenPort", "0")
+    if stream_port == "0":
+        stream_port = str(port + 1)
+    return frozenset(f"{each}:{stream_port}" for each in (host, settings.get("brokerIP2", "")) if each)
 
 
 def _check(answer: Command, master: str, code: RequestCode) -> None:

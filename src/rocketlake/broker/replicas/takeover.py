@@ -158,7 +158,7 @@ class Takeover:
             if not part.is_slave:
                 raise _still_there(followed.address, "it takes messages")
             return [followed.address]
-        if followed.stream and followed.stream.rpartition(":")[0] != other.rpartition(":")[0]:
+        if followed.stream and followed.stream not in (await self._calls.part(other)).streams:
             raise _still_there(followed.stream, "no name server tells which broker that is")
         return []
 

@@ -28,7 +28,8 @@ class Broker:
         self._role = role
 
     async def part(self, _address: str) -> Part:
-        return Part(broker_name=self._role.broker_name, is_slave=True, is_changing=False, log_end=0, appends=False)
+        name = self._role.broker_name
+        return Part(name, is_slave=True, is_changing=False, log_end=0, appends=False, streams=frozenset({"o:2"}))
 
     async def become_master(self, ready: Callable[[], Awaitable[None]] | None = None, *, waits: bool = True) -> None:
         assert ready is not None and waits
