@@ -148,6 +148,12 @@ class ReplicaGroup:
         assert membership is not None
         return membership.member.standing.state
 
+    def epoch(self, host: str) -> int:
+        """The newest master epoch that this broker has heard of."""
+        membership = self.brokers[host].membership
+        assert membership is not None
+        return membership.member.standing.goal.epoch
+
     def bodies(self, host: str) -> list[bytes]:
         """What consumers can read of topic T, queue 0. One read gives as many messages as one answer may carry."""
         store = self.brokers[host].store

@@ -85,3 +85,19 @@ async def test_a_replica_that_is_known_to_have_no_room_is_chosen_last(copies_min
     await group.until(lambda: group.masters != [old] and bool(group.masters), 3000)
     assert group.master == well
     await group.stop()
+
+
+async def test_a_master_that_stops_leaves_its_place_to_a_replica_that_has_room() -> None:
+    """Of two that have all, the one with the lower id has none. It never gets the place."""
+    group = ReplicaGroup()
+    await group.start()
+    old, full, well = group.hosts
+    assert (group.master, await group.send(b"0")) == (old, OK)
+    fill(group.files[full])
+    await group.until(lambda: not group.brokers[full].store.writable, 12_000)
+    await group.clock.run_for(1000)
+    assert group.in_step == {1, 2, 3}
+    epoch = group.epoch(old)
+    await group.run_through(asyncio.ensure_future(group.brokers[old].stop()))
+    assert (group.masters, group.epoch(well)) == ([well], epoch + 1)
+    await group.stop()

@@ -4,7 +4,7 @@ Owns        the candidates, their order.
 Must not know   the epochs and sets that follow (decision.py), how a broker is found to live.
 
 Candidates are the living replicas that hold every acknowledged record: those of the set, else the eligible ones; those
-that say that they cannot lead come behind both.
+that say that they cannot lead come behind both, and get no place that a living master would leave to them.
 If there is none because their machines lost what was in memory, the longest log is taken, when all of them are back to
 be compared: also that of another member, which may have kept what all of them have lost. A
 replica that may lack records is taken otherwise only if the operator allows it.
@@ -49,6 +49,10 @@ def elect(group: Group, asked: Elect, alive: Alive) -> Choice:
         return Choice(group.master, f"the master {group.master} is alive")
     wanted = asked.asker if asked.designate else None
     if wanted is not None and wanted in here & group.electable:
+        if group.master in here and alive[wanted].cannot_lead and not asked.unclean:
+            return Choice(
+                None, f"the store of broker {wanted} takes no messages, and the master {group.master} is alive"
+            )
         return Choice(wanted, f"broker {wanted} is designated")
     fit = {each for each in here if not alive[each].cannot_lead}
     candidates = fit & group.in_sync or fit & group.eligible or here & group.in_sync or here & group.eligible

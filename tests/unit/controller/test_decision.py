@@ -242,6 +242,14 @@ def test_who_cannot_lead_is_chosen_when_nobody_else_holds_everything() -> None:
     assert decide(doubtful, Elect(), {2: unfit, 3: fit}).group.master == 2  # the longest log, whatever it says
 
 
+def test_a_living_master_leaves_its_place_to_nobody_who_cannot_lead() -> None:
+    unfit, fit, to_two = Heard(5, 200, cannot_lead=True), Heard(5, 100), Elect(asker=2, designate=True)
+    refused = decide(group(), to_two, {1: fit, 2: unfit, 3: fit})
+    assert (refused.code, refused.group) == (Code.CONTROLLER_ELECT_MASTER_FAILED, group())
+    assert decide(group(), to_two, {2: unfit, 3: fit}).group.master == 2  # the operator's word, and no master lives
+    assert decide(group(), Elect(asker=2, designate=True, unclean=True), {1: fit, 2: unfit, 3: fit}).group.master == 2
+
+
 def test_eligible_replicas_are_taken_when_the_set_is_gone() -> None:
     assert elected(ask(group(sss=ids(1), elr=ids(3)), Elect(), 2, 3)) == (3, {3}, {1})
     assert elected(ask(group(sss=ids(1, 2), elr=ids(3), min_in_sync=3), Elect(), 2, 3)) == (2, {2}, {1, 3})

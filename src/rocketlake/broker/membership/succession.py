@@ -87,9 +87,9 @@ class Succession:
         self._log_end = log_end
 
     async def hand_over(self, replicas: SyncStateSet | None) -> None:
-        """Make the best replica in step the master, when it has all. Takes a few seconds at most.
+        """Make the best replica in step that can lead the master, when it has all. Takes a few seconds at most.
 
-        `replicas`: the set of this master.
+        `replicas`: the set of this master. The controller refuses those that it does not hear, or that cannot lead.
         """
         if self._standing.state is not State.MASTER or replicas is None:
             return
@@ -98,17 +98,19 @@ class Succession:
         if not ends:
             _log.warning("no replica is in step: this broker has no successor")
             return
-        best = max(ends, key=lambda broker_id: (ends[broker_id], -broker_id))
         self._take_messages("this broker hands over: ask again")
         if not await self._until(lambda: replicas.confirmed >= self._log_end()):
             _log.warning("not all replicas have caught up before the change")
         try:
-            self._learn(await self._calls.elect(best, designated=True))
+            for broker_id in sorted(ends, key=lambda each: (-ends[each], each)):
+                if self._standing.state is State.MASTER:
+                    await self._designate(broker_id)
         except RocketLakeError as error:
-            _log.warning("broker %d does not take over: %s", best, error)
+            _log.warning("no other broker takes over: %s", error)
+        if self._standing.state is State.MASTER:
             return
         await self._until(lambda: self._standing.goal == self._standing.reached)
-        _log.info("broker %d is the master now", best)
+        _log.info("broker %s is the master now", self._standing.goal.master_id)
 
     async def pass_on(self) -> None:
         """Have any other replica chosen that lives and has all acknowledged messages; there may be none.
