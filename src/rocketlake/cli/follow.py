@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["follow"]
 
-_CONF = "broker.conf"
+_CONF, _STORE = "broker.conf", "store"
 
 
 def follow(
@@ -57,10 +57,12 @@ def follow(
         conf = folder / _CONF
         is_new = not conf.exists()
         if is_new:
+            _check_not_led(conf, folder / _STORE)
             _write_conf(conf, master, namesrv, {"bindAddress": host, "listenPort": str(port)})
         loaded = load_broker_settings(conf, namesrv=namesrv, store=None)
         if not is_new:
             _check_conf(conf, loaded.broker, run(_name_of(master)))
+            _check_not_led(conf, loaded.broker.store_folder, loaded.broker.broker_id)
         server = Following(Broker(loaded.broker, loaded.store), master, typer.echo)
         named = f"{loaded.broker.broker_name} of {loaded.broker.cluster_name}"
 
@@ -80,7 +82,7 @@ def _write_conf(conf: Path, master: str, namesrv: str | None, own: Mapping[str, 
     for line in words(lost):
         typer.secho(f"note: {line}", fg="yellow", err=True)
     folder = conf.parent.resolve()
-    settings = {**settings, **own, "storePathRootDir": str(folder / "store")}
+    settings = {**settings, **own, "storePathRootDir": str(folder / _STORE)}
     head = f"# Written by `rocketlake follow {master}`: change it as you like, `rocketlake broker -c` takes it, too.\n"
     _write_whole(conf, head + to_properties(settings))
 
@@ -119,6 +121,29 @@ def _check_conf(conf: Path, config: BrokerConfig, asked: tuple[str, str] | None)
             f"this folder follows {config.broker_name} of {config.cluster_name}, the master is {' of '.join(asked)}",
             where=str(conf),
             hint="give another folder with --dir for another master",
+        )
+
+
+def _check_not_led(conf: Path, store: Path, broker_id: int | None = None) -> None:
+    """UsageError if the broker of this store has become the master: started, it would take messages, beside another
+    master perhaps. As a slave it would copy a log onto its own, which may have what the other one lacks.
+
+    `broker_id`: that of its settings; with another one than before the operator has decided. None: there are none.
+    """
+    from rocketlake.base.disk.posix import PosixFiles
+    from rocketlake.base.errors import UsageError
+    from rocketlake.broker.cluster.role import MASTER_ID
+    from rocketlake.broker.replicas.taken_role import TakenRole
+
+    path = store / "config" / "takenRole.json"
+    taken = TakenRole(path, PosixFiles(), MASTER_ID if broker_id is None else broker_id)
+    if taken.led() if broker_id is None else taken.load() == MASTER_ID:
+        raise UsageError(
+            "this broker has taken over: it is the master now, and `follow` starts slaves only",
+            where=str(path),
+            hint=f"if it still is the master: `rocketlake broker -c {conf}`"
+            + (" with the settings of before" if broker_id is None else "")
+            + "; if another one is: --dir with an empty folder",
         )
 
 

@@ -79,6 +79,20 @@ def test_follow_starts_no_master_with_settings_that_were_cut_off(tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["broker.conf"]
 
 
+@pytest.mark.parametrize("conf", ["brokerName=a\nbrokerRole=SLAVE\nbrokerId=1\nstorePathRootDir={}\n", ""])
+def test_follow_behind_a_takeover_starts_neither_a_second_master_nor_a_slave(tmp_path: Path, conf: str) -> None:
+    store = tmp_path / "store"
+    if conf:
+        (tmp_path / "broker.conf").write_text(conf.format(store))
+    (store / "config").mkdir(parents=True)
+    (store / "config" / "takenRole.json").write_text('{"configuredId":1,"brokerId":0}')
+    before = sorted(tmp_path.rglob("*"))
+    words = ["follow", "127.0.0.1:1", "--dir", str(tmp_path), "-n", "127.0.0.1:1"]
+    with pytest.raises(UsageError, match=r"has taken over.*takenRole.json.*rocketlake broker -c.*--dir"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_settings_that_cannot_be_written_as_a_whole_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "broker.conf.tmp").mkdir()  # nothing can be written there
     with pytest.raises(StoreError, match="the settings cannot be written"):

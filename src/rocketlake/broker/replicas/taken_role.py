@@ -16,6 +16,7 @@ from rocketlake.base.errors import StoreError
 from rocketlake.base.java.json_text import parse, to_text
 from rocketlake.base.logs import get_logger
 from rocketlake.base.saved_json import load_text, save_text
+from rocketlake.broker.cluster.role import MASTER_ID
 
 __all__ = ["TakenRole"]
 
@@ -23,7 +24,7 @@ _log = get_logger(__name__)
 
 
 class TakenRole:
-    """The file of one broker. Both methods block."""
+    """The file of one broker. All methods block."""
 
     def __init__(self, path: Path, files: Files, configured_id: int) -> None:
         """`configured_id`: brokerId in the settings."""
@@ -33,15 +34,9 @@ class TakenRole:
 
     def load(self) -> int:
         """The broker id to start with. StoreError if there is a file that makes no sense."""
-        text = load_text(self._files, self._path)
-        if text is None:
+        if (taken := self._read()) is None:
             return self._configured_id
-        try:
-            values = parse(text)
-            configured_id, broker_id = int(values["configuredId"]), int(values["brokerId"])
-        except (KeyError, TypeError, ValueError) as error:
-            cure = "move it away: brokerRole and brokerId in broker.conf hold then"
-            raise StoreError(f"the role makes no sense: {error!r}", path=str(self._path), hint=cure) from error
+        configured_id, broker_id = taken
         if configured_id != self._configured_id or broker_id == self._configured_id:
             return self._configured_id
         _log.warning(
@@ -52,7 +47,24 @@ class TakenRole:
         )
         return broker_id
 
+    def led(self) -> bool:
+        """True if the last change made this broker the master, whatever the settings say now. Raises as `load`."""
+        taken = self._read()
+        return taken is not None and taken[1] == MASTER_ID
+
     def save(self, broker_id: int) -> None:
         """Start with this id from now on. OSError if the disk refuses."""
         values = {"configuredId": self._configured_id, "brokerId": broker_id}
         save_text(self._files, self._path, to_text(values).decode())
+
+    def _read(self) -> tuple[int, int] | None:
+        """brokerId in the settings of then, and the one that was taken."""
+        text = load_text(self._files, self._path)
+        if text is None:
+            return None
+        try:
+            values = parse(text)
+            return int(values["configuredId"]), int(values["brokerId"])
+        except (KeyError, TypeError, ValueError) as error:
+            cure = "move it away: brokerRole and brokerId in broker.conf hold then"
+            raise StoreError(f"the role makes no sense: {error!r}", path=str(self._path), hint=cure) from error
