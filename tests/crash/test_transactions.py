@@ -37,7 +37,6 @@ SENDERS = 6
 AGAIN = 50
 """Ends that are told again after a restart."""
 COMMIT, ROLLBACK = 8, 12
-_NOT_YET = "does not know yet which transactions are ended"
 SOON = {"transactionCheckInterval": 100, "transactionTimeOut": 200, "transactionOpBatchInterval": 50}
 
 
@@ -90,9 +89,6 @@ class Producers:
                     end = self._end(identity, place, reply.queue_offset, False)
                     self._told.append(end)
                     ended = await self._net.invoke(self._address, end, 8000)
-                    while _NOT_YET in (ended.remark or ""):  # right behind a start
-                        await asyncio.sleep(0.02)
-                        ended = await self._net.invoke(self._address, end, 8000)
                     assert ended.code == 0, ended.remark
 
     def _half(self, identity: str) -> Command:

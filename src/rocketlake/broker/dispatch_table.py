@@ -38,7 +38,6 @@ from rocketlake.broker.processors.query import Query
 from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
-from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.replicas.editions import Editions
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_gate import guard
@@ -83,10 +82,9 @@ class Cold(Enum):
     """Whether a request may need old messages, which a worker must read from disk first (cold_requests.py)."""
 
     NEVER = "never"
-    """No, or the request waits elsewhere: pulls in reads/waiting_pulls.py, steps in `ColdRequests.read`."""
+    """No, or the request waits elsewhere: pulls in reads/waiting_pulls.py, steps in `ColdRequests.read`, ends of
+    transactions in order (wings/transactions.py)."""
     ANY_ORDER = "any order"
-    IN_ORDER = "in order"
-    """A later one of the same asker does not pass one that waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +110,10 @@ def sending_rows(send: Send, send_back: SendBack) -> Iterator[Row]:
     # fmt: on
 
 
-def transaction_rows(transaction: Transaction) -> Iterator[Row]:
+def transaction_rows(end: Handler, resume: Handler) -> Iterator[Row]:
     """Ends of transactions."""
-    # fmt: off
-    yield Row(Code.END_TRANSACTION, transaction.end, Lane.QUICK, Use.PUBLISH, cold=Cold.IN_ORDER)
-    yield Row(Code.RESUME_CHECK_HALF_MESSAGE, transaction.resume, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
-    # fmt: on
+    yield Row(Code.END_TRANSACTION, end, Lane.QUICK, Use.PUBLISH)
+    yield Row(Code.RESUME_CHECK_HALF_MESSAGE, resume, Lane.ADMIN, Use.CHANGE, cold=Cold.ANY_ORDER)
 
 
 def reading_rows(pull: Pull, query: Query, offset: Offset) -> Iterator[Row]:
@@ -260,8 +256,6 @@ def dispatcher_rows(
             handler = in_steps(handler, turns, clock, finishes=row.use is not Use.READ)
         if row.cold is Cold.ANY_ORDER:
             handler = cold_requests.handler(cast(Handler, handler))
-        elif row.cold is Cold.IN_ORDER:
-            handler = cold_requests.handler_in_order(cast(Handler, handler))
         if row.use is Use.CHANGE:
             handler = guard(admin_access, cast(Handler, handler))
         limit = None if row.lane is Lane.SEND else min(body_bytes_max, row.body_bytes_max or body_bytes_max)

@@ -15,11 +15,13 @@ from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
 
+from rocketlake.base.errors import RemoteError
 from rocketlake.broker.transaction.half import prepared_offset
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import QueueOffset
+from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["HalfLedger", "Standing"]
+__all__ = ["HalfLedger", "Standing", "not_known"]
 
 _KEPT_BEHIND = 1 << 20
 """So many half messages behind the progress keep their end, by which an end that is sent again is answered."""
@@ -169,3 +171,11 @@ class HalfLedger:
         if behind > _KEPT_BEHIND:
             del self._standings[:behind]
             self._base += behind
+
+
+def not_known() -> RemoteError:
+    """The refusal of what must know the standing of a half message while the ledger is not filled."""
+    return RemoteError(
+        "the broker does not know yet which transactions are ended: its log is not dispatched",
+        code=ResponseCode.SYSTEM_ERROR,
+    )

@@ -15,7 +15,7 @@ from rocketlake.base.clock import Clock
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.transaction import half as halves
-from rocketlake.broker.transaction.ledger import HalfLedger
+from rocketlake.broker.transaction.ledger import HalfLedger, not_known
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.headers.transaction import EndTransactionHeader
@@ -39,7 +39,7 @@ class NamedHalf:
     def find(self, header: EndTransactionHeader) -> StoredMessage:
         """The half message; RemoteError says what of the end does not fit to it."""
         if not self._ledger.is_known:
-            raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
+            raise not_known()
         half = halves.read_half(self._store, PhysicalOffset(header.commit_log_offset))
         if half is None:
             raise _refused("Find prepared transaction message failed")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rocketlake.base.clock import Millis
 from rocketlake.base.errors import RemoteError
 from rocketlake.broker.transaction import half as halves
-from rocketlake.broker.transaction.ledger import HalfLedger, Standing
+from rocketlake.broker.transaction.ledger import HalfLedger, Standing, not_known
 from rocketlake.broker.transaction.ops import TransactionOps
 from rocketlake.codec.record import decode_records
 from rocketlake.model import property_names as names
@@ -39,7 +39,7 @@ class ResumeCheck:
     def put_back(self, physical_offset: PhysicalOffset) -> PutResult:
         """Put the half message at this place back, to be asked about. RemoteError says why it may not come back."""
         if not self._ledger.is_known:
-            raise _refused("the broker does not know yet which transactions are ended: its log is not dispatched")
+            raise not_known()
         half = halves.read_half(self._store, physical_offset, given_up=True)
         if half is None:
             raise _refused(f"no half message at {physical_offset}")

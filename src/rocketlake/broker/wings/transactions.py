@@ -11,6 +11,7 @@ from rocketlake.broker.processors.transaction import Transaction
 from rocketlake.broker.sends.committed import CommittedSends
 from rocketlake.broker.transaction.check import TransactionCheck
 from rocketlake.broker.transaction.check_back import CheckBack
+from rocketlake.broker.transaction.early_ends import EarlyEnds
 from rocketlake.broker.transaction.ledger import HalfLedger
 from rocketlake.broker.transaction.named_half import NamedHalf
 from rocketlake.broker.transaction.ops import TransactionOps
@@ -52,8 +53,10 @@ class Transactions(MasterWing):
         )
         named = NamedHalf(config, store, ledger, clock)
         transaction = Transaction(named, ledger, ops, committed, ResumeCheck(store, ledger, ops))
-        self.rows = tuple(transaction_rows(transaction))
-        self.adopt(ops, self.check)
+        end = ground.cold_requests.handler_in_order(transaction.end)
+        early = EarlyEnds(end, ledger, config, clock, is_late=lambda: store.log.is_late)
+        self.rows = tuple(transaction_rows(early.end, transaction.resume))
+        self.adopt(ops, self.check, early)
 
     def store_stopped(self) -> None:
         """A half message counts as dealt with once its end is on disk, which it is now."""
