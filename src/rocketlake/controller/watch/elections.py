@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from rocketlake.base.clock import Clock
@@ -22,7 +23,7 @@ from rocketlake.controller.group import Group
 from rocketlake.controller.questions import Alive, Elect, Heard
 from rocketlake.controller.watch.liveness import BrokerKey, Liveness
 from rocketlake.controller.watch.probes import Door, Probes
-from rocketlake.controller.watch.suspicion import Action, Verdict, heirs, judge
+from rocketlake.controller.watch.suspicion import Action, Verdict, heirs, judge, serves
 
 __all__ = ["Elections"]
 
@@ -47,7 +48,10 @@ class Elections(Service):
         self._unclean = unclean
         self._busy: set[str] = set()
         """Groups for which an attempt is under way."""
+        self._in_vain: dict[str, set[int]] = {}
+        """By group: the masters in a row that had too few replicas in step. They come last in the next election."""
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
+        decider.on_changed.append(self._changed)
         liveness.on_closed.append(self._look_soon)
         liveness.on_heard.append(self._look_soon)
 
@@ -55,6 +59,10 @@ class Elections(Service):
         """Begin to watch."""
         await super().start()
         self.every("look", self._liveness.limit_seconds / _LOOKS_PER_LIMIT, self._look_at_all)
+
+    def _changed(self, name: str, before: Group, after: Group, _by_us: bool) -> None:
+        if before.master is not None and before.master != after.master and len(before.in_sync) < before.min_in_sync:
+            self._in_vain.setdefault(name, set()).add(before.master)
 
     def _look_at_all(self) -> None:
         for name in tuple(self._decider.groups):
@@ -76,7 +84,10 @@ class Elections(Service):
             self._warnings.warn(name, "group %s: %s; it stays the master", name, verdict.why)
 
     def _judge(self, name: str, group: Group) -> Verdict:
-        return judge(name, group, self._liveness, unclean=self._unclean())
+        if len(group.in_sync) >= group.min_in_sync and serves(name, group, self._liveness):
+            self._in_vain.pop(name, None)
+        before = self._in_vain.get(name, set()) - {group.master}
+        return judge(name, group, self._liveness, unclean=self._unclean(), in_vain=len(before))
 
     async def _act(self, name: str, group: Group, verdict: Verdict) -> None:
         try:
@@ -117,6 +128,8 @@ class Elections(Service):
             alive = {
                 each: candidates.get(each, heard) for each, heard in here.items() if each in {*candidates, now.master}
             }
+            for each in self._in_vain.get(name, set()) & alive.keys():
+                alive[each] = replace(alive[each], cannot_lead=True)
             # Who knows more than the record counts, in no set of it, too; its log is not asked for, so it comes last.
             for each, heard in here.items():
                 if heard.known_epoch > now.master_epoch:

@@ -6,6 +6,9 @@ Must not know   how a master is chosen (controller/election.py), tasks, the netw
 A wrong suspicion costs a switch, never a message. So a closed link is looked into at once, and a silence needs the word
 of a replica: as long as one of those that may follow hears its master, the master is cut off from this controller only.
 Java's replicas do not say whether they hear it; without any word the silence alone is enough.
+
+A master that its replicas do not hear is cut off from them, or they are slow to connect, and have to begin anew with
+each change of the master. So one that comes behind masters that had too few replicas gets more time.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from typing import Final
 from rocketlake.controller.group import Group
 from rocketlake.controller.watch.liveness import BrokerKey, Liveness, Pulse
 
-__all__ = ["CALM", "Action", "Verdict", "counts_as_alive", "heirs", "judge"]
+__all__ = ["CALM", "Action", "Verdict", "counts_as_alive", "heirs", "judge", "serves"]
 
 ACK_STALL_MS: Final = 2000
 """A master that has waited for its replicas for so long, and that they do not hear, is cut off from them."""
+_DOUBLED_MAX: Final = 2
+"""So often that time is doubled."""
 
 
 class Action(Enum):
@@ -45,9 +50,12 @@ class Verdict:
 CALM: Final = Verdict(Action.NOTHING)
 
 
-def judge(name: str, group: Group, liveness: Liveness, *, unclean: bool = False) -> Verdict:
-    """What to do about the group `name` now. `unclean`: any living replica may follow."""
-    if group.master is not None and _serves(BrokerKey(name, group.master), liveness):
+def judge(name: str, group: Group, liveness: Liveness, *, unclean: bool = False, in_vain: int = 0) -> Verdict:
+    """What to do about the group `name` now. `unclean`: any living replica may follow.
+
+    `in_vain`: so many masters before this one had too few replicas in step.
+    """
+    if serves(name, group, liveness, in_vain):
         return CALM  # the usual case, ten times a second for each group
     here = heirs(name, group, liveness, unclean=unclean)
     if not group.master_epoch or not here:
@@ -55,6 +63,14 @@ def judge(name: str, group: Group, liveness: Liveness, *, unclean: bool = False)
     if group.master is None:
         return Verdict(Action.ELECT, "there is no master")
     return _judge_master(name, group, group.master, here, liveness)
+
+
+def serves(name: str, group: Group, liveness: Liveness, in_vain: int = 0) -> bool:
+    """True if there is a master that lives, and its messages do not wait for its replicas for long."""
+    broker = None if group.master is None else liveness.last(key := BrokerKey(name, group.master))
+    if broker is None or liveness.pulse(key) is not Pulse.ALIVE:
+        return False
+    return broker.beat.ack_stalled_ms < ACK_STALL_MS << min(in_vain, _DOUBLED_MAX)
 
 
 def counts_as_alive(name: str, group: Group, liveness: Liveness) -> bool:
@@ -93,12 +109,6 @@ def heirs(name: str, group: Group, liveness: Liveness, *, unclean: bool) -> set[
     return here & group.electable
 
 
-def _serves(key: BrokerKey, liveness: Liveness) -> bool:
-    """True if this master lives, and its messages do not wait for its replicas."""
-    broker = liveness.last(key)
-    return broker is not None and liveness.pulse(key) is Pulse.ALIVE and broker.beat.ack_stalled_ms < ACK_STALL_MS
-
-
 def _hears_master(key: BrokerKey, liveness: Liveness) -> bool:
     broker = liveness.last(key)
     if broker is None or broker.beat.ha_silent_ms is None:
@@ -112,10 +122,8 @@ def _ha_silent_ms(key: BrokerKey, liveness: Liveness) -> int:
 
 
 def _cut_off(name: str, group: Group, liveness: Liveness) -> Verdict:
-    """A living master that enough living replicas do not hear, while it waits for them."""
+    """Of a living master that waits for its replicas: is it that enough living ones do not hear it?"""
     assert group.master is not None
-    if _serves(BrokerKey(name, group.master), liveness):
-        return CALM
     alive = liveness.alive(name, group.members.keys() - {group.master})
     deaf = {each for each in alive if _ha_silent_ms(BrokerKey(name, each), liveness) >= ACK_STALL_MS}
     if len(deaf) < group.min_in_sync or not group.electable & deaf:
