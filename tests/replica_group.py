@@ -90,6 +90,15 @@ class ReplicaGroup:
             await self.brokers[host].start()
         await self.until(lambda: self.in_step == set(range(1, len(self.hosts) + 1)), 20_000)
 
+    async def restart_namesrv(self, files: MemoryFiles | None = None) -> MemoryFiles:
+        """Stop the name server and start it again, on `files` if a backup is put back; a backup of what it had."""
+        await self.run_through(asyncio.ensure_future(self.namesrv.stop()))
+        backup = self.namesrv_files.killed()
+        self.namesrv_files = self.namesrv_files if files is None else files
+        self.namesrv = self.new_namesrv()
+        await self.namesrv.start()
+        return backup
+
     async def stop(self) -> None:
         """Stop all."""
         await self.client.close()

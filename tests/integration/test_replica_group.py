@@ -455,10 +455,7 @@ async def test_a_register_from_an_older_backup_gives_no_epoch_twice(group: Repli
     """The newest master had one more message, which nobody else has, and comes back last."""
     first = group.master
     assert await group.send(b"a") == OK
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
-    backup = group.namesrv_files.killed()
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    backup = await group.restart_namesrv()
     await group.clock.run_for(1500)
     group.crash(first)
     await group.send_until_taken(b"b")
@@ -468,11 +465,8 @@ async def test_a_register_from_an_older_backup_gives_no_epoch_twice(group: Repli
     assert await group.send(b"x", second) != OK
     for host in (second, other):
         group.crash(host)
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
     group.net.heal()
-    group.namesrv_files = backup
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    await group.restart_namesrv(backup)
     for host in (other, first):
         await group.begin_again(host)
         await group.clock.run_for(5000)
@@ -513,10 +507,7 @@ async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_si
     """Both masters of the epoch wrote at the same place. That of the older copy, alone, has the longer log."""
     first = group.master
     assert await group.send(b"a") == OK
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
-    backup = group.namesrv_files.killed()
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    backup = await group.restart_namesrv()
     await group.clock.run_for(1500)
     group.crash(first)
     await group.until(lambda: bool(group.masters) and len(group.in_step) == 2)
@@ -530,10 +521,7 @@ async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_si
         assert await group.send(body) == OK
     for host in (second, third):
         group.crash(host)
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
-    group.namesrv_files = backup
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    await group.restart_namesrv(backup)
     await group.begin_again(first)
     await group.until(lambda: group.masters == [first])
     assert await group.send(b"x" * 999, first) != OK  # in the same epoch as "0"
@@ -547,19 +535,13 @@ async def test_two_logs_of_an_epoch_that_was_given_twice_do_not_stand_side_by_si
 async def test_running_brokers_find_out_that_the_register_was_put_back(group: ReplicaGroup) -> None:
     first = group.master
     assert await group.send(b"a") == OK
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
-    backup = group.namesrv_files.killed()
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    backup = await group.restart_namesrv()
     await group.clock.run_for(1500)
     group.crash(first)
     await group.send_until_taken(b"b")
     await group.begin_again(first)
     await group.until(lambda: group.in_step == {1, 2, 3})
-    await group.run_through(asyncio.ensure_future(group.namesrv.stop()))
-    group.namesrv_files = backup
-    group.namesrv = group.new_namesrv()
-    await group.namesrv.start()
+    await group.restart_namesrv(backup)
     await group.until(lambda: bool(group.masters) and group.picture()[0][2] > 3, 20_000)
     assert await group.send_until_taken(b"c") < 5000
     await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)

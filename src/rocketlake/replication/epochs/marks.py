@@ -67,19 +67,18 @@ async def shared_end(
     `history`: of one of them. `file_bytes`: of a file of both logs: at its start a record starts.
     `damaged`: the record of ours that says nothing because the disk lost it.
     """
+    same = end
+    """The result, if the record that is looked at next is the same in both."""
     while end > 0 and (epoch := history.at(PhysicalOffset(end - 1))) is not None:
         place = PhysicalOffset(max(epoch.start, (end - 1) // file_bytes * file_bytes))
         if place == damaged:
-            before = await shared_end(history, place, file_bytes, mine, masters)
-            return end if before == place else before
+            end = place  # the one before it tells
+            continue
         own = await mine(place)
         other = GONE if own == GONE else await masters(place)
-        if GONE in (own, other):
-            return end
-        if own == other != BLANK:
-            return end
-        if own == other:  # the epoch has no record here, so those before it tell
-            before = await shared_end(history, epoch.start, file_bytes, mine, masters)
-            return end if before == epoch.start else before
+        if GONE in (own, other) or own == other != BLANK:
+            break
         end = epoch.start
-    return end
+        if own != other:  # else the epoch has no record here, and those before it tell
+            same = end
+    return same
