@@ -73,6 +73,20 @@ class BrokerProcess:
         return self._process.wait(60)
 
 
+def member(root: Path, name: str, namesrv: str, controller: str, **settings: object) -> BrokerProcess:
+    """A broker of the group `name` under a controller."""
+    return BrokerProcess(
+        root,
+        brokerName=name,
+        namesrvAddr=namesrv,
+        enableControllerMode="true",
+        controllerAddr=controller,
+        haListenPort=free_ports(1)[0],
+        fastListenPort=0,
+        **settings,
+    )
+
+
 @dataclass
 class Ledger:
     """What was tried and what was acknowledged: message id -> place."""

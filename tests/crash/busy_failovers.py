@@ -24,7 +24,7 @@ from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_topic import CreateTopicHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
-from tests.crash.broker_process import BrokerProcess
+from tests.crash.broker_process import BrokerProcess, member
 from tests.crash.busy_group import BROKER_SETTINGS, TOPICS, BusyClients
 
 __all__ = ["play"]
@@ -40,16 +40,7 @@ class _Group:
         self._root = root
         self.namesrv = f"127.0.0.1:{self._port}"
         self._brokers = [
-            BrokerProcess(
-                root / f"broker{number}",
-                brokerName=_NAME,
-                namesrvAddr=self.namesrv,
-                enableControllerMode="true",
-                controllerAddr=self.namesrv,
-                haListenPort=free_ports(1)[0],
-                fastListenPort=0,
-                **BROKER_SETTINGS,
-            )
+            member(root / f"broker{number}", _NAME, self.namesrv, self.namesrv, **BROKER_SETTINGS)
             for number in range(3)
         ]
         self.net = NetClient(clock=SystemClock())

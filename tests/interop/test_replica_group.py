@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interop.apache import free_ports
 from interop.apache_group import CLUSTER, NAME, ApacheGroup
 from rocketlake.base.clock import SystemClock
 from rocketlake.net.client import NetClient
-from tests.crash.broker_process import BrokerProcess, Ledger, Reader
+from tests.crash.broker_process import BrokerProcess, Ledger, Reader, member
 from tests.crash.group_processes import settled
 from tests.crash.sending import Sending
 from tests.interop.releases import LIMIT, jars_of, releases
@@ -36,16 +35,8 @@ def apache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApacheGro
 
 
 def our_broker(apache: ApacheGroup, root: Path) -> BrokerProcess:
-    return BrokerProcess(
-        root,
-        brokerName=NAME,
-        brokerClusterName=CLUSTER,
-        namesrvAddr=apache.namesrv,
-        enableControllerMode="true",
-        controllerAddr=apache.controller,
-        haListenPort=free_ports(1)[0],
-        fastListenPort=0,
-        mappedFileSizeCommitLog=LOG_FILE_BYTES,
+    return member(
+        root, NAME, apache.namesrv, apache.controller, brokerClusterName=CLUSTER, mappedFileSizeCommitLog=LOG_FILE_BYTES
     )
 
 

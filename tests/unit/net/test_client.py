@@ -13,6 +13,7 @@ from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.limits import NetLimits
 from rocketlake.net.link_pool import split_address
 from rocketlake.net.memory_net import MakeLink, MemoryHost, MemoryNet
+from rocketlake.net.peer import Peer
 from rocketlake.net.request import HELD, Held, Reply, Request
 from rocketlake.net.server import Server
 from rocketlake.protocol.command import Command
@@ -216,12 +217,18 @@ async def test_what_the_server_asks_is_served_by_handlers() -> None:
     await world.close()
 
 
-async def test_a_client_waits_while_its_server_does_not_read() -> None:
-    world = World(limits=NetLimits(write_high_bytes=10_000))
+async def deaf_link(world: World) -> Peer:
+    """The server's end of a link that it does not read from now on."""
     await world.server.start()
     await world.ask()
     link = next(iter(world.server.links))
     link._input.stop_reading()
+    return link
+
+
+async def test_a_client_waits_while_its_server_does_not_read() -> None:
+    world = World(limits=NetLimits(write_high_bytes=10_000))
+    link = await deaf_link(world)
     first = asyncio.ensure_future(world.ask(body=bytes(50_000)))
     await world.clock.settle()
     second = asyncio.ensure_future(world.ask(body=b"y"))
@@ -237,10 +244,7 @@ async def test_a_client_waits_while_its_server_does_not_read() -> None:
 
 async def test_many_askers_at_once_do_not_pile_up_what_the_server_does_not_read() -> None:
     world = World(limits=NetLimits(write_high_bytes=100_000))
-    await world.server.start()
-    await world.ask()
-    link = next(iter(world.server.links))
-    link._input.stop_reading()
+    link = await deaf_link(world)
     calls = [asyncio.ensure_future(world.ask(body=bytes(10_000), timeout_ms=60_000)) for _ in range(500)]
     await world.clock.settle()
     waiting = world.client._pool.ready("a:10911")
@@ -256,10 +260,7 @@ async def test_many_askers_at_once_do_not_pile_up_what_the_server_does_not_read(
 
 async def test_an_asker_whose_turn_has_come_looks_again_whether_the_server_reads() -> None:
     world = World(limits=NetLimits(write_high_bytes=100_000))
-    await world.server.start()
-    await world.ask()
-    link = next(iter(world.server.links))
-    link._input.stop_reading()
+    link = await deaf_link(world)
     calls = [asyncio.ensure_future(world.ask(body=bytes(150_000), timeout_ms=60_000)) for _ in range(20)]
     await world.clock.settle()
     waiting, most = world.client._pool.ready("a:10911"), 1
