@@ -34,8 +34,11 @@ def hang(group: ReplicaGroup, host: str, monkeypatch: pytest.MonkeyPatch) -> asy
     return goes_on
 
 
-async def test_a_replica_that_is_chosen_and_whose_disk_hangs_leaves_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    group = ReplicaGroup()
+@pytest.mark.parametrize("copies_min", [1, 2])
+async def test_a_replica_that_is_chosen_and_whose_disk_hangs_leaves_the_place(
+    copies_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = ReplicaGroup(min_in_sync_replicas=copies_min)
     await group.start()
     old, chosen, well = group.hosts
     assert (group.master, await group.send(b"0")) == (old, OK)
@@ -67,6 +70,21 @@ async def test_replicas_whose_disks_are_full_pass_the_place_on_until_one_has_roo
         group.files[host].capacity = 1 << 40
     await group.send_until_taken(b"2", 30_000)
     assert group.bodies(well) == [b"0", b"1", b"2"]
+    await group.stop()
+
+
+async def test_a_replica_whose_disk_has_just_filled_leaves_the_place_also_where_one_copy_is_enough() -> None:
+    """It acknowledges nothing alone before it leads, so the others are a choice until then, and not behind it."""
+    group = ReplicaGroup(min_in_sync_replicas=1)
+    await group.start()
+    old, full, well = group.hosts
+    assert (group.master, await group.send(b"0")) == (old, OK)
+    fill(group.files[full])
+    group.crash(old)
+    await group.until(lambda: group.masters == [well], 10_000)
+    await group.send_until_taken(b"1")
+    assert "b" in (groups := group.namesrv._controlling.controller.decider.groups)  # type: ignore[union-attr]
+    assert (groups["b"].min_in_sync, groups["b"].eligible) == (1, frozenset())
     await group.stop()
 
 

@@ -229,9 +229,10 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
         said = "its store is an older copy" if _is_copy(old, asked) else asked.log_kept.name
         reasons.append(f"the log of {asked.broker_id} may lack acknowledged records: {said}")
-    if asked.broker_id == new.master and member.min_in_sync != new.min_in_sync:
+    if asked.broker_id == new.master and member.min_in_sync < new.min_in_sync:
         # The eligible replicas were kept under the other promise. Not before it is known that the master goes on: they
-        # may be all that is left, and nothing was acknowledged under this promise.
+        # may be all that is left, and nothing was acknowledged under this promise. A higher one counts from the next
+        # election on: this may be an old request, and the master has acknowledged under the lower one since.
         new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
         reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
     return Decision(new, why=", ".join(reasons))

@@ -129,6 +129,8 @@ def test_a_master_that_is_back_ends_what_it_had_proposed() -> None:
 def test_a_master_with_another_promise_loses_the_eligible_replicas() -> None:
     answer = ask(group(sss=ids(1), elr=ids(2, 3)), Register(1, "b1", boot_id="boot", min_in_sync=1))
     assert (answer.group.min_in_sync, answer.group.eligible) == (1, ids())
+    late = ask(answer.group, Register(1, "b1", boot_id="boot", min_in_sync=2))
+    assert late.group.min_in_sync == 1, "an old request: it has acknowledged alone since"
     slave = ask(group(sss=ids(1), elr=ids(2, 3)), Register(2, "b2", boot_id="boot", min_in_sync=1))
     assert (slave.group.min_in_sync, slave.group.eligible) == (2, ids(2, 3))
 

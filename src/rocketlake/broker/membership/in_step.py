@@ -225,6 +225,13 @@ class InStep(Service):
             self._moved_at = self._clock.monotonic()
             self._durability.advance(Stage.CONFIRMED, confirmed)
 
+    def promise(self, copies_min: int) -> None:
+        """The controller knows that this master acknowledges with so many members, in this epoch."""
+        if self.replicas is not None and self.replicas.copies_min != copies_min:
+            self.replicas.copies_min = copies_min
+            self._demand()
+            self._advance()
+
     # -- the stream (replication/ack_set.py, AckRule) ------------------------------------------------------------------
 
     def reported(self, name: str, end: PhysicalOffset) -> None:

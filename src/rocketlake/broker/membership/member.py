@@ -103,6 +103,8 @@ class Member(Service):
         self.standing = Standing()
         self._parts = parts
         self._copies_min = copies_min
+        self._promised = 0
+        """See `_promise`: what the controller was told last."""
         self._poll_seconds = poll_seconds
         self._is_registered = False
         self._is_damaged = False
@@ -230,8 +232,9 @@ class Member(Service):
     async def _register(self) -> None:
         parts = self._parts
         broker_id = await parts.joining.take_id()
+        self._promised = promised = self._promise
         view = await parts.joining.register(
-            self._copies_min,
+            promised,
             parts.heartbeats.beat_all,
             known=self._known(),
             is_damaged=self._is_damaged,
@@ -241,6 +244,30 @@ class Member(Service):
         self.health.set("identity", "")
         await parts.heartbeats.start()
         await self._take(view)
+        in_step = parts.in_step
+        if self.standing.state is State.MASTER and (view.master_id, view.master_epoch) == (broker_id, in_step.epoch):
+            in_step.promise(promised)
+        if self._owes_promise:  # the role has changed meanwhile
+            self._is_registered = False
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    @property
+    def _promise(self) -> int:
+        """So many members have what this broker acknowledges as the master: two until it leads.
+
+        With a promise of one the controller forgets at the election who else holds everything, and a broker that is
+        chosen and cannot lead would have nobody to leave the place to. So it makes that promise when it is the master,
+        and acknowledges nothing alone before.
+        """
+        return self._copies_min if self.standing.state is State.MASTER else max(2, self._copies_min)
+
+    @property
+    def _owes_promise(self) -> bool:
+        """True if the controller is to hear of the promise of the role that is reached, in this epoch."""
+        replicas = self._parts.in_step.replicas
+        if self.standing.state is State.MASTER and replicas is not None and replicas.copies_min != self._copies_min:
+            return True
+        return self._promised != self._promise
 
     def _cannot_lead(self) -> str:
         """Why this broker, the master, cannot go on in this epoch; "" if it can."""
@@ -317,6 +344,8 @@ class Member(Service):
 
     def _arrived(self, goal: Goal) -> None:
         self.standing.arrived(goal)
+        if self._owes_promise:
+            self.register_again()
         _log.info("this broker is %s in epoch %d", self.standing.state.value, goal.epoch)
         if self._is_damaged and goal.master_id is not None:
             # In a newer epoch. What the log lacks is copied anew in it, or given up; the store says if it still does.
@@ -405,7 +434,7 @@ class Member(Service):
         members = view.members | {broker_id}
         waits = is_resumed and (self._copies_min > 1 or len(members) > 1)
         return SyncStateSet(
-            broker_id, members, view.set_epoch, start=start, copies_min=self._copies_min, is_resumed=waits
+            broker_id, members, view.set_epoch, start=start, copies_min=max(2, self._copies_min), is_resumed=waits
         )
 
     def _look(self) -> None:
