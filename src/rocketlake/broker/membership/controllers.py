@@ -4,6 +4,9 @@ Owns        their addresses, the one that answered last, the tries of one questi
 Must not know   the questions (calls.py), what the answers mean for this broker.
 
 All of our controllers answer for themselves. Of Apache's only the leader does; the others say so, and name it.
+
+A controller whose machine is gone does not refuse, it is silent. So all are asked with short tries first, and waited for
+only when none of them has answered: a new master is often needed at the moment in which a controller is lost, too.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ __all__ = ["ControllerSilent", "Controllers"]
 
 _UNABLE = (ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_ERROR)
 """Answers of a controller whose register does not answer: another one may reach it."""
+_SHORT_MS = 300
+"""As a controller's own tries at its register."""
 
 
 class ControllerSilent(LinkError):
@@ -48,21 +53,27 @@ class Controllers:
 
         `command` makes the request anew for each try. Only for questions that may be asked twice.
         """
+        answer = await self._ask_each(command, _SHORT_MS) if len(self._addresses()) > 1 else None
+        answer = answer or await self._ask_each(command, self._timeout_ms)
+        return answer or await self.ask_one(command())  # a leader that was named last
+
+    async def _ask_each(self, command: Callable[[], Command], timeout_ms: int) -> Command | None:
+        """The first answer of use, or the last of those that were none; None without any."""
         answer = None
         for _each in self._addresses():
             try:
-                answer = await self.ask_one(command())
+                answer = await self.ask_one(command(), timeout_ms)
             except ControllerSilent:
                 continue
             if answer.code not in _UNABLE:
-                return answer
-        return answer or await self.ask_one(command())  # a leader that was named last
+                break
+        return answer
 
-    async def ask_one(self, command: Command) -> Command:
+    async def ask_one(self, command: Command, timeout_ms: int | None = None) -> Command:
         """Ask the chosen controller once. Raises ControllerSilent: the next one is asked next time."""
         address = self.chosen
         try:
-            answer = await self._net.invoke(address, command, self._timeout_ms)
+            answer = await self._net.invoke(address, command, timeout_ms or self._timeout_ms)
         except (LinkError, InvokeTimeout) as error:
             self._choose_other(address)
             raise ControllerSilent(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,26 @@ async def test_the_next_controller_is_asked_when_one_is_out_of_reach_and_stays_t
     await world.calls.group(2, world.joining.lives)
     assert world.controllers.chosen == TWO
     assert world.asked == [(TWO, Code.CONTROLLER_GET_REPLICA_INFO)] * 2
+
+
+async def test_a_silent_controller_is_not_waited_for_while_another_answers(world: World) -> None:
+    for address in (ONE, TWO):
+        await world.controller(address, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
+    world.net.partition("10.0.0.2", "c1")
+    question = asyncio.ensure_future(world.calls.group(2, world.joining.lives))
+    await world.clock.run_for(310)
+    assert question.done()
+    assert (await question).members == {1}
+    assert world.controllers.chosen == TWO
+
+
+async def test_a_slow_controller_is_waited_for_when_no_other_answers(world: World) -> None:
+    await world.controller(TWO, GET_REPLICA_INFO=lambda _request: Reply(body=set_of(1, epoch=2)))
+    world.net.delay_ms = (200, 200)  # an answer takes 400
+    question = asyncio.ensure_future(world.calls.group(2, world.joining.lives))
+    await world.clock.run_for(2000)
+    assert question.done()
+    assert (await question).members == {1}
 
 
 async def test_a_controller_that_does_not_reach_its_register_is_left(world: World) -> None:
