@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 Address = tuple[str, int]
+_READS = 10
+"""A table of sockets that changes is not always read whole."""
 
 
 class Cuts:
@@ -70,10 +73,10 @@ class Door:
         task.add_done_callback(self._under_way.discard)
 
     async def _connect(self, side: _Side) -> None:
-        port = side.transport.get_extra_info("peername")[1]
-        source = (
-            self._opener(port) or self._opener(port) or "127.0.0.1"
-        )  # a table that changes is not always read whole
+        source = self._opener(side.transport.get_extra_info("peername")[1])
+        if not source:  # it is gone already
+            side.transport.abort()
+            return
         other = _Side(lambda _side: None)
         try:
             await asyncio.get_running_loop().create_connection(lambda: other, *self._to, local_addr=(source, 0))
@@ -84,9 +87,13 @@ class Door:
         _Pipe(self._cuts, self._owner, source, other, side)
 
     def _opener(self, port: int) -> str:
-        """The address of the process that has a socket of this port on this machine; empty: it is no other's."""
-        inode = _inode(port)
-        return next((name for name, pid in self._machines.items() if _has(pid(), inode)), "")
+        """The address of the process that has opened this connection; of this one too: its senders reach everybody."""
+        for _ in range(_READS):
+            inode = _inode(port, self._at)
+            for name, pid in {**self._machines, "127.0.0.1": os.getpid}.items():
+                if _has(pid(), inode):
+                    return name
+        return ""
 
 
 class _Side(asyncio.Protocol):
@@ -166,10 +173,11 @@ class _Pipe:
             self._cuts._pipes.discard(self)
 
 
-def _inode(port: int) -> str:
-    """The number of the socket of this port of 127.0.0.1."""
+def _inode(port: int, to: Address) -> str:
+    """The number of the socket of this port of 127.0.0.1 that is connected to `to`. Others may have the port, too."""
     table = Path("/proc/net/tcp").read_bytes()
-    found = table.find(b": 0100007F:%04X " % port)
+    packed = int.from_bytes(socket.inet_aton(to[0]), "little")
+    found = table.find(b": 0100007F:%04X %08X:%04X " % (port, packed, to[1]))
     return table[found : found + 200].split()[9].decode() if found >= 0 else ""
 
 
