@@ -5,8 +5,8 @@ Must not know   the questions (calls.py), what the answers mean for this broker.
 
 All of our controllers answer for themselves. Of Apache's only the leader does; the others say so, and name it.
 
-A controller whose machine is gone does not refuse, it is silent. So all are asked with short tries first, and waited for
-only when none of them has answered: a new master is often needed at the moment in which a controller is lost, too.
+A controller whose machine is gone does not refuse, it is silent. So all are asked with short tries first, and waited
+for only when none of them has answered: a new master is often needed at the moment in which a controller is lost, too.
 """
 
 from __future__ import annotations
