@@ -149,6 +149,18 @@ async def test_a_slave_that_does_not_copy_is_named_and_not_waited_for_a_second_t
     assert {"A", "B"} <= {topic.name for topic in pair.slave.topics.all()}
 
 
+async def test_the_first_send_to_a_topic_is_answered_in_time_when_a_slave_cannot_save_it(pair: ReplicaPair) -> None:
+    await pair.clock.run_for(1000)
+    pair.net.partition(MASTER, SLAVE)
+    for topic in ("A", "B"):
+        start = pair.clock.monotonic()
+        command = Command.request(RequestCode.SEND_MESSAGE_V2, send_header(topic=topic), b"kept")
+        assert (await pair.ask(MASTER, command)).code == ResponseCode.SUCCESS
+        assert pair.clock.monotonic() - start < 1.2
+    refused = await pair.create_topic(MASTER, "D")
+    assert refused.code == ResponseCode.SYSTEM_ERROR, "who changes settings hears that the slave lacks them"
+
+
 async def test_an_answer_without_topics_or_a_damaged_one_deletes_nothing_and_turns_health_red(
     pair: ReplicaPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ has saved, so a request is also the receipt for the tables copied before it. Cha
 once; offsets and progress change all the time, so slaves hear of them twice a second.
 
 Invariant: `when_copied` calls exactly once, at once if no slave of ours is connected. A slave that keeps a change
-waiting for too long is not waited for again until it has sent a receipt.
+waiting for three seconds is not waited for again until it has sent a receipt.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class _Slave:
 class _Wait:
     """A call that waits until slaves have saved these editions."""
 
-    __slots__ = ("deadline", "done", "wanted")
+    __slots__ = ("deadline", "done", "seconds", "wanted")
 
-    def __init__(self, wanted: Mapping[str, int], deadline: float, done: Callable[[str], None]) -> None:
+    def __init__(self, wanted: Mapping[str, int], seconds: float, now: float, done: Callable[[str], None]) -> None:
         self.wanted = wanted
-        self.deadline = deadline
+        self.seconds = seconds
+        self.deadline = now + seconds
         self.done = done
 
 
@@ -167,8 +168,8 @@ class Editions(Service):
 
     # -- receipts ------------------------------------------------------------------------------------------------------
 
-    def when_copied(self, done: Callable[[str], None]) -> None:
-        """Call `done` when each connected slave of ours has saved the settings as they are now.
+    def when_copied(self, done: Callable[[str], None], seconds: float = _PATIENCE_SECONDS) -> None:
+        """Call `done` when each connected slave of ours has saved the settings as they are now, in `seconds` at most.
 
         `done("")`: each of them has; else the text says which one has not. A slave whose link breaks has left.
         """
@@ -176,7 +177,7 @@ class Editions(Service):
             call(done, "")
             return
         wanted = {name: table.edition for name, table in self._settings.items()}
-        self._waits.append(_Wait(wanted, self._clock.monotonic() + _PATIENCE_SECONDS, done))
+        self._waits.append(_Wait(wanted, seconds, self._clock.monotonic(), done))
         self._settle(-math.inf)
 
     def _absent(self, wanted: Mapping[str, int]) -> set[int]:
@@ -210,10 +211,11 @@ class Editions(Service):
             if missing and wait.deadline > now:
                 continue
             self._waits.remove(wait)
-            for slave in lacking:
-                slave.is_late = True
+            if wait.seconds >= _PATIENCE_SECONDS:
+                for slave in lacking:
+                    slave.is_late = True
             text = ", ".join(map(str, sorted(missing)))
-            call(wait.done, f"slave {text} has not copied it within {_PATIENCE_SECONDS:.0f} s" if missing else "")
+            call(wait.done, f"slave {text} has not copied it within {wait.seconds:g} s" if missing else "")
 
 
 def _lacks(slave: _Slave, wanted: Mapping[str, int]) -> bool:

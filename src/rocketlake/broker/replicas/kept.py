@@ -20,6 +20,9 @@ __all__ = ["Kept"]
 
 _log = get_logger(__name__)
 
+_SEND_SECONDS = 0.5
+"""So long a send waits for slaves to have its topic. Its message has to be copied in the time that is left."""
+
 
 class Kept:
     """The saver of this broker and the slaves that copy its tables."""
@@ -57,5 +60,5 @@ class Kept:
                 self._warnings.warn("late", "a new topic is used before all slaves have it: %s", late)
             one_done(True)
 
-        self._editions.when_copied(copied)
+        self._editions.when_copied(copied, _SEND_SECONDS)
         self._saver.when_saved(one_done)
