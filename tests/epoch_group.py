@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,7 @@ class Replica:
         self.least_epoch = -1
         self.is_learner = False
         self.masters_mark: MarkAt | None = None
+        self.admission: Callable[[], Awaitable[object]] | None = None
         settings = StreamSettings(batch_bytes=3000, heartbeat_seconds=0.5, reports_flushed=reports_flushed)
         says = LeaderSays(
             lambda: self.epochs.history,
@@ -114,6 +115,7 @@ class Replica:
             least_epoch=lambda: self.least_epoch,
             is_learner=self.is_learner,
             masters_mark=self.masters_mark,
+            admission=self.admission,
         )
 
     async def start(self) -> None:

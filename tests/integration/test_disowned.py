@@ -63,6 +63,31 @@ async def test_a_member_whose_id_another_broker_has_follows_nobody() -> None:
     await group.stop()
 
 
+async def test_a_process_whose_id_another_one_has_counts_for_nothing_although_no_controller_reaches_it() -> None:
+    """Both say the same id to the master, which goes by the marks of their lives."""
+    group = ReplicaGroup(2)
+    await group.start()
+    master, old = group.hosts
+    assert await group.send(b"a") == OK
+    await give_id_away(group, old, master)
+    assert group.net.is_cut(old, NAMESRV) and group.state(old) is State.SLAVE
+    await group.clock.run_for(3000)
+    end = group.brokers[old].store.max_physical_offset
+    assert await group.send(b"b", master) != OK  # the broker with the id has nothing of it
+    assert group.in_step == {1} and group.brokers[old].store.max_physical_offset == end
+    await group.clock.run_for(10_000)
+    assert "another process has the id 2" in group.brokers[old].health.troubles["replication/follower"].reason
+    group.net.heal()
+    group.net.cut_way(old, NAMESRV)
+    await group.until(lambda: group.in_step == {1, 2})
+    assert await group.send_until_taken(b"c") < 5000
+    await group.until(lambda: group.bodies(NEW) == group.bodies(master))
+    # "b" was refused at once or not answered in time, by then.
+    assert [each for each in group.bodies(NEW) if each != b"b"] == [b"a", b"c"]
+    assert group.brokers[old].store.max_physical_offset == end
+    await group.stop()
+
+
 async def test_a_member_whose_life_the_register_does_not_know_registers_again() -> None:
     """The register was written before lives, or put back to a moment between an id and its first registration."""
     group = ReplicaGroup(2)

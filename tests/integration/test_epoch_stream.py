@@ -414,6 +414,44 @@ async def test_a_damaged_record_that_marks_a_file_is_no_sign_of_another_master(g
     assert (c.log, c.store.damaged_from) == (a.log, None)
 
 
+@pytest.mark.parametrize("admits", [True, False])
+async def test_a_slave_reports_nothing_before_it_has_cut_its_log(group: EpochGroup, admits: bool) -> None:
+    """What it has of an old master would count as records of the new one at the same places.
+
+    Nor before the master has said that it counts these reports.
+    """
+    a, b, c = group.replicas
+    await group.elect(a, 1, b, c)
+    a.put(*numbered(b"a", 3))
+    await group.clock.run_for(1000)
+    common = a.end
+    group.net.partition("a", "b")
+    group.net.partition("a", "c")
+    a.put(b"lost")
+    await group.elect(b, 2, c)
+    b.put(*numbered(b"b", 3))
+    group.net.heal()
+    is_asked, goes_on, ask = asyncio.Event(), asyncio.Event(), a.masters_mark
+    assert ask is not None
+
+    async def wait() -> None:
+        is_asked.set()
+        await goes_on.wait()
+
+    async def mark(offset: PhysicalOffset) -> str:
+        await wait()
+        return await ask(offset)
+
+    a.masters_mark, a.admission = (mark, None) if admits else (ask, wait)
+    await a.follow(f"b:{PORT}")
+    await group.clock.run_for(3000)  # longer than between two reports
+    told, end = dict(b.reports.ends), a.end
+    goes_on.set()
+    assert is_asked.is_set() and end > common and "1" not in told
+    await group.clock.run_for(1000)
+    assert b.reports.ends["1"] == b.end and a.log == b.log
+
+
 async def test_a_master_that_was_replaced_while_marks_came_cuts_nothing(group: EpochGroup) -> None:
     a = group.replicas[0]
     await one_epoch_with_two_masters(group, numbered(b"common", 3))

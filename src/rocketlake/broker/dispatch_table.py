@@ -39,6 +39,7 @@ from rocketlake.broker.processors.replicas import ReplicaTalk
 from rocketlake.broker.processors.send import Send
 from rocketlake.broker.processors.send_back import SendBack
 from rocketlake.broker.replicas.editions import Editions
+from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.net import dispatcher
 from rocketlake.net.admin_gate import guard
 from rocketlake.net.reply_steps import ReplySteps, in_steps
@@ -228,12 +229,13 @@ def takeover_rows(change: ChangeRole) -> Iterator[Row]:
     yield Row(Code.CHANGE_ROLE, change.change, Lane.ADMIN, Use.CHANGE, _SMALL)
 
 
-def membership_rows(notices: Notices, epochs: EpochAnswer) -> Iterator[Row]:
+def membership_rows(notices: Notices, epochs: EpochAnswer, lives: KnownLives) -> Iterator[Row]:
     """The word of a controller and of other members about roles; the history of this broker's log."""
     # fmt: off
     yield Row(Code.NOTIFY_BROKER_ROLE_CHANGED,          notices.role_changed,       Lane.ADMIN,     Use.READ)
     yield Row(Code.EXCHANGE_BROKER_HA_INFO,             notices.exchange_ha,        Lane.ADMIN,     Use.READ)
     yield Row(Code.GET_BROKER_EPOCH_CACHE,              epochs.epochs,              Lane.ADMIN,     Use.READ)
+    yield Row(Code.CHECK_LIFE,                          lives.check,                Lane.QUICK,     Use.READ)
     yield Row(Code.GET_RECORD_MARK, epochs.record_mark, Lane.QUICK, Use.READ, cold=Cold.ANY_ORDER)
     # fmt: on
 

@@ -221,6 +221,9 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
             # Its store may run twice, on this machine and on one that is cut off: no two processes have one epoch.
             new = replace(new, master=None, master_epoch=group.master_epoch + 1)
             reasons.append("its epoch has ended with the process that led it")
+    elif asked.life and asked.life != old.life:
+        # The master hears of the new life before it can propose it: what it has counted was perhaps the old one's.
+        new = replace(new, in_sync_epoch=group.in_sync_epoch + 1)
     if _may_lack_records(old, asked):
         if asked.broker_id in new.electable:
             new = without(new, frozenset({asked.broker_id}))

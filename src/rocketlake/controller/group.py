@@ -81,6 +81,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The replicas that hold every acknowledged record."""
         return self.in_sync | self.eligible
 
+    @property
+    def lives(self) -> dict[int, str]:
+        """The word of each member; "" of one that does not tell."""
+        return {broker_id: member.life for broker_id, member in self.members.items()}
+
     def contradicts(self, epoch: int | None, master: int | None) -> bool:
         """True if another one is recorded as the master of this epoch. None: nothing is known."""
         if epoch is None or master is None or epoch < self.put_back:

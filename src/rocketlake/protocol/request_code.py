@@ -191,6 +191,7 @@ class RequestCode(IntEnum):
     GET_DELETED_TOPICS = 290012  # broker
     CHANGE_ROLE = 290013  # broker
     GET_RECORD_MARK = 290014  # broker
+    CHECK_LIFE = 290015  # broker
     CONTROLLER_GET_GROUPS = 290002  # controller
     CONTROLLER_GET_SWITCHES = 290003  # controller
 

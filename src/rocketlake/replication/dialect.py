@@ -98,7 +98,7 @@ class FollowerDialect(Protocol):
         """What the master sends. The iterable is stopped at an agreement and goes on when it is settled."""
 
     def report(self, end: PhysicalOffset) -> bytes:
-        """The own log ends at `end` now."""
+        """The own log ends at `end` now. Empty: the master is not to be told yet."""
 
     def appended(self, end: PhysicalOffset, confirm: PhysicalOffset | None) -> None:
         """The own log ends at `end`; `confirm` is that of the last piece."""

@@ -186,6 +186,15 @@ class Leader(Service):
         if not self._links:
             self._store.on_append(None)
 
+    def turn_away(self, name: str) -> None:
+        """Another process has this name now: no report counts that came, or comes, on a connection of before."""
+        if self._newest.pop(name, None) is not None:
+            self.rule.left(name)
+        for link in tuple(self._links):
+            if link.dialect.name == name:
+                link.is_replaced = True
+                link.drop("another", f"another process is replica {name} now")
+
     def later(self, seconds: float, call: Callable[[], object]) -> None:
         """See SlaveOwner."""
         if seconds:

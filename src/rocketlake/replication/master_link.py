@@ -237,4 +237,4 @@ class MasterLink(asyncio.Protocol):
         elif now - self.heard_at > silence:
             self.end(f"nothing came for {silence:g} s (haHousekeepingInterval)")
         elif now - self._wrote_at > self._settings.heartbeat_seconds:
-            self._write(self._dialect.report(self._reported))
+            self._write(self._dialect.report(min(self._reported, self._safe_end())))  # the log may be cut by now

@@ -379,6 +379,16 @@ def test_an_older_copy_of_a_store_may_lack_records() -> None:
     assert ask(state, lives(2, "2x", "2older", "20"), 1, 3).group.in_sync == ids(1, 2, 3)
 
 
+def test_a_proposal_from_before_another_life_of_a_member_is_refused() -> None:
+    """It may stand on what the process before has reported."""
+    state = with_lives(group(in_sync=ids(1, 3)))
+    new = ask(state, lives(2, "21", "20"), 1, 3).group
+    again = ask(new, lives(2, "21"), 1, 2, 3).group
+    assert new.in_sync_epoch == again.in_sync_epoch == state.in_sync_epoch + 1
+    stale = AlterSet(1, new.master_epoch, ids(1, 2, 3), state.in_sync_epoch)
+    assert ask(new, stale, 1, 2, 3).code == Code.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH
+
+
 def test_who_moves_a_member_does_not_make_its_word_forgotten() -> None:
     """`replicas move` tells no life: the copy of the store that comes next is found out all the same."""
     moved = ask(with_lives(group()), Register(2, "new", boot_id="boot", log_kept=LogKept.ON_DISK, min_in_sync=2)).group

@@ -36,6 +36,7 @@ from rocketlake.protocol.headers.controller import (
     RegisterReplicaHeader,
     RegisterReplicaReplyHeader,
 )
+from rocketlake.protocol.life_mark import marks_from_text
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
@@ -213,4 +214,5 @@ def _view(header: Any, recorded: SyncStateSet, set_epoch: int | None) -> GroupVi
         set_epoch=recorded.epoch if set_epoch is None else max(set_epoch, recorded.epoch),
         master_mark=header.master_mark or "",
         asker_mark=getattr(header, "asker_mark", None) or "",
+        member_marks=marks_from_text(header.member_marks or ""),
     )

@@ -6,7 +6,8 @@ Must not know   requests and answers (calls.py), what a broker does with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 __all__ = ["NOTHING_KNOWN", "GroupView", "Known"]
@@ -29,6 +30,8 @@ class GroupView:
     asker_mark: str = ""
     """The mark of the process that is registered under the id of the asker, NO_LIFE of one without a life; empty if it
     was not told (Apache's controller)."""
+    member_marks: Mapping[int, str] = field(default_factory=dict)
+    """The marks of all members' processes, by broker id; empty if the controller does not tell them (Apache's)."""
 
 
 class Known(NamedTuple):

@@ -27,6 +27,7 @@ from rocketlake.broker.membership.in_step import InStep
 from rocketlake.broker.membership.joining import Joining
 from rocketlake.broker.membership.standing import Goal, Standing, State
 from rocketlake.broker.membership.succession import GivingWay, Resigning, Succession
+from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.replication.epochs.promotion import LogDamaged
@@ -87,6 +88,7 @@ class Parts:
     """Tell the other members where to copy from, in this epoch."""
     hears_master: Callable[[], bool]
     """True while a slave has a connection to its master."""
+    known_lives: KnownLives
     log_end: Callable[[], PhysicalOffset]
     giving_way: GivingWay
 
@@ -168,6 +170,8 @@ class Member(Service):
     def learn(self, view: GroupView) -> None:
         """The controller has said so."""
         standing, mark = self.standing, self._parts.joining.lives.mark
+        # Before the set: nobody is proposed for what another process has reported.
+        self._parts.known_lives.learn((view.master_epoch, view.set_epoch), view.member_marks)
         if view.master_id == standing.broker_id and view.master_mark not in ("", mark):
             self._is_registered = False  # another process has our id
             return

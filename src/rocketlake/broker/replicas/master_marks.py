@@ -1,7 +1,7 @@
-"""Marks of the records of one master, asked from it while its log and the own one are compared.
+"""What a slave asks its master for before it follows: whether it is known there, and marks of the master's records.
 
 Owns        the requests, also those to a master that does not know ours.
-Must not know   what the marks are compared for (replication/epochs/marks.py).
+Must not know   what the marks are compared for (replication/epochs/marks.py), what a slave does that is not known.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.fields import RequestHeader
 from rocketlake.protocol.headers.query import ViewMessageHeader
-from rocketlake.protocol.headers.replicas import RecordMarkHeader, RecordMarkReplyHeader
+from rocketlake.protocol.headers.replicas import CheckLifeHeader, RecordMarkHeader, RecordMarkReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.replication.epochs.marks import GONE, mark_of
@@ -46,10 +47,26 @@ class MasterMarks:
             )
         return answer.header(RecordMarkReplyHeader).mark
 
+    async def admit(self, broker_id: int, mark: str) -> None:
+        """Return if it counts reports of this id as ours; `mark`: of our life. Raises LinkError, RemoteError.
+
+        Apache's master, and one of ours from before this request, counts everyone.
+        """
+        if not self._address:
+            return
+        answer = await self._ask(RequestCode.CHECK_LIFE, CheckLifeHeader(broker_id=broker_id, mark=mark))
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+            raise RemoteError(
+                f"the master does not count this broker: {answer.remark or f'code {answer.code}'}",
+                code=answer.code,
+                remark=answer.remark or "",
+                address=self._address,
+            )
+
     async def _mark_of_record(self, offset: PhysicalOffset) -> str:
         """Apache's master gives the record itself, also one that is not confirmed."""
         answer = await self._ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader(offset=offset))
         return mark_of(answer.body_bytes) if answer.code == ResponseCode.SUCCESS and answer.body else GONE
 
-    async def _ask(self, code: RequestCode, header: RecordMarkHeader | ViewMessageHeader) -> Command:
+    async def _ask(self, code: RequestCode, header: RequestHeader) -> Command:
         return await self._net.invoke(self._address, Command.request(code, header), _TIMEOUT_MS)

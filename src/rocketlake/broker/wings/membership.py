@@ -29,6 +29,7 @@ from rocketlake.broker.membership.member import Member, Parts, Roles
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.membership.standing import Goal
 from rocketlake.broker.membership.succession import GivingWay
+from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.broker.replicas.master_marks import MasterMarks
 from rocketlake.broker.wings.cluster import Cluster
 from rocketlake.broker.wings.ground import Ground
@@ -79,11 +80,10 @@ class Membership(Wing):
         controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
         self._calls = Calls(controllers, ground.role, clock.now_ms)
         identity = IdentityFiles(folder, files, config.cluster_name, config.broker_name)
-        lives = Lives(folder / LIVES_FILE, files)
         self._joining = Joining(
             identity,
             self._boot,
-            lives,
+            Lives(folder / LIVES_FILE, files),
             self._calls,
             role=ground.role,
             worker=self._worker,
@@ -105,6 +105,7 @@ class Membership(Wing):
         heartbeats = Heartbeats(
             cluster.net, lambda: config.controller_addresses, self._heartbeat, clock, config.controller_heartbeat_ms
         )
+        known_lives = self._known_lives()
         parts = Parts(
             role=ground.role,
             roles=roles,
@@ -116,17 +117,26 @@ class Membership(Wing):
             follow=self._follow,
             announce=self._announce,
             hears_master=lambda: self.replicas.follower.status().is_connected,
+            known_lives=known_lives,
             log_end=lambda: store.max_physical_offset,
             giving_way=GivingWay(self._refusal, clock),
         )
         self.member = Member(parts, clock, copies_min=config.copies_min, poll_seconds=config.controller_poll_ms / 1000)
         self._notices = Notices(ground.role, cluster.master, self.member.noticed, self.member.look_up)
-        epochs = EpochAnswer(ground.role, lambda: self._epochs.history, lambda: store.max_physical_offset, store.log)
-        self.rows = tuple(membership_rows(self._notices, epochs))
+        self.rows = tuple(membership_rows(self._notices, self._epoch_answer(), known_lives))
         self.stream = self._stream()
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
         self.adopt(heartbeats, self.in_step, self.member)
+
+    def _known_lives(self) -> KnownLives:
+        return KnownLives(
+            lambda broker_id: self.replicas.leader.turn_away(str(broker_id)), lambda: self.member.look_up()
+        )
+
+    def _epoch_answer(self) -> EpochAnswer:
+        store, history = self._ground.store, lambda: self._epochs.history
+        return EpochAnswer(self._ground.role, history, lambda: store.max_physical_offset, store.log)
 
     def _others_in_set(self) -> frozenset[int]:
         """The broker ids that may be elected in place of this master."""
@@ -142,19 +152,26 @@ class Membership(Wing):
         )
         return GroupStream(
             leader=lambda: AutoSwitchLeader(says),
-            follower=lambda: AutoSwitchFollower(
-                store,
-                self._epochs,
-                self._joining.broker_id,
-                least_epoch=lambda: self.member.standing.goal.epoch,
-                most_epoch=lambda: self.member.standing.goal.epoch,
-                from_last_file=self._config.sync_from_last_file,
-                masters_mark=MasterMarks(self._cluster.net, self._cluster.master.address).at,
-            ),
+            follower=self._follower,
             rule=self.in_step,
             heartbeat_seconds=self._config.controller_heartbeat_ms / 1000,
             answer_seconds=self._config.in_sync_stall_ms / 1000,
             waits_for=self._may_not_follow,
+        )
+
+    def _follower(self) -> AutoSwitchFollower:
+        """Of a new connection."""
+        broker_id, lives = self._joining.broker_id, self._joining.lives
+        master = MasterMarks(self._cluster.net, self._cluster.master.address)
+        return AutoSwitchFollower(
+            self._ground.store,
+            self._epochs,
+            broker_id,
+            least_epoch=lambda: self.member.standing.goal.epoch,
+            most_epoch=lambda: self.member.standing.goal.epoch,
+            from_last_file=self._config.sync_from_last_file,
+            masters_mark=master.at,
+            admission=lambda: master.admit(broker_id, lives.mark),
         )
 
     # -- start and stop ------------------------------------------------------------------------------------------------

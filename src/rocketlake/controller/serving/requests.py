@@ -53,7 +53,7 @@ from rocketlake.protocol.headers.controller import (
     RegisterReplicaHeader,
     RegisterReplicaReplyHeader,
 )
-from rocketlake.protocol.life_mark import life_mark
+from rocketlake.protocol.life_mark import life_mark, marks_to_text
 from rocketlake.protocol.request_code import request_name
 from rocketlake.protocol.response_code import ResponseCode as Code
 
@@ -171,6 +171,7 @@ class Requests(Service):
             answer.sync_state_set_epoch = group.in_sync_epoch
             answer.master_epoch = group.master_epoch
             answer.asker_mark = life_mark(group.members[broker_id].life) or None
+            answer.member_marks = marks_to_text(group.lives) or None
             if group.master is not None and (group.master == broker_id or counts_as_alive(name, group, self._liveness)):
                 answer.master_broker_id = group.master
                 answer.master_address = group.members[group.master].address
@@ -226,6 +227,7 @@ class Requests(Service):
     def _elected(self, name: str, decision: Decision) -> Reply:
         group = decision.group
         answer = ElectMasterReplyHeader(master_epoch=group.master_epoch, sync_state_set_epoch=group.in_sync_epoch)
+        answer.member_marks = marks_to_text(group.lives) or None
         if group.master is not None:
             answer.master_broker_id = group.master
             answer.master_address = group.members[group.master].address

@@ -36,7 +36,7 @@ from rocketlake.protocol.headers.controller import (
     GetReplicaInfoReplyHeader,
     GetSwitchesHeader,
 )
-from rocketlake.protocol.life_mark import NO_LIFE, life_mark
+from rocketlake.protocol.life_mark import NO_LIFE, life_mark, marks_to_text
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Views"]
@@ -84,6 +84,7 @@ class Views:
                 code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
             )
         header = GetReplicaInfoReplyHeader(master_epoch=group.master_epoch)
+        header.member_marks = marks_to_text(group.lives) or None
         if group.master is not None:
             header.master_broker_id = group.master
             header.master_address = group.members[group.master].address

@@ -47,7 +47,7 @@ class ElectMasterHeader(RequestHeader, kw_only=True):
 class ElectMasterReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_ELECT_MASTER, also with code CONTROLLER_MASTER_STILL_EXIST; body ElectMasterReply.
 
-    `master_mark` (ours): of the life of the process that is the master (life_mark.py).
+    `master_mark`, `member_marks` (ours): of the lives of the processes that are the master, the members (life_mark.py).
     """
 
     master_broker_id: Int64 | None = None
@@ -55,6 +55,7 @@ class ElectMasterReplyHeader(Header, kw_only=True):
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
     master_mark: str | None = None
+    member_marks: str | None = None
 
 
 class RegisterReplicaHeader(RequestHeader, kw_only=True):
@@ -89,7 +90,8 @@ class RegisterReplicaHeader(RequestHeader, kw_only=True):
 class RegisterReplicaReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_REGISTER_BROKER; the master's fields only while it is alive. Body SyncStateSet.
 
-    `master_mark`, `asker_mark` (ours): of the lives of the processes that are registered as master and asker.
+    `master_mark`, `asker_mark`, `member_marks` (ours): of the lives of the processes that are registered as master,
+    asker, members.
     """
 
     cluster_name: str | None = None
@@ -100,6 +102,7 @@ class RegisterReplicaReplyHeader(Header, kw_only=True):
     sync_state_set_epoch: Int32 | None = None
     master_mark: str | None = None
     asker_mark: str | None = None
+    member_marks: str | None = None
 
 
 class GetReplicaInfoHeader(RequestHeader, kw_only=True):
@@ -117,7 +120,8 @@ class GetReplicaInfoHeader(RequestHeader, kw_only=True):
 class GetReplicaInfoReplyHeader(Header, kw_only=True):
     """Answer of CONTROLLER_GET_REPLICA_INFO; no id and address = no master now. Body SyncStateSet, with its epoch.
 
-    `master_mark`, `asker_mark` (ours): of the lives of the processes that are registered as master and asker.
+    `master_mark`, `asker_mark`, `member_marks` (ours): of the lives of the processes that are registered as master,
+    asker, members.
     `asker_mark` of a member that is registered without one: NO_LIFE (life_mark.py).
     """
 
@@ -126,6 +130,7 @@ class GetReplicaInfoReplyHeader(Header, kw_only=True):
     master_epoch: Int32 | None = None
     master_mark: str | None = None
     asker_mark: str | None = None
+    member_marks: str | None = None
 
 
 class ControllerMetadataReplyHeader(Header, kw_only=True):

@@ -39,6 +39,13 @@ class RecordMarkHeader(RequestHeader, kw_only=True):
     offset: Int64
 
 
+class CheckLifeHeader(RequestHeader, kw_only=True):
+    """CHECK_LIFE (ours), slave to master: has the controller told you of the process with this mark, under this id?"""
+
+    broker_id: Int64
+    mark: str
+
+
 class RecordMarkReplyHeader(Header, kw_only=True):
     """Answer of GET_RECORD_MARK; "" where the log has nothing."""
 

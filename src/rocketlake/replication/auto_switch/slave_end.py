@@ -13,7 +13,7 @@ since: Apache's master heads the last bytes of an epoch with the next one, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from rocketlake.base.errors import ProtocolError, StoreError
 from rocketlake.model.positions import PhysicalOffset
@@ -45,10 +45,12 @@ class AutoSwitchFollower:
         from_last_file: bool = False,
         is_learner: bool = False,
         masters_mark: MarkAt | None = None,
+        admission: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         """`broker_id`: ours. `least_epoch`, `most_epoch`: a master whose newest epoch is older or newer is refused.
 
-        `masters_mark`: of a record in the log of this master; None: nobody can be asked.
+        `masters_mark`: of a record in the log of this master; None: nobody can be asked. `admission`: wait until this
+        master says that our reports count for us, on a connection that is open by now.
         """
         self._store = store
         self._epochs = epochs
@@ -56,6 +58,9 @@ class AutoSwitchFollower:
         self._least_epoch, self._most_epoch = least_epoch, most_epoch
         self._flags = from_last_file, is_learner
         self._masters_mark = masters_mark
+        self._admission = admission
+        self._agrees = False
+        """True from the cut on."""
         self._masters: EpochHistory | None = None
         """The epochs of the master; None before its answer."""
         self._rest = b""
@@ -68,7 +73,9 @@ class AutoSwitchFollower:
         return layout.HANDSHAKE.pack(layout.STATE_HANDSHAKE, *self._flags, self._broker_id)
 
     def report(self, end: PhysicalOffset) -> bytes:
-        """Twelve bytes."""
+        """Twelve bytes; none before both logs agree: ours may have other records up to there than the master's."""
+        if not self._agrees:
+            return b""
         return layout.REPORT.pack(layout.STATE_TRANSFER, end)
 
     # -- what the master says ------------------------------------------------------------------------------------------
@@ -112,6 +119,9 @@ class AutoSwitchFollower:
 
         async def settle() -> bytes:
             self._check(master)
+            if self._admission is not None:
+                await self._admission()
+                self._check(master)  # the controller may have named a newer master meanwhile
             store = self._store
             own_end = store.max_physical_offset
             point = agreed_end(self._epochs.history, own_end, master.history, master.end)
@@ -124,6 +134,7 @@ class AutoSwitchFollower:
             await Truncation(store, self._epochs).to(await self._shared(point, master))
             if store.max_physical_offset == master.end and master.history.last is not None:
                 await self._epochs.follow(*master.history.last)
+            self._agrees = True
             return self.report(store.max_physical_offset)
 
         yield Agreement(settle)
