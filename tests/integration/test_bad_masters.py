@@ -86,3 +86,25 @@ async def test_a_slave_appends_nothing_of_it_and_says_so(what: str, caplog: pyte
     await slave.stop()
     await master.stop()
     await pair.client.close()
+
+
+async def test_a_slave_does_not_hear_a_master_that_accepts_it_and_says_nothing() -> None:
+    """A machine that hangs accepts connections; each new one would look like a sign of life to the controllers."""
+    pair = ReplicaPair()
+    pair.slave = slave = pair.new_broker(
+        SLAVE,
+        1,
+        broker_role=BrokerRole.SLAVE,
+        namesrv_addresses=(),
+        ha_master_address=f"{MASTER}:10912",
+        ha_silence_ms=1500,
+        ha_heartbeat_ms=500,
+    )
+    Impostor.made = 0
+    listener = await pair.net.host(MASTER).listen(lambda: Impostor(lambda _draw: b""), MASTER, 10912)
+    await slave.start()
+    await pair.clock.run_for(10_000)
+    assert Impostor.made > 3
+    assert slave.replicas.follower.status().heard_seconds_ago > 9
+    await listener.close()
+    await slave.stop()

@@ -79,6 +79,8 @@ class Follower(Service):
         self._address = ""
         self._good_at = 0.0
         """When there last was a connection that made progress."""
+        self._heard_at = 0.0
+        """When a master was last heard, by the connections that have ended."""
         self._reason = ""
         """Why the last connection ended."""
         self._pause = _PAUSE_SECONDS_FIRST
@@ -91,7 +93,8 @@ class Follower(Service):
             return
         await super().start()
         self._store.copies = "this broker copies the log of its master: ask the master"
-        self._good_at, self._pause, self._reason = self._clock.monotonic(), _PAUSE_SECONDS_FIRST, ""
+        self._good_at = self._heard_at = self._clock.monotonic()
+        self._pause, self._reason = _PAUSE_SECONDS_FIRST, ""
         self.keep("follow", self._round)
         self.every("look", _LOOK_SECONDS, self._look)
 
@@ -146,6 +149,7 @@ class Follower(Service):
         finally:
             # Also when this is cancelled: a connection that was just made would go on appending.
             self._link = None
+            self._heard_at = self._last_heard(link)
             connecting.cancel()
             link.close()
         if link.is_good:
@@ -179,7 +183,11 @@ class Follower(Service):
     def status(self) -> FollowerStatus:
         """How this broker follows now."""
         link, end = self._link, self._store.max_physical_offset
+        heard = self._clock.monotonic() - (self._heard_at if link is None else self._last_heard(link))
         if link is None or not link.is_connected:
-            return FollowerStatus(self._master(), False, end, end, self._clock.monotonic() - self._good_at, 0)
-        heard = self._clock.monotonic() - link.heard_at
+            return FollowerStatus(self._master(), False, end, end, heard, 0)
         return FollowerStatus(self._address, True, end, max(end, link.position), heard, link.bytes_per_second)
+
+    def _last_heard(self, link: MasterLink) -> float:
+        """A connection that is accepted says nothing yet: the kernel of a master that hangs accepts it, too."""
+        return link.heard_at if link.has_heard else self._heard_at

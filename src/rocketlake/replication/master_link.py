@@ -38,6 +38,8 @@ class MasterLink(asyncio.Protocol):
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done when the connection is over, with the reason."""
         self.heard_at = self._wrote_at = self._counted_at = clock.monotonic()
+        self.has_heard = False
+        """True when the master has said something; until then `heard_at` is when this connection began."""
         self.bytes_per_second = 0
         self._counted = 0
         self._store = store
@@ -93,7 +95,7 @@ class MasterLink(asyncio.Protocol):
         """Frames, cut anywhere."""
         if self.ended.done():
             return
-        self.heard_at = self._clock.monotonic()
+        self.heard_at, self.has_heard = self._clock.monotonic(), True
         self._counted += len(data)
         self._work(iter(self._dialect.feed(data)))
 
