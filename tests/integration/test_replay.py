@@ -58,12 +58,14 @@ def everything(cluster: EmbeddedCluster, topic: str) -> list[StoredMessage]:
 
 def send(cluster: EmbeddedCluster, topic: str, count: int) -> None:
     async def work() -> None:
+        # All are under way at once, and share this process with the broker: on a busy machine the last ones wait long.
         async with Producer("sender", namesrv=cluster.namesrv) as producer:
             sends = []
             for number in range(count):
                 extra = {"weight": str(number), "colour": "red"}
                 body, tag = b"%d" % number, "AB"[number % 2]
-                sends.append(producer.send(Message(topic, body, tags=tag, keys=f"k{number}", properties=extra)))
+                message = Message(topic, body, tags=tag, keys=f"k{number}", properties=extra)
+                sends.append(producer.send(message, timeout_ms=30_000))
             await asyncio.gather(*sends)
 
     cluster.run(work())

@@ -175,14 +175,19 @@ class _Faults:
     async def _power(self, broker: SimBroker | None = None) -> None:
         """One machine at a time, and not the last that holds all: only waiting for the disk would survive that."""
         world, broker = self._world, broker or self._broker()
-        holders = [world.brokers[each] for each in world.group.electable]
-        others = [each for each in holders if each not in (broker, self._lost) and not each.lacks]
-        if world.rules.min_in_sync == 1 or not others or any(each.lacks for each in world.brokers.values()):
+        if world.rules.min_in_sync == 1 or any(each.lacks for each in world.brokers.values()):
+            return
+        if self._is_last_holder(broker):
             return
         if broker.is_up:
             broker.stop(power=True)
             await self._while()
             broker.start()
+
+    def _is_last_holder(self, broker: SimBroker) -> bool:
+        """True if no other machine that comes back holds all."""
+        holders = [self._world.brokers[each] for each in self._world.group.electable]
+        return all(each in (broker, self._lost) or each.lacks for each in holders)
 
     async def _all(self) -> None:
         """The whole group is killed, and its brokers come back one after the other, in any order."""
@@ -195,7 +200,10 @@ class _Faults:
             await self._world.clock.sleep(self._random.choice((0.0, 0.3, 1.5)))
 
     async def _joiner(self) -> None:
-        """A replica dies while it joins, and the try that adds it has no answer; the first one is dead for good."""
+        """A replica dies while it joins, and the try that adds it has no answer; the first one is dead for good.
+
+        Not the last that holds all: its group would wait for it.
+        """
         world = self._world
         broker, master = self._broker(), self._master()
         if broker is master or not broker.is_up:
@@ -212,7 +220,8 @@ class _Faults:
             await world.clock.sleep(0.005)
         await world.clock.sleep(0.02)
         broker.stop()
-        if self._lost or world.rules.is_put_back:  # after a register was put back all are waited for
+        # After a register was put back all are waited for.
+        if self._lost or world.rules.is_put_back or self._is_last_holder(broker):
             await self._while()
             broker.start()
         else:
