@@ -22,6 +22,7 @@ from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.cli.migration.left_behind import LeftBehind
 from rocketlake.cli.migration.peer import Peer, number
 from rocketlake.cli.table import amount
+from rocketlake.model.names import is_dead_letter_topic, is_retry_topic, is_system_group, is_system_topic
 from rocketlake.protocol.headers.offset import UpdateOffsetHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -77,7 +78,8 @@ class ToApache:
                 f"the log of {self._new.address} begins at {starts[1]}, that of {self._old.address} at {starts[0]}",
                 hint="choose a slave that has the whole log: one of Apache's that began empty has the last file only",
             )
-        return [_MARKS]
+        kept = await self._kept()
+        return [_MARKS, *([LeftBehind(kept, "they are deleted here, and are there still")] if kept else [])]
 
     async def until_copied(self) -> None:
         """Until it has just copied the tables: then they change there, or are the same."""
@@ -87,12 +89,14 @@ class ToApache:
         while self._clock.monotonic() < until:
             theirs = await self._progress(self._new)
             is_same = (await self._progress(self._old)).items() <= theirs.items()
-            if (is_same or theirs != before) and not await self._missing():
+            if (is_same or theirs != before) and not (await self._missing() or await self._kept()):
                 break
             await self._clock.sleep(_QUICK_SECONDS)
         else:
             if missing := await self._missing():
                 raise _not_copied(self._new, missing)
+            if kept := await self._kept():
+                raise _not_copied(self._new, f"that {kept} are deleted: they would be there again")
         await self._clock.sleep(_COPYING_SECONDS)
 
     async def bring(self) -> None:
@@ -155,6 +159,20 @@ class ToApache:
                 return f"settings of {what} {_some(other)}"
         return ""
 
+    async def _kept(self) -> str:
+        """Which topics or groups it has, and this broker has not; "" if there are none.
+
+        What brokers make for themselves does not count, nor what a client's heartbeat makes at any moment.
+        """
+        own = {self._old.broker_name, self._old.settings.get("brokerClusterName", "")}
+        found = []
+        for code, member, what, _ in _NAMED:
+            theirs = (await self._new.table(code)).get(member) or {}
+            ours = (await self._old.table(code)).get(member) or {}
+            if names := sorted(name for name in theirs.keys() - ours.keys() - own if not _is_made_by_brokers(name)):
+                found.append(f"{what} {_some(names)}")
+        return " and ".join(found)
+
     async def _progress(self, peer: Peer) -> dict[tuple[str, ...], int]:
         """Offsets of groups, and of delayed messages."""
         return {**await self._offsets(peer), **await self._delays(peer)}
@@ -187,6 +205,10 @@ class ToApache:
             topic, _, group = key.partition("@")
             found |= {(topic, group, str(queue_id)): int(offset) for queue_id, offset in queues.items()}
         return found
+
+
+def _is_made_by_brokers(name: str) -> bool:
+    return is_system_topic(name) or is_system_group(name) or is_retry_topic(name) or is_dead_letter_topic(name)
 
 
 def _some(names: list[str]) -> str:
