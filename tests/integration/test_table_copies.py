@@ -250,7 +250,7 @@ async def test_a_slave_counts_producer_sequences_from_where_its_master_had_saved
 async def test_a_slave_that_may_be_elected_is_waited_for_while_it_is_away(pair: ReplicaPair) -> None:
     await pair.slave.stop()
     assert (await pair.create_topic(MASTER, "A")).code == ResponseCode.SUCCESS
-    pair.master.ground.editions.expected = lambda: [1]
+    pair.master.ground.editions.expect(lambda: [1], lambda _broker_id, _mark: True)
     answer = await pair.create_topic(MASTER, "B")
     assert (answer.code, "slave 1 has not copied it" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
 

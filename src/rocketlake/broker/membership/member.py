@@ -371,7 +371,7 @@ class Member(Service):
         One that was chosen and whose disk is full, say, keeps the place from others that can: its log is whole, so it
         stays a choice, and tries again if it is the only one.
         """
-        if self.standing.leads and self._parts.giving_way.may:
+        if self.standing.leads and self._parts.giving_way.may and self._leaving is None:
             _log.error("this broker was chosen as the master and cannot lead now, another one is looked for: %s", error)
             await self._pass_on(goal)
         return self.standing.goal != goal

@@ -8,7 +8,8 @@ has saved, so a request is also the receipt for the tables copied before it. Cha
 once; offsets and progress change all the time, so slaves hear of them twice a second.
 
 Invariant: `when_copied` calls exactly once, at once if no slave of ours is connected. A slave that keeps a change
-waiting for three seconds is not waited for again until it has sent a receipt.
+waiting for three seconds is not waited for again until it has sent a receipt. A receipt for an id that may be elected
+counts only from the process that the controller has recorded under it: the table is on the disk of that one.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ class Counted(Protocol):
 class _Slave:
     """A slave that asks on one link."""
 
-    __slots__ = ("broker_id", "is_late", "saved")
+    __slots__ = ("broker_id", "is_late", "mark", "saved")
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, mark: str) -> None:
         self.broker_id = broker_id
+        self.mark = mark
         self.saved: Mapping[str, int] = {}
         self.is_late = False
 
@@ -77,8 +79,8 @@ class Editions(Service):
         super().__init__("table-editions", clock)
         self._life = f"{clock.now_ms():x}"
         """Editions of another life of this broker say nothing."""
-        self.expected: Callable[[], Collection[int]] = tuple
-        """The broker ids of slaves that may be elected: a change waits for them, if they are ours, even while away."""
+        self._expected: Callable[[], Collection[int]] = tuple
+        self._knows: Callable[[int, str], bool] = lambda _broker_id, _mark: True
         self._ours: set[int] = set()
         """The broker ids that have asked. Apache's slaves do not, and send no receipts."""
         self._settings: dict[str, Counted] = {}
@@ -88,6 +90,13 @@ class Editions(Service):
         self._waits: list[_Wait] = []
         self._held: WaitList[str] = WaitList("newer-tables", clock, turns, _WAITING_MAX)
         self.adopt(self._held)
+
+    def expect(self, slaves: Callable[[], Collection[int]], knows: Callable[[int, str], bool]) -> None:
+        """`slaves`: broker ids that may be elected: a change waits for them, if they are ours, even while away.
+
+        `knows`: True if the process with this mark has this broker id, as far as the controller told.
+        """
+        self._expected, self._knows = slaves, knows
 
     def add_settings(self, **tables: Counted) -> None:
         """Tables whose changes slaves copy at once, and confirm. The owner calls `changed` behind each change."""
@@ -127,7 +136,7 @@ class Editions(Service):
         """GET_NEWER_TABLES."""
         header = request.header(NewerTablesHeader)
         known = self._read(header.known)
-        self._note_receipt(request.asker, header.broker_id, known)
+        self._note_receipt(request.asker, header, known)
         changed = self._changed_since(known)
         if changed or self._held.is_closed or self._held.is_full or header.hold_millis <= 0:
             return self._answer(changed)
@@ -182,17 +191,18 @@ class Editions(Service):
 
     def _absent(self, wanted: Mapping[str, int]) -> set[int]:
         """The expected slaves of ours that have no link, or not saved these editions."""
-        there = {slave.broker_id for slave in self._slaves.values() if not _lacks(slave, wanted)}
-        return self._ours.intersection(self.expected()) - there
+        have = [slave for slave in self._slaves.values() if not _lacks(slave, wanted)]
+        there = {slave.broker_id for slave in have if self._knows(slave.broker_id, slave.mark)}
+        return self._ours.intersection(self._expected()) - there
 
-    def _note_receipt(self, asker: Asker, broker_id: int, saved: Mapping[str, int]) -> None:
+    def _note_receipt(self, asker: Asker, header: NewerTablesHeader, saved: Mapping[str, int]) -> None:
         slave = self._slaves.get(asker)
         if slave is None:
-            slave = self._slaves[asker] = _Slave(broker_id)
-            self._ours.add(broker_id)
+            slave = self._slaves[asker] = _Slave(header.broker_id, header.mark)
+            self._ours.add(header.broker_id)
             self._watch()
             asker.on_close.append(self._left)
-            _log.info("slave %d (%s) copies the tables of this broker", broker_id, asker.address)
+            _log.info("slave %d (%s) copies the tables of this broker", header.broker_id, asker.address)
         slave.saved = saved
         slave.is_late = False
         self._settle(-math.inf)

@@ -54,16 +54,18 @@ class Part:
 class MasterCalls:
     """Requests to one master. LinkError when no answer comes, RemoteError when the master refuses."""
 
-    def __init__(self, net: NetClient, broker_id: Callable[[], int]) -> None:
+    def __init__(self, net: NetClient, broker_id: Callable[[], int], mark: Callable[[], str] = str) -> None:
+        """`mark`: of the life of this process in its group; "" without a controller."""
         self._net = net
         self._broker_id = broker_id
+        self._mark = mark
 
     async def newer(self, master: str, known: str) -> Newer | None:
         """The tables that are newer than `known`, after a wait of some seconds if none is.
 
         None: the master is Apache's, it does not know this request.
         """
-        header = NewerTablesHeader(broker_id=self._broker_id(), known=known, hold_millis=_HOLD_MS)
+        header = NewerTablesHeader(broker_id=self._broker_id(), mark=self._mark(), known=known, hold_millis=_HOLD_MS)
         answer = await self._ask(master, RequestCode.GET_NEWER_TABLES, header, _HOLD_MS + _TIMEOUT_MS)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return None

@@ -6,6 +6,8 @@ Must not know   the work of the parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.dispatch_table import replica_rows
 from rocketlake.broker.processors.replicas import ReplicaTalk
@@ -56,7 +58,15 @@ class Editions(Wing):
 class Copies(SlaveWing):
     """Copies the tables of the master."""
 
-    def __init__(self, ground: Ground, cluster: Cluster, delays: DelayProgress, sequences: ProducerSequences) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        cluster: Cluster,
+        delays: DelayProgress,
+        sequences: ProducerSequences,
+        mark: Callable[[], str],
+    ) -> None:
+        """`mark`: of the life of this process in its group; "" without a controller."""
         super().__init__("copies", ground.clock)
         code = RequestCode
         self.settings = (
@@ -82,7 +92,7 @@ class Copies(SlaveWing):
             self.settings,
             progress,
             ours_only=ours_only,
-            calls=MasterCalls(cluster.net, lambda: ground.role.broker_id),
+            calls=MasterCalls(cluster.net, lambda: ground.role.broker_id, mark),
             master=cluster.master,
             saver=ground.saver,
             safe_end=lambda: ground.store.durability.readable_end,

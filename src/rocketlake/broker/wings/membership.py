@@ -101,11 +101,11 @@ class Membership(Wing):
             look_up=lambda: self.member.look_up(),
             register_again=lambda: self.member.register_again(),
         )
-        ground.editions.expected = self._others_in_set
         heartbeats = Heartbeats(
             cluster.net, lambda: config.controller_addresses, self._heartbeat, clock, config.controller_heartbeat_ms
         )
         known_lives = self._known_lives()
+        ground.editions.expect(self._others_in_set, known_lives.knows)
         parts = Parts(
             role=ground.role,
             roles=roles,
@@ -128,6 +128,10 @@ class Membership(Wing):
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
         self.adopt(heartbeats, self.in_step, self.member)
+
+    def mark(self) -> str:
+        """Of the life of this process, as the controller tells it to the master."""
+        return self._joining.lives.mark
 
     def _known_lives(self) -> KnownLives:
         return KnownLives(

@@ -12,10 +12,12 @@ from rocketlake.protocol.fields import Header, Int64, RequestHeader
 class NewerTablesHeader(RequestHeader, kw_only=True):
     """GET_NEWER_TABLES, slave to master: answered when a table is newer than `known`, or after `hold_millis`.
 
-    `known`: the text of the last answer whose tables the slave has saved; "" at first.
+    `known`: the text of the last answer whose tables the slave has saved; "" at first. `mark`: of the life of its
+    process; "" without a controller.
     """
 
     broker_id: Int64
+    mark: str = ""
     known: str = ""
     hold_millis: Int64 = 0
 
