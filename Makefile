@@ -6,16 +6,17 @@ VENV   := .venv
 comma  := ,
 BIN    := $(VENV)/bin
 # Many tests wait for processes and clocks of their own, so two cores run three files of tests at a time.
-AT_ONCE := -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder
 # What has compiled twins, or stands next to them.
-PURE_TESTS := $(addprefix tests/,property scenarios $(addprefix unit/,auth base broker codec controller filter model namesrv net protocol replication store spark/scan spark/source))
+PURE_TESTS := $(addprefix tests/,golden property scenarios simulation/test_epoch_group.py $(addprefix unit/,auth base broker codec controller filter model namesrv net protocol replication store spark/scan spark/source))
+COVERED := protocol codec replication controller auth
 HA_MATRIX := $(addprefix tests/interop/test_,log_stream.py table_copies.py auto_switch.py mixed_group.py replica_group.py power_cut_under_apache.py java_brokers_on_our_controller.py)
 KERNELS := $(shell find src -name '*.pyx')
 TWINS  := $(filter-out $(KERNELS:.pyx=.pxd),$(shell find src -name '*.pxd'))
 COMPILED_SOURCES := $(TWINS) $(wildcard $(TWINS:.pxd=.py)) $(KERNELS) $(wildcard $(KERNELS:.pyx=.pxd))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
+.PHONY: help install demo test test-long test-room sim transaction-histories replicas-search replica-groups store-histories etcd-histories etcd-kills kills failovers busy-failovers ha-matrix living-migration spark-kills check bench bench-growth bench-slow-disk bench-replicas bench-takeover bench-spark docs clean
 
 help:            ## list the commands
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort
@@ -49,9 +50,17 @@ install: $(VENV)/.built          ## make .venv, install, compile
 demo: install    ## the main job: 336,776 flights through the broker into a Spark lake table; KEEP=1 leaves the cluster up
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
-test: check      ## lint, types and contracts; all tests (compiled form); the core again without compiled twins
-	$(BIN)/python -m pytest $(AT_ONCE) --durations=30
-	ROCKETLAKE_PURE=1 $(BIN)/python -m pytest $(AT_ONCE) $(PURE_TESTS) -q -p no:cacheprovider
+test: check      ## lint, types and contracts; the short tier of the tests, of every room; 10 minutes at most
+	$(PYTEST) -m "not long" --durations=20
+
+test-long: install ## the rest: peers, kills, Spark, more seeds; then the core without compiled twins, with branch coverage; 25 minutes
+	$(PYTEST) -m long --durations=30
+	ROCKETLAKE_PURE=1 $(PYTEST) $(PURE_TESTS) -m "not long" -q -p no:cacheprovider \
+		$(addprefix --cov=rocketlake.,$(COVERED)) --cov-branch --cov-report=json:.cache/coverage.json
+	$(BIN)/python -m tests.coverage_floors .cache/coverage.json
+
+test-room: install ## the short tier of one package, a minute: ROOM=replication
+	@$(PYTEST) -m "not long" -q $$($(BIN)/python -m tests.rooms $(ROOM))
 
 sim: install     ## whole clusters under faults: the fixed seeds and SEEDS=300 more
 	ROCKETLAKE_SIM_SEEDS=$(or $(SEEDS),300) $(BIN)/python -m pytest tests/simulation -q

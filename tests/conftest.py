@@ -1,16 +1,20 @@
-"""What several folders of tests share."""
+"""What several folders of tests share, and how a run of many of them is laid out."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from interop.apache import PeerMissing, compiled_drivers
+from tests import seeds
 
 # Both measure this machine, not the code: with both cores busy they fail tests at random.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +24,14 @@ settings.load_profile("any machine")
 # press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+HERE = Path(__file__).parent
+LONG_FOLDERS = ("spark", "crash", "interop")
+"""Their tests start a JVM or real processes each: all are for the long tier, but for those marked `smoke`."""
+LONGEST_FIRST = (*LONG_FOLDERS, "integration", "simulation", "histories")
+"""A file that takes long and begins last would end alone, with the other core idle."""
+LONG_SECONDS = 5.0
+MANY = 500
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +44,59 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks choose the tests
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test its tier, and begin with the longest folders, in all processes alike."""
+    for item in items:
+        if _folder(item) in LONG_FOLDERS and not item.get_closest_marker("smoke"):
+            item.add_marker("long")
+    places = {folder: place for place, folder in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(_folder(item), len(places)))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(HERE).parts[0]
+
+
+def pytest_report_header() -> str:
+    """What plays the seeds of this run again."""
+    return f"seeds: ROCKETLAKE_SEEDS={seeds.word()}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """A process takes whole files, and one of them all of Spark: each JVM more costs 10 seconds and a core."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndOneSpark(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "tests/spark" if file.startswith("tests/spark/") else file
+
+    return FilesAndOneSpark(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Behind a run of many tests: seconds by folder, and tests of the short tier that belong into the long one."""
+    seconds: dict[str, float] = defaultdict(float)
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid] += report.duration
+    if len(seconds) < MANY:
+        return
+    folders: dict[str, list[float]] = defaultdict(list)
+    for test, took in seconds.items():
+        folders["/".join(test.split("::")[0].split("/")[:2])].append(took)
+    terminalreporter.section("seconds by folder")
+    for folder, times in sorted(folders.items(), key=lambda each: -sum(each[1])):
+        terminalreporter.line(f"{folder:<24}{len(times):>6} tests{sum(times):>8.0f} s")
+    if config.option.markexpr == "not long":
+        peers = tuple(f"tests/{folder}/" for folder in LONG_FOLDERS)
+        slow = {test: took for test, took in seconds.items() if took > LONG_SECONDS and not test.startswith(peers)}
+        for test, took in sorted(slow.items(), key=lambda each: -each[1]):
+            terminalreporter.line(f"{took:>6.1f} s: on a quiet machine this test is `long`: {test}")
 
 
 @pytest.fixture(scope="session")

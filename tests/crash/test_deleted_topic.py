@@ -68,6 +68,7 @@ def readable(store: Path) -> list[bytes]:
         reader.close()
 
 
+@pytest.mark.smoke
 @pytest.mark.crash
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])

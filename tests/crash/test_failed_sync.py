@@ -23,6 +23,7 @@ def strace_works() -> bool:
     )
 
 
+@pytest.mark.smoke
 @pytest.mark.crash
 @pytest.mark.skipif(not strace_works(), reason="strace: not installed, or this machine does not let it trace")
 @pytest.mark.parametrize("good_syncs", [40, 61])

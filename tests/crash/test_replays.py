@@ -24,6 +24,7 @@ from rocketlake.protocol.headers.send import SendHeaderV2
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from tests.crash.broker_process import QUEUES, TOPIC, BrokerProcess
+from tests.seeds import drawn
 
 KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 20
 ROWS = 300
@@ -119,7 +120,7 @@ async def stored(address: str, queue_id: int, topic: str = TOPIC) -> list[bytes]
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_each_message_is_stored_once_however_often_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
-    seed = int(os.environ.get("ROCKETLAKE_SEED", "20261122"))
+    (seed,) = drawn("killed replays", 1)
     numbers = random.Random(f"{seed}{flush}")
     # The table is saved often, so that kills fall before, behind and into a save.
     broker = BrokerProcess(tmp_path, flushDiskType=flush, flushConsumerOffsetInterval=50)

@@ -31,6 +31,7 @@ from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.audit import audit_store
 from tests.crash.broker_process import TOPIC, BrokerProcess, Ledger, Reader
 from tests.requests import send_header
+from tests.seeds import drawn
 
 KILLS = int(os.environ.get("ROCKETLAKE_KILLS", "40")) // 10
 SENDERS = 6
@@ -139,7 +140,7 @@ class Producers:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 async def test_every_transaction_ends_as_decided_though_the_broker_is_killed(flush: str, tmp_path: Path) -> None:
-    seed = int(os.environ.get("ROCKETLAKE_SEED", "20261122"))
+    (seed,) = drawn("killed transactions", 1)
     moments = random.Random(f"{seed}{flush}")
     broker = BrokerProcess(tmp_path, flushDiskType=flush, **SOON)
     ledger = Ledger()

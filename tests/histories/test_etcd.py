@@ -9,16 +9,19 @@ from rocketlake.controller.etcd.wire import KeyValue
 from rocketlake.controller.registers.register import Conflict, OutcomeUnknown, Swap, Swapped
 from tests.histories.etcd_history import History
 from tests.histories.swap_history import FIRST, FOREVER, Swapping, Wrong, check
+from tests.seeds import seeds
+
+_EACH = 10
 
 
-@pytest.mark.parametrize("first", [0, 20])
+@pytest.mark.parametrize("first", seeds("swaps", short=_EACH, whole=40, each=_EACH))
 def test_random_histories_of_swaps_are_those_of_one_register(first: int) -> None:
     made = 0
-    for seed in range(first, first + 20):
+    for seed in range(first, first + _EACH):
         history = History(seed)
         history.run()
         made += history.made
-    assert made > 20 * 20
+    assert made > 20 * _EACH
 
 
 class Forgetful(EtcdRegister):

@@ -125,6 +125,7 @@ def taken_port() -> socket.socket:
             return taken
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "cure"),
     [
@@ -144,6 +145,7 @@ def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ..
     assert "Traceback" not in output
 
 
+@pytest.mark.long
 def test_an_address_of_another_machine_is_named_with_its_cure(start: Start) -> None:
     output, _ = start("namesrv", "--host", "192.0.2.1", "--port", "0").communicate(timeout=30)
     assert "Cannot assign requested address" in output
@@ -170,6 +172,7 @@ async def test_a_broker_registers_where_its_file_says_whatever_the_environment_s
             await cluster.masters()
 
 
+@pytest.mark.long
 def test_log_lines_have_time_level_and_logger_and_their_file_is_opened_anew(start: Start, tmp_path: Path) -> None:
     process = start("namesrv", "--port", "0", "--log-file", "log", "--log-level", "debug")
     read_until(process, "is up at")
@@ -183,6 +186,7 @@ def test_log_lines_have_time_level_and_logger_and_their_file_is_opened_anew(star
     )
 
 
+@pytest.mark.long
 def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
     words = ("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
     process = start(*words, "--set", "enablePropertyFilter=true", "--set", "brokerName=mine")
@@ -196,6 +200,7 @@ def test_up_takes_settings_of_a_broker_conf(start: Start) -> None:
     assert "did you mean enablePropertyFilter?" in refused
 
 
+@pytest.mark.long
 def test_a_folder_that_is_a_file_is_named_with_its_option(start: Start, tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
     output, _ = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0").communicate(timeout=30)
@@ -204,6 +209,7 @@ def test_a_folder_that_is_a_file_is_named_with_its_option(start: Start, tmp_path
     assert "Traceback" not in output
 
 
+@pytest.mark.long
 def test_a_folder_in_use_is_named(start: Start) -> None:
     words = ("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
     first = start(*words)
@@ -216,6 +222,7 @@ def test_a_folder_in_use_is_named(start: Start) -> None:
     assert end(first).endswith("stopped\n")
 
 
+@pytest.mark.long
 def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(start: Start, tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path / "cluster") as cluster:
         tail = start("tail", "later", "--count", "2", "--bodies", "-n", cluster.namesrv)
@@ -235,6 +242,7 @@ def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:
         assert tail.returncode == 0
 
 
+@pytest.mark.long
 async def test_a_hangup_ends_no_server(start: Start, tmp_path: Path) -> None:
     process = start("up", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
     read_until(process, "Ctrl-C")
@@ -245,6 +253,7 @@ async def test_a_hangup_ends_no_server(start: Start, tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "store" / "abort").exists()
 
 
+@pytest.mark.long
 async def test_up_with_replicas_survives_the_kill_of_its_master(start: Start, tmp_path: Path) -> None:
     process = start("up", "--replicas", "3", "--dir", "data", "--namesrv-port", "0", "--broker-port", "0")
     namesrv = read_until(process, r"name server +(127\.0\.0\.1:\d+)").group(1)

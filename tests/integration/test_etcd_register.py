@@ -98,6 +98,7 @@ async def test_one_of_many_who_swap_at_once_wins(peers: EtcdPeers) -> None:
             revision = won.revision
 
 
+@pytest.mark.long
 @pytest.mark.crash
 async def test_a_killed_leader_costs_an_election(peers: EtcdPeers) -> None:
     async with register(peers) as one:
@@ -109,6 +110,7 @@ async def test_a_killed_leader_costs_an_election(peers: EtcdPeers) -> None:
         assert (await one.read("kill/"))["kill/a"][0] == b"after"
 
 
+@pytest.mark.long
 @pytest.mark.crash
 async def test_a_stopped_leader_costs_an_election_and_its_old_answers_are_not_believed(peers: EtcdPeers) -> None:
     async with register(peers) as one:
@@ -127,6 +129,7 @@ async def test_a_stopped_leader_costs_an_election_and_its_old_answers_are_not_be
         assert await until(lambda: bool(told)) < 3
 
 
+@pytest.mark.long
 @pytest.mark.crash
 async def test_while_all_members_are_down_nothing_is_decided_and_all_goes_on_when_they_are_back(
     peers: EtcdPeers,
@@ -161,6 +164,7 @@ def encrypted(folder: Path, name: str) -> Certificates:
     return files
 
 
+@pytest.mark.long
 async def test_members_with_certificates_and_accounts(tmp_path: Path) -> None:
     password = tmp_path / "password"
     password.write_text("secret")
@@ -195,6 +199,7 @@ async def test_members_with_certificates_and_accounts(tmp_path: Path) -> None:
                 await one.read("a")
 
 
+@pytest.mark.long
 async def test_a_version_that_can_diverge_is_for_tests_only(peers: EtcdPeers) -> None:
     async with EtcdRegister(EtcdSettings(peers.addresses, ask_seconds=0.2)) as one:
         if peers.version(0) != "3.5.1":  # of another package: see interop/etcd.py
@@ -209,6 +214,7 @@ def decider_of(server: NameServer) -> Decider:
     return server._controlling.controller.decider
 
 
+@pytest.mark.long
 @pytest.mark.crash
 async def test_the_controllers_of_two_name_servers_decide_together(peers: EtcdPeers, tmp_path: Path) -> None:
     config = NameServerConfig(

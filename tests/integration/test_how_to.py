@@ -88,6 +88,7 @@ def run_blocking(file: Path) -> set[str]:
     return reader.called
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_of_the_client_runs(cluster: EmbeddedCluster, number: int, tmp_path: Path) -> None:
     async def send() -> None:
@@ -104,6 +105,7 @@ def test_an_example_of_the_client_runs(cluster: EmbeddedCluster, number: int, tm
     assert called == asked - set(re.findall(r"def (\w+)", example))
 
 
+@pytest.mark.long
 def test_the_commands_of_the_command_line_run_in_their_order(cluster: EmbeddedCluster, rocketlake: Typed) -> None:
     async def read() -> None:
         async with Consumer("GROUP", "orders", namesrv=cluster.namesrv, from_where=FirstOffset.FIRST) as consumer:

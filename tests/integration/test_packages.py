@@ -23,6 +23,8 @@ import pytest
 import rocketlake
 from build_ext import COMPILED, KERNELS, choose_compiler
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 ENDINGS = {".py", ".pxd", ".pyx", ".pyi"}

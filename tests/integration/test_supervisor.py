@@ -31,6 +31,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.long
 async def test_a_start_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SAY_SECONDS", 0.02)
     monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.01)
@@ -46,6 +47,7 @@ async def test_a_start_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch
     assert all(is_gone(pid) for pid in starting)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 async def test_no_process_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
@@ -85,6 +87,7 @@ with Logs(Severity.WARNING, LOG_FORM_DEFAULT, None) as logs:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wish", ["SIGTERM", "SIGINT", "end of input"])
 def test_a_start_that_does_not_end_can_be_stopped(wish: str) -> None:
     process = subprocess.Popen([sys.executable, "-c", _SLOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

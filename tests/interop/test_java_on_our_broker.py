@@ -53,6 +53,7 @@ def test_every_way_of_sending_in_both_header_codecs(our_namesrv: str, mode: str,
     assert (got["distinct"], got["duplicates"]) == (2000, 1)
 
 
+@pytest.mark.smoke
 def test_compressed_bodies_come_back_whole(our_namesrv: str) -> None:
     assert run_driver("Produce", our_namesrv, "Large", "sync", 50, 20_000, "A") == {"sent": 50, "failed": 0}
     got = run_driver("Consume", our_namesrv, "Large", "large", "*", "concurrent", 50, 40, 0)

@@ -83,6 +83,7 @@ async def test_ten_thousand_messages_by_tag_concurrently_and_orderly(apache: Apa
     assert set(in_order) == set(range(-1, COUNT))
 
 
+@pytest.mark.smoke
 async def test_pull_consumer_seeks_and_commits_on_apache(apache: ApacheCluster) -> None:
     async with Producer("ours_pull", namesrv=apache.namesrv) as producer:
         for n in range(40):

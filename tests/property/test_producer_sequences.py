@@ -34,8 +34,9 @@ from rocketlake.protocol.headers.send import SendHeaderV2, SendReplyHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
+from tests.seeds import seeds
 
-SEEDS = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "10"))
+WHOLE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "10"))
 HOST = "10.0.0.100"
 QUEUES = 2
 
@@ -188,7 +189,7 @@ class Producer:
 
 
 @pytest.mark.parametrize("sync", [False, True])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds("producer sequences", short=4, whole=WHOLE))
 def test_each_message_is_stored_once_whatever_is_sent_again(seed: int, sync: bool) -> None:
     async def work() -> None:
         numbers = random.Random(f"{seed}{sync}")

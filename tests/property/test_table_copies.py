@@ -17,8 +17,9 @@ from rocketlake.model.group import GroupConfig
 from rocketlake.model.topic import TopicConfig
 from rocketlake.store.results import PutMessage
 from tests.replica_pair import MASTER, SLAVE, ReplicaPair
+from tests.seeds import seeds
 
-SEEDS = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "10")) // 3
+WHOLE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "10")) // 3
 
 
 def topics(table: Any) -> object:
@@ -115,7 +116,7 @@ class History:
         self.pair.net.heal()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds("table copies", short=2, whole=WHOLE))
 async def test_a_slave_shows_what_its_master_held_later_and_later(seed: int) -> None:
     history = History(seed)
     await history.run()

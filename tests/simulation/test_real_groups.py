@@ -6,12 +6,13 @@ import os
 
 import pytest
 
+from tests.seeds import seeds
 from tests.simulation.real_group import run_seed
 
-_MORE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "0"))
+_WHOLE = int(os.environ.get("ROCKETLAKE_SIM_SEEDS", "4"))
 
 
-@pytest.mark.parametrize("seed", [*range(4), *range(1000, 1000 + _MORE)])
+@pytest.mark.parametrize("seed", seeds("real groups", short=2, whole=_WHOLE))
 def test_what_was_acknowledged_is_kept_and_the_group_comes_back(seed: int) -> None:
     group = run_seed(seed)
     assert not group.problem, f"seed {seed}: {group.problem}\n" + "\n".join(group.events)

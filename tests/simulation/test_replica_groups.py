@@ -9,9 +9,10 @@ import pytest
 
 from rocketlake.testing.replicas.rules import BROKEN, OURS, PUT_BACK, STUCK
 from rocketlake.testing.replicas.simulation import run_group
+from tests.seeds import seeds
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds("groups", short=40, whole=200))
 def test_every_promise_holds(seed: int) -> None:
     outcome = run_group(seed)
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
@@ -32,14 +33,14 @@ def test_a_broken_rule_is_caught(name: str) -> None:
     assert any(run_group(seed, BROKEN[name]).problem for seed in range(60))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1010))
+@pytest.mark.parametrize("seed", seeds("no lives told", short=3, whole=10))
 def test_brokers_that_do_not_tell_their_lives_lose_nothing_either(seed: int) -> None:
     """As under Apache's controller: a master that was started again goes on in its epoch."""
     outcome = run_group(seed, OURS["two copies, brokers do not tell their lives"])
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)
 
 
-@pytest.mark.parametrize("seed", range(2000, 2015))
+@pytest.mark.parametrize("seed", seeds("put back", short=4, whole=15))
 def test_an_older_register_that_is_put_back_costs_no_message(seed: int) -> None:
     outcome = run_group(seed, PUT_BACK["ours"])
     assert not outcome.problem, f"seed {seed}: {outcome.problem}\n" + "\n".join(outcome.events)

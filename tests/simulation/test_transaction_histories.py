@@ -9,6 +9,7 @@ import pytest
 
 from rocketlake.testing.transaction_history import run_history
 from rocketlake.testing.transaction_search import run_histories
+from tests.seeds import seeds
 
 _CHUNK = 30
 _FOUND = (2926, 3027, 7968, 8124)
@@ -17,7 +18,7 @@ _FOUND = (2926, 3027, 7968, 8124)
 The others: a power cut tore the property text of a copy, which no checksum covers, so it had lost its name."""
 
 
-@pytest.mark.parametrize("first", range(0, 300, _CHUNK))
+@pytest.mark.parametrize("first", seeds("transactions", short=2 * _CHUNK, whole=300, each=_CHUNK))
 def test_each_half_message_ends_once(first: int) -> None:
     figures = run_histories(range(first, first + _CHUNK))
     assert not figures.broken, "\n\n".join(figures.broken)
@@ -26,6 +27,7 @@ def test_each_half_message_ends_once(first: int) -> None:
     assert figures.crashes > _CHUNK
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", _FOUND)
 def test_seeds_that_found_something(seed: int) -> None:
     figures = run_histories(range(seed, seed + 1))

@@ -63,6 +63,7 @@ def test_rows_are_right_with_push_down_on_off_and_unset(spark: SparkSession, pus
             assert "Filter (" not in plan, plan
 
 
+@pytest.mark.smoke
 def test_every_table_can_be_read_with_sql(spark: SparkSession) -> None:
     counts = {}
     for table in ("messages", "consumequeue", "index", "offsets", "half", "topics", "checkpoint", "schedule"):

@@ -60,6 +60,7 @@ def batch(spark: SparkSession, cluster: EmbeddedCluster, topic: str, **options: 
     return reader.load()
 
 
+@pytest.mark.smoke
 def test_a_batch_read_gives_every_message_once_with_all_columns(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     cluster.send("all", (b"%d" % n for n in range(100)), tags="A")
     frame = batch(spark, cluster, "all")
@@ -75,6 +76,7 @@ def test_a_batch_read_gives_every_message_once_with_all_columns(spark: SparkSess
     assert row.storeHost == cluster.standalone.broker_address
 
 
+@pytest.mark.smoke
 def test_a_batch_read_may_be_bounded_filtered_split_and_pruned(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     cluster.send("some", [b"0", b"1", b"2", b"3"], tags="A", queue=0)
     cluster.send("some", [b"4", b"5"], tags="B", queue=0)
@@ -97,6 +99,7 @@ def test_a_batch_read_may_be_bounded_filtered_split_and_pruned(spark: SparkSessi
     assert sorted((row.queueOffset, row.body) for row in pruned.collect())[:2] == [(0, b"0"), (1, b"1")]
 
 
+@pytest.mark.smoke
 def test_sql92_is_decided_by_the_broker_for_tables_and_streams(
     spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
@@ -116,12 +119,14 @@ def test_sql92_is_decided_by_the_broker_for_tables_and_streams(
     assert query.bodies() == sorted([*bodies, "B9999"])
 
 
+@pytest.mark.smoke
 def test_an_empty_topic_is_an_empty_table(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     cluster.send("empty", [b"x"])
     ends = '{"empty": {"broker-a": {"0": 0, "1": 0, "2": 0, "3": 0}}}'
     assert batch(spark, cluster, "empty", endingOffsets=ends).collect() == []
 
 
+@pytest.mark.smoke
 def test_a_wrong_option_is_named_to_the_user(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     with pytest.raises(Exception, match=r"(?i)maxOffsetPerTrigger.*did you mean 'maxOffsetsPerTrigger'"):
         batch(spark, cluster, "all", maxOffsetPerTrigger=5)
@@ -134,6 +139,7 @@ def test_sql_knows_the_format(spark: SparkSession, cluster: EmbeddedCluster) -> 
     assert spark.sql("SELECT count(*) AS n FROM orders").first().n == 2
 
 
+@pytest.mark.smoke
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path) -> None:
     cluster.send("more", [b"%02d" % n for n in range(30)])
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 10, "consumerGroup": "more-group"}

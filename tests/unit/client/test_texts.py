@@ -23,6 +23,7 @@ def test_every_public_name_can_be_imported() -> None:
     assert rocketlake.NoRoute is rocketlake.client.errors.NoRoute  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_a_misspelt_name_is_seen_by_a_type_checker(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("from rocketlake import Produser\n")

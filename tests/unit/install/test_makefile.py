@@ -31,5 +31,10 @@ def test_make_test_checks_lint_format_types_and_contracts_before_the_tests() -> 
         assert at(found, gate) < tests
 
 
-def test_ci_runs_the_command_of_the_readme() -> None:
-    assert ROOT.joinpath(".ci/run").read_text().endswith("exec make test\n")
+def test_ci_runs_both_tiers_the_short_one_first() -> None:
+    assert ROOT.joinpath(".ci/run").read_text().endswith("make test\nmake test-long\n")
+
+
+def test_each_test_is_in_one_of_both_tiers() -> None:
+    tiers = [step for target in ("test", "test-long") for step in steps(target) if "-m pytest" in step]
+    assert [step.split(" -m ")[2].split(" --")[0] for step in tiers[:2]] == ['"not long"', "long"]

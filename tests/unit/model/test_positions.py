@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketlake.base.clock import Millis
 from rocketlake.model.positions import EntryPosition, PhysicalOffset, QueueOffset
 
@@ -56,6 +58,7 @@ _WRONG = (
 )
 
 
+@pytest.mark.long
 def test_mypy_refuses_each_mix_up(tmp_path: Path) -> None:
     lines = [*_HEAD.splitlines(), *(f"    {line}" for line in (*_RIGHT, *_WRONG))]
     (tmp_path / "use.py").write_text("\n".join(lines) + "\n")
