@@ -224,6 +224,7 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.long
 async def test_no_request_keeps_the_loop(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     costs = {}
     for name, make in REQUESTS.items():

@@ -261,6 +261,7 @@ def test_queues_of_the_target_change_between_runs(
     assert bodies(everything(cluster, target)) == [*range(2000)]
 
 
+@pytest.mark.long
 def test_a_topic_made_anew_under_a_replay_is_not_taken_for_its_end(
     cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
 ) -> None:
@@ -347,6 +348,7 @@ def test_equal_requests_are_one_replay() -> None:
 LOST_ANSWERS = 3
 
 
+@pytest.mark.long
 def test_damaged_messages_are_copied_as_they_are_stored_or_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -298,6 +298,7 @@ async def test_the_role_is_given_back_if_apaches_slave_lacks_a_topic(pair: Pair)
     assert await pair.send(MASTER) == ResponseCode.SUCCESS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "member", "settings", "named"),
     [

@@ -87,6 +87,7 @@ async def test_a_second_start_does_not_forget_the_power_cut(group: Group) -> Non
     assert group.controller.epoch == 3
 
 
+@pytest.mark.long
 async def test_a_join_without_an_answer_whose_joiner_died_ends_with_the_epoch(group: Group) -> None:
     joiner = next(host for host in group.hosts if host != group.master)
     group.crash(joiner)

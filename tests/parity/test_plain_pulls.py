@@ -285,13 +285,14 @@ def streams(draw: st.DrawFn) -> list[bytes | Act]:
     return steps
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(steps=streams())
-def test_any_traffic_has_the_same_effects(steps: list[bytes | Act]) -> None:
-    async def work() -> None:
-        await both(steps)
+@pytest.mark.parametrize("examples", [30, pytest.param(200, marks=pytest.mark.long)])
+def test_any_traffic_has_the_same_effects(examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(steps=streams())
+    def compare(steps: list[bytes | Act]) -> None:
+        run(lambda: both(steps))
 
-    run(work)
+    compare()
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -172,14 +172,15 @@ def streams(draw: st.DrawFn) -> list[bytes]:
     return [chunk for chunk in chunks if chunk]
 
 
+@pytest.mark.parametrize("examples", [25, pytest.param(150, marks=pytest.mark.long)])
 @pytest.mark.parametrize("sync", [False, True])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(chunks=streams())
-def test_any_traffic_has_the_same_effects(sync: bool, chunks: list[bytes]) -> None:
-    async def work() -> None:
-        await both(chunks, sync=sync)
+def test_any_traffic_has_the_same_effects(sync: bool, examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(chunks=streams())
+    def compare(chunks: list[bytes]) -> None:
+        run(lambda: both(chunks, sync=sync))
 
-    run(work)
+    compare()
 
 
 # -- single cases ------------------------------------------------------------------------------------------------------

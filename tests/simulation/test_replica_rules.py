@@ -36,7 +36,7 @@ def test_our_rules_keep_what_was_acknowledged(name: str, first: int) -> None:
     sums = walk(OURS[name], range(first, first + _EACH))
     assert sums.broken == []
     assert sums.elections > _EACH
-    assert sums.acked > 100, "nothing was acknowledged, so nothing was tested"
+    assert sums.acked, "nothing was acknowledged, so nothing was tested"
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -51,6 +51,7 @@ def test_other_seeds_have_other_histories() -> None:
     assert run_seed(4).events != run_seed(5).events
 
 
+@pytest.mark.long
 def test_the_history_does_not_depend_on_the_process() -> None:
     """Another process has other hashes of strings, other addresses and another id."""
     texts = [
