@@ -82,7 +82,9 @@ class World:
 async def world() -> AsyncIterator[World]:
     world = World()
     yield world
-    await world.broker.stop()
+    stopping = asyncio.create_task(world.broker.stop())
+    await world.clock.run_for(4000)  # a silent name server is waited for
+    await stopping
     await world.client.close()
     for host in list(world.servers):
         await world.stop_namesrv(host)
@@ -120,6 +122,68 @@ async def test_a_new_topic_is_told_at_once(world: World) -> None:
     assert told == ["done"]
     route = await world.route("orders")
     assert route is not None and route.queues[0].read_queues == 3
+
+
+async def test_topics_made_while_the_broker_starts_have_a_route(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    starting = asyncio.create_task(world.broker.start())
+    made: list[str] = []
+    while not starting.done():
+        if (BROKER_HOST, 10911) in world.net.listeners:  # clients come as soon as the port is open
+            made.append(f"T{len(made)}")
+            world.broker.topics.put(TopicConfig(made[-1]))
+        await asyncio.sleep(0)
+    await world.clock.settle()
+    assert len(made) > 5
+    assert [name for name in made if await world.route(name) is None] == []
+
+
+async def test_a_silent_name_server_holds_up_no_start_and_no_topic_at_another_one(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[1])
+    silent = await world.net.host(NAMESRV_HOSTS[0]).listen(asyncio.Protocol, NAMESRV_HOSTS[0], 9876)
+    starting = asyncio.create_task(world.broker.start())
+    await world.clock.settle()
+    for name in ("first", "second"):
+        world.broker.topics.put(TopicConfig(name))
+        await world.clock.settle()
+        assert await world.route(name, NAMESRV_HOSTS[1]) is not None
+    await world.clock.run_for(2000)
+    assert starting.done()
+    told: list[str] = []
+    world.broker.cluster.registration.when_registered(lambda: told.append("done"))
+    await world.clock.run_for(2000)
+    assert told == ["done"]
+    await silent.close()
+
+
+async def test_a_name_server_that_goes_on_after_a_silence_is_told_all_that_it_missed(world: World) -> None:
+    for host in NAMESRV_HOSTS:
+        await world.start_namesrv(host, delete_topic_with_broker_registration=True)
+    await world.broker.start()
+    world.net.partition(BROKER_HOST, NAMESRV_HOSTS[0])
+    for number in range(5):
+        world.broker.topics.put(TopicConfig(f"T{number}"))
+        await world.clock.run_for(100)
+    world.broker.topics.delete("T1")
+    await world.clock.run_for(1000)
+    world.net.heal()
+    await world.clock.run_for(1000)
+    for host in NAMESRV_HOSTS:
+        assert [number for number in range(5) if await world.route(f"T{number}", host) is None] == [1]
+
+
+async def test_nobody_is_told_anything_behind_the_farewell(world: World) -> None:
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    await world.broker.start()
+    done: list[str] = []
+    world.broker.cluster.registration.when_registered(lambda: done.append("before"))
+    await world.broker.stop()
+    world.broker.topics.put(TopicConfig("late"))
+    world.broker.cluster.registration.when_registered(lambda: done.append("behind"))
+    await world.broker.cluster.registration.register()
+    await world.clock.run_for(1000)
+    assert (await world.route("TBW102"), await world.route("late")) == (None, None)
+    assert done == ["before", "behind"]
 
 
 async def test_a_name_server_that_forgot_us_gets_the_whole_table_with_the_next_change(world: World) -> None:
