@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -74,8 +73,8 @@ class ClientInstance(Service):
         self.routes.on_loss = self._master_lost
         self.routes.awaits = lambda broker_name: broker_name in self.masters.in_doubt
         self._published: dict[str, tuple[str, int]] = {}
-        self._first_calls: Counter[str] = Counter()
-        """Calls by topic that wait for its first route: no later one goes before them."""
+        self._first_calls: dict[str, dict[asyncio.Future[None], None]] = {}
+        """Calls by topic that wait for its first route, in the order in which they came."""
         self._warnings = RareWarnings(log, interval_seconds=WARNING_SECONDS, clock=self.clock)
         self._route_lock = asyncio.Lock()
         self._route_alarm = Alarm(self.clock)
@@ -167,28 +166,49 @@ class ClientInstance(Service):
         return self.routes.to_publish(topic) if topic in self._published else None
 
     async def queues_to_publish(
-        self, topic: str, *, template: str = "TBW102", new_queues: int = 4
+        self, topic: str, *, template: str = "TBW102", new_queues: int = 4, until: float = 0.0
     ) -> tuple[MessageQueue, ...]:
-        """Queues to send to.
+        """Queues to send to. For an unknown topic those of its template, so that a broker can create it.
 
-        For an unknown topic those of its template, so that a broker can create it. Raises NoRoute.
+        A broker that restarts is in no route: one is waited for `until` a time in monotonic seconds. Raises NoRoute.
         """
         queues = self.routes.to_publish(topic)
-        if not queues or self._first_calls[topic]:
+        if not queues or topic in self._first_calls:
             self._published[topic] = (template, new_queues)
-            self._first_calls[topic] += 1
-            try:
-                async with self._route_lock:
-                    queues = self.routes.to_publish(topic)
-                    if not queues:
-                        await self._ask_publish_route(topic)
-                        queues = self.routes.to_publish(topic)
-            finally:
-                self._first_calls[topic] -= 1
+            queues = await self._first_route(topic, until)
         if not queues:
             raise NoRoute(topic, self.name_servers.addresses, is_read_only=self.routes.is_read_only(topic))
         self._published.setdefault(topic, (template, new_queues))
         return queues
+
+    async def _first_route(self, topic: str, until: float) -> tuple[MessageQueue, ...] | None:
+        """Behind the calls before this one: ask for the route, again and again until the time is up."""
+        line = self._first_calls.setdefault(topic, {})
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line[place] = None
+        try:
+            if next(iter(line)) is not place:
+                await self.clock.wait(place, until - self.clock.monotonic())
+            queues = await self._known_or_asked(topic)
+            while not queues and not self.routes.is_read_only(topic):
+                left = until - self.clock.monotonic()
+                if left <= 0:
+                    break
+                await self.clock.sleep(min(left, NEWS_SECONDS))
+                queues = await self._known_or_asked(topic)
+            return queues
+        finally:
+            del line[place]
+            if not line:
+                del self._first_calls[topic]
+            elif not (first := next(iter(line))).done():
+                first.set_result(None)
+
+    async def _known_or_asked(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        async with self._route_lock:
+            if not self.routes.to_publish(topic):
+                await self._ask_publish_route(topic)
+            return self.routes.to_publish(topic)
 
     async def _ask_publish_route(self, topic: str, timeout_ms: int | None = None) -> None:
         if await self._ask_route(topic, timeout_ms) or topic not in self._published:

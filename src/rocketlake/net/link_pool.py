@@ -20,7 +20,8 @@ from rocketlake.net.network import Network
 from rocketlake.net.sweeper import Sweeper
 
 _BACK_OFF_FIRST: Final = 0.05
-_BACK_OFF_MAX: Final = 2.0
+_BACK_OFF_MAX: Final = 0.5
+"""A server that is back is used again so soon: a request of three seconds must not miss it."""
 _CLOSE_SECONDS: Final = 0.5
 """How long a peer may take to read our last bytes."""
 

@@ -8,9 +8,9 @@ Rule: a send has 1 + `retries` attempts within one time limit. When the refusal 
 (calls/answer.py), or the link broke, the next attempt goes to another broker; a message may then be stored twice
 (at-least-once). A send to a queue that the caller chose goes to that queue only: order would not survive a detour.
 
-A broker that has replicas gets another master when its master is lost. Sends to it that got no answer, or that of a
-slave, are then repeated on the new master until their time is over (without an answer only if `retries` allows
-repeats), in the order of queue_order.py when the caller chose the queue.
+A broker that is lost comes back, or one of its replicas becomes the master. Sends to it that got no answer, or that of
+a slave, are repeated until their time is over (without an answer only if `retries` allows repeats), in the order of
+queue_order.py when the caller chose the queue. In the same time a topic without a route is waited for.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from rocketlake.model.message_queue import MessageQueue
 
 __all__ = ["Attempts", "Deadline"]
 
-_SAME_BROKER_PAUSE_SECONDS = 0.1
-_NEW_MASTER_PAUSE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.2
 """So long a repeat waits for a new master before it tries the known one again."""
 _LATE = "sent again it would come behind a later message of its queue"
 _NOBODY: frozenset[str] = frozenset()
@@ -70,8 +69,8 @@ class _Send:
 
     def note(self, broker_name: str, error: RemoteError | LinkError) -> None:
         """An attempt has failed. Repeats at one broker are named once, by the last of them."""
-        if self.attempts and self.attempts[-1][0] == broker_name and self.tries > 0:
-            self.attempts.pop()
+        if self.tries > 0:
+            self.attempts = [each for each in self.attempts if each[0] != broker_name]
         self.attempts.append((broker_name, error))
 
 
@@ -87,9 +86,9 @@ class Attempts:
         *,
         faults: FaultLatency,
         choice: QueueChoice,
-        queues: Callable[[str], Awaitable[tuple[MessageQueue, ...]]],
+        queues: Callable[[str, float], Awaitable[tuple[MessageQueue, ...]]],
     ) -> None:
-        """`queues`: the queues of a topic that take messages; it raises NoRoute."""
+        """`queues`: the queues of a topic that take messages, waited for until a time; it raises NoRoute."""
         self._sender = sender
         self._instance = instance
         self._clock = instance.clock
@@ -106,8 +105,6 @@ class Attempts:
         """Send it to `fixed`, or to any queue. Raises NoRoute, SendFailed, RemoteError."""
         if fixed is None:
             return await self._repeat(_Send(outgoing, None, deadline, message, None, 1 + self._config.retries))
-        if not self._instance.routes.has_replicas(fixed.broker_name):
-            return await self._repeat(_Send(outgoing, fixed, deadline, message, None, 1))
         order = self._orders.get(fixed)
         if order is None:
             order = self._orders[fixed] = QueueOrder()
@@ -152,7 +149,7 @@ class Attempts:
 
     async def _choose(self, send: _Send) -> MessageQueue:
         instance, topic = self._instance, send.outgoing.topic
-        queues = instance.known_queues(topic) or await self._queues(topic)
+        queues = instance.known_queues(topic) or await self._queues(topic, send.deadline.until)
         avoid = frozenset(broker for broker, _ in send.attempts) if send.attempts else _NOBODY
         if instance.masters.in_doubt:
             avoid |= {name for name in instance.masters.in_doubt if instance.routes.master(name) is None}
@@ -162,23 +159,19 @@ class Attempts:
         """Behind the sends before it; then for a new master, or for a broker that may be restarting."""
         left = send.deadline.until - self._clock.monotonic()
         if any(broker == queue.broker_name for broker, _ in send.attempts):
-            if self._instance.routes.has_replicas(queue.broker_name):
-                pause = _NEW_MASTER_PAUSE_SECONDS * random.uniform(0.5, 1.0)
-                await self._instance.masters.wait(queue.broker_name, send.address, max(0.0, min(left, pause)))
-            else:
-                pause = _SAME_BROKER_PAUSE_SECONDS * len(send.attempts)
-                await self._clock.sleep(max(0.0, min(left, pause)))
+            pause = _PAUSE_SECONDS * random.uniform(0.5, 1.0)
+            await self._instance.masters.wait(queue.broker_name, send.address, max(0.0, min(left, pause)))
             left = send.deadline.until - self._clock.monotonic()
         if send.turn is not None:
             await send.turn.wait(left, self._clock)
 
     def _look_at(self, send: _Send, broker_name: str, error: RemoteError | LinkError) -> None:
-        """Note the failure of an attempt; grant one more on a new master. Raises a refusal that is final."""
+        """Note the failure of an attempt; grant one more when a master is gone. Raises a refusal that is final."""
         turn, of_slave = send.turn, isinstance(error, RemoteError) and is_of_slave(error)
         if isinstance(error, RemoteError) and not of_slave:
             if error.code not in SENT_TO_ANOTHER_BROKER or send.fixed is not None:
                 raise error
-        elif self._instance.routes.has_replicas(broker_name) and (of_slave or self._config.retries > 0):
+        elif of_slave or self._config.retries > 0:
             if turn is not None and turn.is_late:
                 raise error
             if turn is not None:
@@ -191,7 +184,7 @@ class Attempts:
         instance, name = self._instance, queue.broker_name
         if not instance.routes.has_replicas(name) or self._config.retries == 0:
             return False
-        until = min(send.deadline.until, self._clock.monotonic() + _NEW_MASTER_PAUSE_SECONDS)
+        until = min(send.deadline.until, self._clock.monotonic() + _PAUSE_SECONDS)
         while (left := until - self._clock.monotonic()) > 0:
             instance.masters.doubt(name, queue.topic, send.address)  # again: it may answer older sends meanwhile
             await instance.masters.wait(name, send.address, left)

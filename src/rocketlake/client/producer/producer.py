@@ -137,7 +137,7 @@ class Producer(Service):
         self._check(message)
         deadline = self._deadline(timeout_ms)
         if queue is not None or selector is not None or key is not None:
-            queue = await self._fixed_queue(message, queue, selector, key)
+            queue = await self._fixed_queue(message, deadline, queue, selector, key)
         return await self._attempts.send(self._prepare(message), queue, deadline, message)
 
     async def send_oneway(
@@ -150,9 +150,10 @@ class Producer(Service):
     ) -> None:
         """Send without waiting for an answer: fast, but a broker that refuses the message does not say so."""
         self._check(message)
-        target = await self._fixed_queue(message, queue, selector, key)
+        deadline = self._deadline(None)
+        target = await self._fixed_queue(message, deadline, queue, selector, key)
         if target is None:
-            queues = self.instance.known_queues(message.topic) or await self._queues(message.topic)
+            queues = self.instance.known_queues(message.topic) or await self._queues(message.topic, deadline.until)
             target = self._choice.choose(message.topic, queues, now=self._clock.monotonic())
         address = await self.instance.master(target.broker_name, message.topic)
         await calls.send_oneway(
@@ -203,7 +204,7 @@ class Producer(Service):
         check_batch(messages)
         for message in messages:
             self._check(message)
-        fixed = await self._fixed_queue(messages[0], queue, None, key)
+        fixed = await self._fixed_queue(messages[0], self._deadline(timeout_ms), queue, None, key)
         results: list[SendResult] = []
         limit = min(self.config.batch_bytes_max, self.config.message_bytes_max)
         for part in split(messages, self._make_key, bytes_max=limit):
@@ -250,14 +251,19 @@ class Producer(Service):
             compression_level=config.compression_level,
         )
 
-    async def _queues(self, topic: str) -> tuple[MessageQueue, ...]:
+    async def _queues(self, topic: str, until: float = 0.0) -> tuple[MessageQueue, ...]:
         sender = self._sender
         return await self.instance.queues_to_publish(
-            topic, template=sender.template_topic, new_queues=sender.new_topic_queues
+            topic, template=sender.template_topic, new_queues=sender.new_topic_queues, until=until
         )
 
     async def _fixed_queue(
-        self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
+        self,
+        message: Message,
+        deadline: Deadline,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        key: str | int | None,
     ) -> MessageQueue | None:
         """The queue that the caller chose in one of three ways; None: the caller chose none."""
         if (queue is not None) + (selector is not None) + (key is not None) > 1:
@@ -274,7 +280,7 @@ class Producer(Service):
             selector = by_key(key)
         if selector is None:
             return queue
-        return selector(await self._queues(message.topic), message)
+        return selector(await self._queues(message.topic, deadline.until), message)
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

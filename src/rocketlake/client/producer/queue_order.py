@@ -23,12 +23,14 @@ __all__ = ["QueueOrder", "Turn"]
 class Turn:
     """One send to the queue."""
 
-    __slots__ = ("_order", "_woken", "is_late", "number")
+    __slots__ = ("_order", "_woken", "is_late", "is_waiting", "number")
 
     def __init__(self, order: QueueOrder, number: int) -> None:
         self._order = order
         self._woken: asyncio.Future[None] | None = None
         self.number = number
+        self.is_waiting = False
+        """True while it has a place in the order's heap."""
         self.is_late = False
         """True when a later message is stored already: this one must not be sent again."""
 
@@ -40,7 +42,7 @@ class Turn:
         order, until = self._order, clock.monotonic() + seconds
         while not self.is_late and not order.may_go(self):
             self._woken = asyncio.get_running_loop().create_future()
-            heappush(order.waiting, self)
+            order.line_up(self)
             if not await clock.wait(self._woken, until - clock.monotonic()):
                 order.give_place(self)
                 return False
@@ -51,8 +53,9 @@ class Turn:
         return True
 
     def failed(self) -> None:
-        """It is not stored, or that is not known: the sends behind it wait from now on."""
+        """It is not stored, or that is not known: the sends behind it wait from now on, also while it pauses."""
         self._order.is_broken = True
+        self._order.line_up(self)
         self._order.ended(self)
 
     def stored(self) -> None:
@@ -117,12 +120,16 @@ class QueueOrder:
             return self._may_be_repeated(turn)
         return not self.waiting or turn < self.waiting[0]
 
+    def line_up(self, turn: Turn) -> None:
+        """This one has still to go out: no send behind it goes before it."""
+        if not turn.is_waiting and self._next is not turn:
+            turn.is_waiting = True
+            heappush(self.waiting, turn)
+
     def went(self, turn: Turn) -> None:
         """This one goes out now; perhaps the next one may, too."""
         self.out.add(turn)
-        if self._next is turn:
-            self._next = None
-        self._wake_next()
+        self.give_place(turn)
 
     def ended(self, turn: Turn) -> None:
         """A broker has answered this one, or will not any more."""
@@ -133,7 +140,8 @@ class QueueOrder:
         """This one waits no longer."""
         if self._next is turn:
             self._next = None
-        if turn in self.waiting:
+        if turn.is_waiting:
+            turn.is_waiting = False
             self.waiting.remove(turn)
             heapify(self.waiting)
         self._wake_next()
@@ -141,6 +149,7 @@ class QueueOrder:
     def _wake_next(self) -> None:
         if self._next is None and self.waiting and (not self.is_broken or self._may_be_repeated(self.waiting[0])):
             self._next = heappop(self.waiting)
+            self._next.is_waiting = False
             self._next.wake()
 
     def _may_be_repeated(self, turn: Turn) -> bool:
