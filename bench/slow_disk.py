@@ -78,7 +78,9 @@ def serve(folder: Path, port: int, sleep_ms: int) -> None:
             time.sleep(sleep_ms / 1000)
 
     async def run() -> None:
-        config = BrokerConfig(broker_name="slow", listen_host="127.0.0.1", listen_port=port, store_root=folder)
+        config = BrokerConfig(
+            broker_name="slow", listen_host="127.0.0.1", listen_port=port, ha_listen_port=-1, store_root=folder
+        )
         await Broker(config, STORE, files=WatchedFiles(PosixFiles(), told)).start()
         await asyncio.Event().wait()
 

@@ -110,14 +110,14 @@ def run_driver(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now, each with two free below it (the broker also opens its port - 2).
+    """Ports nobody listens on now, each with two free below it and one above (brokers open port - 2 and port + 1).
 
     None of those the kernel gives to connections: a broker that was killed finds its own again.
     """
     found: list[int] = []
     while len(found) < count:
         port = _DRAW.randrange(10_000, 30_000)
-        if all(abs(port - other) > 4 for other in found) and all(map(_is_free, range(port - 2, port + 1))):
+        if all(abs(port - other) > 4 for other in found) and all(map(_is_free, range(port - 2, port + 2))):
             found.append(port)
     return found
 

@@ -42,8 +42,9 @@ SETTINGS: Mapping[str, str] = {
 class Standalone:
     """`async with Standalone(folder) as cluster:` then clients use cluster.namesrv_address.
 
-    `settings` are those of a broker.conf by their Java names. Port 0 takes any free one. Raises UsageError for a bad
-    setting or a port in use, StoreError when the folder is in use or cannot be read.
+    `settings` are those of a broker.conf by their Java names; without brokerRole and haListenPort among them there is
+    no port for slaves. Port 0 takes any free one. Raises UsageError for a bad setting or a port in use, StoreError when
+    the folder is in use or cannot be read.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Standalone:
         self._clock = clock or SystemClock()
         self._root = Path(root).absolute()
         self._addresses = {"bindAddress": host, "listenPort": broker_port, "fastListenPort": 0}
-        self._settings = dict(settings or {})
+        no_slaves = {} if settings and "brokerRole" in settings else {"haListenPort": "-1"}
+        self.settings = {**no_slaves, **(settings or {})}
         self.name_server = NameServer(
             NameServerConfig(
                 listen_host=host, listen_port=namesrv_port, kv_config_path=self._root / "namesrv" / "kvConfig.json"
@@ -95,7 +97,7 @@ class Standalone:
                 overrides={
                     **SETTINGS,
                     "storePathRootDir": self._root / "store",
-                    **self._settings,
+                    **self.settings,
                     **self._addresses,
                     "namesrvAddr": self.namesrv_address,
                 },

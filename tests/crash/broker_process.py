@@ -43,6 +43,7 @@ class BrokerProcess:
         self._conf = root / "broker.conf"
         values = {
             "listenPort": self.port,
+            "haListenPort": -1,
             "storePathRootDir": root / "store",
             "mappedFileSizeCommitLog": 4 << 20,
             "mappedFileSizeConsumeQueue": 20_000,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interop.apache import free_ports
 from rocketlake.store.audit import audit_store
 from rocketlake.store.reader import StoreReader
 from tests.crash.broker_process import BrokerProcess, Ledger, Load
@@ -35,17 +36,16 @@ async def kill_soon(master: BrokerProcess, ledger: Ledger, seconds: float, name:
 @pytest.mark.timeout(120)
 async def test_no_acknowledged_message_is_missing_on_the_slave(tmp_path: Path) -> None:
     moments = random.Random(20261124)
-    slave = BrokerProcess(tmp_path / "slave")
+    (ha_port,) = free_ports(1)
     master = BrokerProcess(
-        tmp_path / "master", brokerName="b", brokerRole="SYNC_MASTER", haListenPort=slave.port + 1, slaveTimeout=20_000
+        tmp_path / "master", brokerName="b", brokerRole="SYNC_MASTER", haListenPort=ha_port, slaveTimeout=20_000
     )
     slave = BrokerProcess(
         tmp_path / "slave",
         brokerName="b",
         brokerRole="SLAVE",
         brokerId=1,
-        haListenPort=-1,
-        haMasterAddress=f"127.0.0.1:{slave.port + 1}",
+        haMasterAddress=f"127.0.0.1:{ha_port}",
     )
     ledger = Ledger()
     slave.start()

@@ -393,7 +393,7 @@ async def test_a_taken_port_stops_the_start_and_leaves_the_store_free(broker: Br
     port = int(broker.address.split(":")[1])
     folder = tmp_path / "other"
     config, store = configs(folder)
-    taken = BrokerConfig(broker_name="b", listen_port=port, fast_listen_port=0, store_root=folder)
+    taken = BrokerConfig(broker_name="b", listen_port=port, fast_listen_port=0, ha_listen_port=-1, store_root=folder)
     with pytest.raises(CannotListen, match=str(port)):
         await Broker(taken, store).start()
     again = Broker(config, store)

@@ -113,18 +113,6 @@ async def test_a_name_server_and_a_broker_of_a_broker_conf_find_each_other(start
     assert end(first).endswith("stopped\n")
 
 
-def taken_port() -> socket.socket:
-    """In use, with the next port free: a broker listens there for its replicas before it listens here."""
-    while True:
-        taken = socket.create_server(("127.0.0.1", 0))
-        try:
-            socket.create_server(("127.0.0.1", taken.getsockname()[1] + 1)).close()
-        except (OSError, OverflowError):
-            taken.close()
-        else:
-            return taken
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "cure"),
@@ -135,7 +123,7 @@ def taken_port() -> socket.socket:
     ],
 )
 def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ...], cure: str) -> None:
-    with taken_port() as taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         process = start(*(port if word == "PORT" else word for word in words))
         output, _ = process.communicate(timeout=30)
@@ -143,6 +131,19 @@ def test_a_port_in_use_is_named_with_its_cure(start: Start, words: tuple[str, ..
     assert f"error: cannot listen on 127.0.0.1:{port}: Address already in use" in output
     assert f"cure: stop the server that listens there, or give another port with {cure}\n" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [(), ("--replicas", "2")])
+def test_two_servers_on_one_port_are_refused_before_anything_starts(
+    start: Start, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    process = start("up", "--dir", "data", "--namesrv-port", "22391", "--broker-port", "22391", *more)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "error: port 22391 is wanted twice: --namesrv-port and --broker-port\n" in output
+    assert "cure: give another --namesrv-port or --broker-port" in output
+    assert not list(tmp_path.rglob("*.conf"))
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interop.apache import free_ports
 from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.errors import RocketLakeError, StoreError, UsageError
 from rocketlake.standalone import Standalone
@@ -59,13 +60,21 @@ async def test_settings_are_those_of_a_broker_conf(tmp_path: Path) -> None:
 async def test_a_start_that_fails_leaves_no_port_and_no_lock_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        no_ha_port = {"haListenPort": "-1"}  # else the port next to this one, which may be another's
-        failed = Standalone(tmp_path, broker_port=port, settings=no_ha_port)
+        failed = Standalone(tmp_path, broker_port=port)
         with pytest.raises(RocketLakeError, match=str(port)):
             await failed.start()
     namesrv_port = int(failed.namesrv_address.rpartition(":")[2])
-    async with Standalone(tmp_path, namesrv_port=namesrv_port, broker_port=port, settings=no_ha_port) as cluster:
+    async with Standalone(tmp_path, namesrv_port=namesrv_port, broker_port=port) as cluster:
         assert cluster.broker_address == f"127.0.0.1:{port}"
+
+
+async def test_no_port_for_slaves_is_opened_unless_they_may_come(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    async with Standalone(tmp_path, namesrv_port=port + 1, broker_port=port) as alone:
+        assert (alone.namesrv_address, alone.broker_address) == (f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}")
+    for settings in ({"brokerRole": "SYNC_MASTER"}, {"haListenPort": "0"}):
+        async with Standalone(tmp_path, settings=settings) as master:
+            socket.create_connection(("127.0.0.1", master.broker.replicas.leader.port)).close()
 
 
 async def test_one_folder_serves_one_cluster(tmp_path: Path) -> None:

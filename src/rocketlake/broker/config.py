@@ -32,6 +32,7 @@ __all__ = ["UPDATABLE", "BrokerConfig", "BrokerRole", "LiveConfig", "load_broker
 _NAME = re.compile(r"(?=.{1,100}$)[%|\w-]+(\.[%|\w-]+)*", re.ASCII)
 FRAME_BYTES_MAX = 4 << 20
 """A slave of Apache reads a frame of its master into a buffer of this size."""
+PORT_MAX = 65535
 FAST_PORT_STEP = 2
 """The fast (VIP) port is the listening port minus this."""
 
@@ -326,7 +327,7 @@ class BrokerConfig:
     )
 
     def validate(self) -> None:
-        """UsageError for a broker or cluster name that cannot become a topic, and a part of a file name."""
+        """UsageError for names that cannot become a topic and a part of a file name, and for settings that disagree."""
         for name, value in (("brokerName", self.broker_name), ("brokerClusterName", self.cluster_name)):
             if _NAME.fullmatch(value) is None:
                 raise UsageError(
@@ -352,6 +353,20 @@ class BrokerConfig:
                 f" haSendHeartbeatInterval = {self.ha_heartbeat_ms}",
                 hint="set it to several times haSendHeartbeatInterval",
             )
+        self._check_ports()
+
+    def _check_ports(self) -> None:
+        taken: dict[int, str] = {}
+        for name, port in (
+            ("listenPort", self.listen_port),
+            ("fastListenPort", self.fast_port),
+            ("haListenPort", self.ha_port),
+        ):
+            hint = f"give {name} a port of its own; fastListenPort=0 and haListenPort=-1 open none"
+            if port and port > PORT_MAX:
+                raise UsageError(f"setting {name} = {port} is no port, they end at {PORT_MAX}", hint=hint)
+            if port and taken.setdefault(port, name) != name:
+                raise UsageError(f"settings {taken[port]} and {name} are both {port}", hint=hint)
 
     def _check_controller_mode(self) -> None:
         if not self.controller_addresses:

@@ -7,7 +7,7 @@ Must not know   single settings, but for the name servers of a broker.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocketlake.broker.config import BrokerConfig
     from rocketlake.store.config import StoreConfig
 
-__all__ = ["BrokerSettings", "load_broker_settings", "make_folder", "settings_of"]
+__all__ = ["BrokerSettings", "check_ports", "load_broker_settings", "make_folder", "settings_of"]
 
 _FIXED = {
     "bindAddress": "`rocketlake broker` listens on other addresses than 127.0.0.1",
@@ -84,3 +84,24 @@ def settings_of(texts: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--set {name} cannot be given: `rocketlake up` decides it", hint=_FIXED[name])
         settings[name] = value
     return settings
+
+
+def check_ports(namesrv_port: int, brokers: Iterable[tuple[str, int]], settings: Mapping[str, str]) -> None:
+    """UsageError if two servers of one command want one port. `brokers`: each with the option that gives its port."""
+    ha_port = settings.get("haListenPort", "0")
+    wanted = [("--namesrv-port", namesrv_port)]
+    for option, port in brokers:
+        wanted.append((option, port))
+        if ha_port == "0":
+            wanted.append((f"the port for slaves next to {option} (haListenPort)", port and port + 1))
+        elif ha_port.isdigit():
+            wanted.append(("--set haListenPort", int(ha_port)))
+    taken: dict[int, str] = {}
+    for name, port in wanted:
+        if port in taken:
+            raise UsageError(
+                f"port {port} is wanted twice: {taken[port]} and {name}",
+                hint="give another --namesrv-port or --broker-port; 0 takes any free one",
+            )
+        if port:
+            taken[port] = name

@@ -79,14 +79,14 @@ def up(
         return
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import make_folder, settings_of
+    from rocketlake.cli.given import check_ports, make_folder, settings_of
     from rocketlake.standalone import Standalone
 
     with Logs(log_level, log_format, log_file) as logs:
+        given = settings_of(settings or ())
+        standalone = Standalone(folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=given)
+        check_ports(namesrv_port, [("--broker-port", broker_port)], standalone.settings)
         make_folder(folder, "--dir")
-        standalone = Standalone(
-            folder, namesrv_port=namesrv_port, broker_port=broker_port, settings=settings_of(settings or ())
-        )
 
         def ready() -> None:
             at = "" if standalone.namesrv_address == "127.0.0.1:9876" else f" -n {standalone.namesrv_address}"
@@ -110,18 +110,16 @@ def _up_with_replicas(
 ) -> None:
     began = time.perf_counter()
     from rocketlake.cli.build import build_line
-    from rocketlake.cli.given import make_folder, settings_of
-    from rocketlake.cli.supervisor import Supervisor
+    from rocketlake.cli.given import check_ports, make_folder, settings_of
+    from rocketlake.cli.supervisor import Supervisor, ports_of_brokers
 
     with logs:
+        given = settings_of(settings)
+        brokers = [(f"--broker-port + {port - broker_port}", port) for port in ports_of_brokers(broker_port, replicas)]
+        check_ports(namesrv_port, [("--broker-port", broker_port), *brokers[1:]], given)
         make_folder(folder, "--dir")
         supervisor = Supervisor(
-            folder,
-            replicas,
-            namesrv_port=namesrv_port,
-            broker_port=broker_port,
-            settings=settings_of(settings),
-            say=_say,
+            folder, replicas, namesrv_port=namesrv_port, broker_port=broker_port, settings=given, say=_say
         )
 
         def ready() -> None:

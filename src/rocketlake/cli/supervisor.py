@@ -27,13 +27,18 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.service import Service, stop_each
 from rocketlake.standalone import SETTINGS
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "ports_of_brokers"]
 
 _AGAIN_SECONDS = 5.0
 _SAY_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _PORTS_APART = 10
 _UP = re.compile(r" is up at (\S+?);")
+
+
+def ports_of_brokers(first: int, count: int) -> list[int]:
+    """The ports that brokers get from the first one on; 0: any free ones."""
+    return [first and first + _PORTS_APART * number for number in range(count)]
 
 
 class _Server:
@@ -193,7 +198,7 @@ class Supervisor(Service):
 
     def _make_broker(self, number: int) -> _Server:
         folder = self._folder / f"broker-{number}"
-        port = self._broker_port and self._broker_port + _PORTS_APART * (number - 1)
+        port = ports_of_brokers(self._broker_port, self._replicas)[number - 1]
         conf = _write(
             folder / "broker.conf",
             {

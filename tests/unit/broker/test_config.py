@@ -75,6 +75,21 @@ def test_the_fast_port_is_two_below(listen: int, fast: int, port: int | None) ->
     assert BrokerConfig(listen_port=listen, fast_listen_port=fast).fast_port == port
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"listenPort": 7000, "fastListenPort": 7001}, "fastListenPort and haListenPort are both 7001"),
+        ({"listenPort": 7000, "haListenPort": 6998}, "fastListenPort and haListenPort are both 6998"),
+        ({"listenPort": 7000, "haListenPort": 7000}, "listenPort and haListenPort are both 7000"),
+        ({"listenPort": 65535}, "haListenPort = 65536 is no port"),
+    ],
+)
+def test_two_listeners_on_one_port_are_refused(settings: dict[str, int], told: str) -> None:
+    with pytest.raises(UsageError, match=told) as refused:
+        load_broker_conf(None, settings)
+    assert "haListenPort" in refused.value.hint
+
+
 def test_it_listens_on_this_machine_only_unless_told() -> None:
     assert BrokerConfig().listen_host == "127.0.0.1"
 

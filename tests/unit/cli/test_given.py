@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocketlake.base.errors import StoreError, UsageError
-from rocketlake.cli.given import load_broker_settings, make_folder, settings_of
+from rocketlake.cli.given import check_ports, load_broker_settings, make_folder, settings_of
 
 
 @pytest.fixture
@@ -62,3 +62,27 @@ def test_settings_given_one_by_one() -> None:
         with pytest.raises(UsageError, match="--set") as refused:
             settings_of([text])
         assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("namesrv", "brokers", "settings", "told"),
+    [
+        (5000, [5000], {"haListenPort": "-1"}, "port 5000 is wanted twice: --namesrv-port and --broker-port"),
+        (5001, [5000], {}, "port 5001 .*: --namesrv-port and the port for slaves next to --broker-port"),
+        (5011, [5000, 5010], {}, "port 5011 .*: --namesrv-port and the port for slaves next to --broker-port"),
+        (1, [5000, 5010], {"haListenPort": "7000"}, "port 7000 .*: --set haListenPort and --set haListenPort"),
+        (7000, [0], {"haListenPort": "7000"}, "port 7000 .*: --namesrv-port and --set haListenPort"),
+    ],
+)
+def test_the_ports_of_one_command_differ(namesrv: int, brokers: list[int], settings: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told) as refused:
+        check_ports(namesrv, [("--broker-port", port) for port in brokers], settings)
+    assert "--broker-port" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("namesrv", "brokers", "settings"),
+    [(5001, [5000], {"haListenPort": "-1"}), (0, [0, 0], {}), (9876, [10911, 10921], {})],
+)
+def test_ports_that_differ_are_good(namesrv: int, brokers: list[int], settings: dict[str, str]) -> None:
+    assert check_ports(namesrv, [("--broker-port", port) for port in brokers], settings) is None
