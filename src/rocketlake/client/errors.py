@@ -50,19 +50,27 @@ class NoRoute(UsageError):
 class NotRunning(UsageError):
     """A call on a client that was not started yet, or was stopped."""
 
-    def __init__(self, kind: str, group: str) -> None:
-        super().__init__(
-            f"{kind} of group {group!r} is not running",
-            hint=f"call `await start()` first, or use `async with {kind}(...)`",
-        )
+    def __init__(self, kind: str, group: str, *, is_over: bool = False) -> None:
+        """`is_over`: it was stopped for good."""
+        what, hint = "is not running", f"call `await start()` first, or use `async with {kind}(...)`"
+        if is_over:
+            what, hint = "was stopped", f"make a new {kind}: one that was stopped does not start again"
+        super().__init__(f"{kind} of group {group!r} {what}", hint=hint)
 
 
 class SendFailed(RocketLakeError):
     """No attempt to send was accepted; `attempts` names each broker tried and why it failed."""
 
     def __init__(
-        self, topic: str, attempts: Sequence[tuple[str, BaseException]], *, timeout_ms: int, timed_out: bool
+        self,
+        topic: str,
+        attempts: Sequence[tuple[str, BaseException]],
+        *,
+        timeout_ms: int,
+        timed_out: bool,
+        is_stopped: bool = False,
     ) -> None:
+        """`is_stopped`: the client was stopped meanwhile."""
         self.topic = topic
         self.attempts = tuple(attempts)
         tried = "; ".join(f"{broker}: {_without_cure(error)}" for broker, error in self.attempts)
@@ -71,6 +79,9 @@ class SendFailed(RocketLakeError):
         if timed_out:
             what += f" within {timeout_ms} ms"
         hint = "raise timeout_ms, or look at the broker" if timed_out else "look at the brokers named here"
+        if is_stopped:
+            what += " before the client was stopped"
+            hint = "call `stop()` behind the last send"
         super().__init__(f"{what} ({tried})", hint=hint)
 
 

@@ -25,7 +25,7 @@ from rocketlake.client.calls import group as group_calls
 from rocketlake.client.calls.answer import is_of_slave
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
-from rocketlake.client.errors import NoRoute
+from rocketlake.client.errors import NoRoute, NotRunning
 from rocketlake.client.masters import Masters
 from rocketlake.client.member import ConsumerMember, TransactionCheck
 from rocketlake.client.routes import MASTER, RouteCache
@@ -60,7 +60,8 @@ class ClientInstance(Service):
         self.client_id = make_client_id(self.config, self.clock)
         self._consumers: dict[str, ConsumerMember] = {}
         self._producers: dict[str, TransactionCheck | None] = {}
-        self._is_closed = False
+        self.is_closed = False
+        """True from the stop on: it does not start again."""
         self.net = NetClient(
             None, self.clock, Served(self._consumers, self._producers, self.spawn).handlers(), network=network
         )
@@ -83,7 +84,7 @@ class ClientInstance(Service):
 
     async def start(self) -> None:
         """Start the timers; nothing is sent before a producer or consumer registers."""
-        if self._is_closed:
+        if self.is_closed:
             raise UsageError(
                 "a client that was stopped cannot be started again",
                 where=self.client_id,
@@ -96,9 +97,14 @@ class ClientInstance(Service):
 
     async def stop(self) -> None:
         """Stop the timers and close all links."""
-        self._is_closed = True
+        self.is_closed = True
         await super().stop()
         await self.net.stop()
+
+    def check_open(self, kind: str, group: str) -> None:
+        """NotRunning, for this producer or consumer, if its instance was stopped."""
+        if self.is_closed:
+            raise NotRunning(kind, group, is_over=True)
 
     # groups
 

@@ -60,6 +60,7 @@ class _Blocking(Generic[A]):
     def __init__(self, twin: A) -> None:
         self._twin = twin
         self._thread: LoopThread | None = None
+        self._is_over = False
 
     def start(self) -> None:
         """Start the client."""
@@ -80,6 +81,7 @@ class _Blocking(Generic[A]):
             try:
                 self._run(self._twin.stop())
             finally:
+                self._is_over = True
                 self._leave()
 
     def __enter__(self) -> Self:
@@ -95,6 +97,7 @@ class _Blocking(Generic[A]):
             try:
                 self._run(self._twin.__aexit__(kind, error, trace))
             finally:
+                self._is_over = True
                 self._leave()
 
     def _leave(self) -> None:
@@ -113,7 +116,10 @@ class _Blocking(Generic[A]):
         try:
             self._check_process()
             if self._thread is None:
-                raise UsageError(f"{type(self).__name__} is not running", hint="call start(), or use `with`")
+                what, hint = "is not running", "call start(), or use `with`"
+                if self._is_over:
+                    what, hint = "was stopped", "make a new one: one that was stopped does not start again"
+                raise UsageError(f"{type(self).__name__} {what}", hint=hint)
         except UsageError:
             coroutine.close()
             raise

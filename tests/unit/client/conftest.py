@@ -97,19 +97,23 @@ class Peers:
         self.net = MemoryNet()
         self.routes: dict[str, Route] = {}
         self.route_questions: list[tuple[str, str]] = []
+        self.answer_route: Callable[[Request], Reply | Held] = self._find_route
         self.servers: dict[str, Server] = {}
         self.instances: list[ClientInstance] = []
 
     async def name_server(self, host: str) -> None:
-        def route(request: Request) -> Reply:
-            topic = request.header(GetRouteHeader).topic
-            self.route_questions.append((host, topic))
-            found = self.routes.get(topic)
-            if found is None:
-                return Reply(ResponseCode.TOPIC_NOT_EXIST, remark=f"No topic route info: {topic}")
-            return Reply(body=RouteBody.from_model(found).encode())
+        def route(request: Request) -> Reply | Held:
+            self.route_questions.append((host, request.header(GetRouteHeader).topic))
+            return self.answer_route(request)
 
         await self._serve(host, 9876, {RequestCode.GET_ROUTEINFO_BY_TOPIC: route})
+
+    def _find_route(self, request: Request) -> Reply:
+        topic = request.header(GetRouteHeader).topic
+        found = self.routes.get(topic)
+        if found is None:
+            return Reply(ResponseCode.TOPIC_NOT_EXIST, remark=f"No topic route info: {topic}")
+        return Reply(body=RouteBody.from_model(found).encode())
 
     async def broker(self, broker: ScriptedBroker) -> None:
         await self._serve(broker.name, 10911, broker.handlers)

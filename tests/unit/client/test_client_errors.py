@@ -25,4 +25,10 @@ def test_send_failed_before_any_attempt_says_so() -> None:
 
 def test_usage_errors_say_what_to_call() -> None:
     assert "await start()" in str(NotRunning("Producer", "g"))
+    over = NotRunning("Producer", "g", is_over=True)
+    assert (over.what, "start()" in over.hint, "new Producer" in over.hint) == (
+        "Producer of group 'g' was stopped",
+        False,
+        True,
+    )
     assert "pending_sends_max" in str(TooManySends(5))

@@ -73,6 +73,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Join the group and begin to fetch."""
+        self._push.instance.check_open("Consumer", self.group)
         self._is_closing = False
         self._handed = asyncio.Queue()
         await self._push.start()
@@ -126,7 +127,7 @@ class Consumer:
     async def receive(self, timeout_ms: float | None = None) -> StoredMessage | None:
         """The next message, None when none came in time or the consumer was stopped; acknowledges the one before."""
         if not self._push.is_running:
-            raise NotRunning("Consumer", self.group)
+            raise NotRunning("Consumer", self.group, is_over=self._push.instance.is_closed)
         if self._is_receiving:
             raise UsageError(
                 "another task waits for a message of this consumer already",

@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Unpack
 
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import stop_each
 from rocketlake.client.alarm import Alarm
@@ -140,7 +140,11 @@ class PullConsumer(GroupConsumer):
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic that can be read, sorted. Raises NoRoute."""
         self._must_run()
-        queues = await self.instance.queues_to_read(topic)
+        try:
+            queues = await self.instance.queues_to_read(topic)
+        except LinkError:
+            self.instance.check_open("PullConsumer", self.group)
+            raise
         if queues is None:
             raise NoRoute(topic, self.instance.name_servers.addresses, purpose="read")
         return list(queues)
@@ -161,6 +165,7 @@ class PullConsumer(GroupConsumer):
         """Begin; join the group if there is a subscription."""
         if self.is_running:
             return
+        self.instance.check_open("PullConsumer", self.group)
         self.instance.add_consumer(self._membership)
         await super().start()
         if self._own_instance:
@@ -390,7 +395,7 @@ class PullConsumer(GroupConsumer):
 
     def _must_run(self) -> None:
         if not self.is_running:
-            raise NotRunning("PullConsumer", self.group)
+            raise NotRunning("PullConsumer", self.group, is_over=self.instance.is_closed)
 
     async def _fetch(self, queue: MessageQueue) -> Fetch:
         await self._follow_assignment()

@@ -95,6 +95,7 @@ class PushConsumer(GroupConsumer):
         """Join the group and begin to pull. A topic without a route is waited for (and logged), not an error."""
         if self.is_running:
             return
+        self.instance.check_open("PushConsumer", self.group)
         if not self._subscriptions:
             raise UsageError(
                 f"consumer of group {self.group!r} has no subscription", hint="call subscribe(topic) first"

@@ -115,7 +115,7 @@ class Attempts:
             turn.leave()
 
     async def _repeat(self, send: _Send) -> SendResult:
-        while send.tries > 0:
+        while send.tries > 0 and not (send.attempts and self._instance.is_closed):
             queue = send.fixed or await self._choose(send)
             await self._wait(send, queue)
             if send.turn is not None and send.turn.is_late:
@@ -144,8 +144,13 @@ class Attempts:
             return send.not_ok
         timed_out = self._clock.monotonic() >= send.deadline.until - 0.001  # less is no time for an attempt
         last = send.attempts[-1][1] if send.attempts else None
-        limit_ms = send.deadline.limit_ms
-        raise SendFailed(send.outgoing.topic, send.attempts, timeout_ms=limit_ms, timed_out=timed_out) from last
+        raise SendFailed(
+            send.outgoing.topic,
+            send.attempts,
+            timeout_ms=send.deadline.limit_ms,
+            timed_out=timed_out,
+            is_stopped=self._instance.is_closed,
+        ) from last
 
     async def _choose(self, send: _Send) -> MessageQueue:
         instance, topic = self._instance, send.outgoing.topic

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from rocketlake.base.clock import Clock
-from rocketlake.base.errors import RocketLakeError, UsageError
+from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.base.logs import get_logger
 from rocketlake.base.service import Service, stop_each
 from rocketlake.client.calls import send as calls
 from rocketlake.client.calls.send import Outgoing, Sender, SendResult
 from rocketlake.client.config import ClientConfig, ProducerConfig
-from rocketlake.client.errors import BatchFailed, NotRunning, TooManySends
+from rocketlake.client.errors import BatchFailed, NoRoute, NotRunning, TooManySends
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance, client_settings
 from rocketlake.client.member import TransactionCheck
@@ -97,6 +97,7 @@ class Producer(Service):
         """Get ready to send. Nothing is sent to a broker before the first message."""
         if self.is_running:
             return
+        self.instance.check_open("Producer", self.group)
         self.instance.add_producer(self.group, self._checked_by)
         await super().start()
         if self._own_instance:
@@ -231,7 +232,7 @@ class Producer(Service):
 
     def _must_run(self) -> None:
         if not self.is_running:
-            raise NotRunning("Producer", self.group)
+            raise NotRunning("Producer", self.group, is_over=self.instance.is_closed)
 
     def _check(self, message: Message) -> None:
         self._must_run()
@@ -253,9 +254,13 @@ class Producer(Service):
 
     async def _queues(self, topic: str, until: float = 0.0) -> tuple[MessageQueue, ...]:
         sender = self._sender
-        return await self.instance.queues_to_publish(
-            topic, template=sender.template_topic, new_queues=sender.new_topic_queues, until=until
-        )
+        try:
+            return await self.instance.queues_to_publish(
+                topic, template=sender.template_topic, new_queues=sender.new_topic_queues, until=until
+            )
+        except (LinkError, NoRoute):
+            self.instance.check_open("Producer", self.group)
+            raise
 
     async def _fixed_queue(
         self,
