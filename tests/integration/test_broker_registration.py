@@ -153,6 +153,11 @@ async def test_a_silent_name_server_holds_up_no_start_and_no_topic_at_another_on
     world.broker.cluster.registration.when_registered(lambda: told.append("done"))
     await world.clock.run_for(2000)
     assert told == ["done"]
+    await world.clock.run_for(60_000)  # its registration has failed: from now on it is waited for less
+    world.broker.topics.put(TopicConfig("third"))
+    world.broker.cluster.registration.when_registered(lambda: told.append("soon"))
+    await world.clock.run_for(200)
+    assert told == ["done", "soon"]
     await silent.close()
 
 

@@ -48,6 +48,8 @@ _REFUSED_SECONDS = 1.0
 """A master of a controller that a name server goes on to refuse tries again so soon: clients look for it there."""
 _WAIT_SECONDS = 2.0
 """A start, a change of the role and a command wait so long for name servers; a silent one is told when it is back."""
+_LOST_WAIT_SECONDS = 0.2
+"""For one whose last registration failed."""
 _TOPICS_AT_ONCE = 100
 """Topics put into a registration in one turn of the loop: that takes some two milliseconds."""
 _READ_WRITE = Perm.READ | Perm.WRITE
@@ -56,7 +58,7 @@ _READ_WRITE = Perm.READ | Perm.WRITE
 class _Line:
     """What one name server is still to be told."""
 
-    __slots__ = ("address", "changed", "is_refused", "task", "waiting", "whole")
+    __slots__ = ("address", "changed", "is_lost", "is_refused", "task", "waiting", "whole")
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -67,6 +69,8 @@ class _Line:
         self.waiting: list[asyncio.Future[None]] = []
         """Done behind the next round."""
         self.task: asyncio.Task[None] | None = None
+        self.is_lost = False
+        """The last attempt to tell it something failed."""
         self.is_refused = False
         """It still keeps the place of an old master."""
 
@@ -119,7 +123,7 @@ class Registration(Service):
     def when_registered(self, done: Callable[[], None]) -> None:
         """Call `done` when the changes made so far were sent to every name server, or could not be sent.
 
-        A silent name server is waited for two seconds.
+        A silent name server is waited for two seconds, and a fifth of a second when that is known of it.
         """
         if self.is_running:
             waiting = self.spawn("told", self._until_told())
@@ -153,8 +157,11 @@ class Registration(Service):
 
     async def _until_told(self) -> None:
         """Wait until each name server had a round that started after this call."""
-        rounds = [self._go_on(line) for line in self._lines_told()]
-        await self._clock.wait(asyncio.gather(*rounds), _WAIT_SECONDS)
+        waits = [
+            self._clock.wait(self._go_on(line), _LOST_WAIT_SECONDS if line.is_lost else _WAIT_SECONDS)
+            for line in self._lines_told()
+        ]
+        await asyncio.gather(*waits)
 
     def _go_on(self, line: _Line) -> asyncio.Future[None]:
         """Serve the line; the future is done when it was told all that it is to be told now."""
@@ -169,7 +176,7 @@ class Registration(Service):
             waiting, line.waiting = line.waiting, []
             try:
                 if line.whole or line.changed:
-                    await self._try(line.address, self._bring(line), "registered")
+                    line.is_lost = not await self._try(line.address, self._bring(line), "registered")
             finally:
                 _end(waiting)
         if not any(other.waiting for other in self._lines.values()):
@@ -265,7 +272,7 @@ class Registration(Service):
             if topic is not None and not topic.order:
                 self._topics.put(replace(topic, order=True))
 
-    async def _try(self, address: str, telling: Awaitable[None], what: str) -> None:
+    async def _try(self, address: str, telling: Awaitable[None], what: str) -> bool:
         reason = ""
         try:
             await telling
@@ -277,6 +284,7 @@ class Registration(Service):
             _log.exception("%s", reason)
         if self.is_running and address in self._addresses():
             self._note(address, reason)
+        return not reason
 
     def _note(self, address: str, reason: str) -> None:
         self.health.set(f"registration/{address}", reason)
