@@ -7,18 +7,18 @@ Must not know   how answers are shown; groups (cluster_groups.py).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError
 from rocketlake.client.calls.answer import ask
 from rocketlake.client.calls.route import NameServers
 from rocketlake.client.config import ClientConfig
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.model.names import check_topic
 from rocketlake.model.route import Route
-from rocketlake.model.topic import TopicConfig
+from rocketlake.model.topic import TEMPLATE_TOPIC, TopicConfig
 from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.stats import TopicOffsets, TopicStats
 from rocketlake.protocol.bodies.topic import TopicEntry
@@ -30,11 +30,11 @@ from rocketlake.protocol.headers.admin_topic import (
     GetTopicConfigHeader,
     TopicStatsHeader,
 )
-from rocketlake.protocol.headers.namesrv import DeleteTopicInNamesrvHeader
+from rocketlake.protocol.headers.namesrv import DeleteTopicInNamesrvHeader, GetRouteHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
 
-__all__ = ["Cluster", "TopicPlan"]
+__all__ = ["Cluster", "TopicPlan", "first_to_answer"]
 
 _ROUTE_TRIES = 60
 
@@ -48,15 +48,51 @@ class TopicPlan:
     perm: int
 
 
+async def first_to_answer(net: NetClient, addresses: Sequence[str], command: Callable[[], Command]) -> str | None:
+    """Ask all at once; the first that answers and serves such requests. One that hangs costs no time then.
+
+    `command` makes the request, which must change nothing. A single address is not asked.
+    """
+    if len(addresses) == 1:
+        return addresses[0]
+
+    async def serves(address: str) -> bool:
+        try:
+            await ask(net, address, command())
+        except LinkError:
+            return False
+        except RemoteError as error:
+            return error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        return True
+
+    async with asyncio.TaskGroup() as asking:
+        waiting = {asking.create_task(serves(address)): address for address in addresses}
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            answered = [address for task in done if (address := waiting.pop(task)) and task.result()]
+            if answered:
+                for task in waiting:
+                    task.cancel()
+                return answered[0]
+    return None
+
+
 class Cluster:
     """`async with Cluster("127.0.0.1:9876") as cluster:` asks every master. Raises LinkError, RemoteError."""
 
-    def __init__(self, namesrv: str) -> None:
+    def __init__(self, namesrv: str, net: NetClient | None = None) -> None:
+        """It closes `net`, too."""
         self.name_servers = ClientConfig(namesrv=namesrv).name_servers
-        self.net = NetClient()
+        self.net = net or NetClient()
         self._servers = NameServers(self.net, self.name_servers)
 
     async def __aenter__(self) -> Cluster:
+        header = GetRouteHeader(topic=TEMPLATE_TOPIC)
+        first = await first_to_answer(
+            self.net, self.name_servers, lambda: Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        )
+        if first is not None:
+            self._servers.prefer(first)
         return self
 
     async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -156,9 +192,14 @@ class Cluster:
         """Delete the topic from every master and name server."""
         masters = await self.topic_masters(topic)
         await self.at_each(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicHeader(topic=topic))
-        for address in self.name_servers:
-            command = Command.request(RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicInNamesrvHeader(topic=topic))
-            await ask(self.net, address, command)
+        header = DeleteTopicInNamesrvHeader(topic=topic)
+        telling = [
+            ask(self.net, address, Command.request(RequestCode.DELETE_TOPIC_IN_NAMESRV, header))
+            for address in self.name_servers
+        ]
+        for told in await asyncio.gather(*telling, return_exceptions=True):  # one that hangs keeps it from no other
+            if isinstance(told, BaseException):
+                raise told
         return list(masters)
 
     async def queues(self, topic: str) -> dict[MessageQueue, TopicOffsets]:

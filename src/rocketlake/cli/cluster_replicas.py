@@ -7,7 +7,7 @@ Must not know   how answers are shown (replicas.py).
 from __future__ import annotations
 
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
-from rocketlake.cli.cluster import Cluster
+from rocketlake.cli.cluster import Cluster, first_to_answer
 from rocketlake.client.calls.answer import ask
 from rocketlake.model.message_queue import MessageQueue
 from rocketlake.protocol.bodies.replicas import (
@@ -42,6 +42,8 @@ class ClusterReplicas:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._addresses: list[str] | None = None
+        """The name servers, one with a controller that answers first."""
 
     async def groups(self) -> list[GroupView]:
         """All groups, sorted by name."""
@@ -120,8 +122,10 @@ class ClusterReplicas:
 
     async def _ask(self, code: RequestCode, header: Header | None, body: bytes = b"") -> Command:
         """The answer of the first name server that has a controller and is up."""
+        if self._addresses is None:
+            self._addresses = await self._in_order()
         problems: list[str] = []
-        for address in self._cluster.name_servers:
+        for address in self._addresses:
             try:
                 return await ask(self._cluster.net, address, Command.request(code, header, body))
             except LinkError as error:
@@ -135,3 +139,13 @@ class ClusterReplicas:
             where=self._cluster.where,
             hint="start a name server with enableControllerInNamesrv=true; `rocketlake up --replicas 3` does it here",
         )
+
+    async def _in_order(self) -> list[str]:
+        addresses = self._cluster.name_servers
+        nothing = encode_names([])
+        first = await first_to_answer(
+            self._cluster.net,
+            addresses,
+            lambda: Command.request(RequestCode.CONTROLLER_GET_GROUPS, None, nothing),
+        )
+        return sorted(addresses, key=lambda address: address != first)

@@ -37,6 +37,10 @@ class NameServers:
         """Ask the next name server from now on: the present one may be the last to hear of a change."""
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
+    def prefer(self, address: str) -> None:
+        """Ask this one first from now on."""
+        self._chosen = self.addresses.index(address)
+
     async def route(self, topic: str, timeout_ms: int | None = None) -> Route | None:
         """The topic's route; None when the name server does not know the topic. Raises LinkError, RemoteError.
 
