@@ -293,6 +293,52 @@ async def test_background_sends_call_back_and_flush_waits_for_them(brokers: Any,
     assert isinstance(errors[0], RemoteError)
 
 
+async def test_a_background_send_takes_the_message_as_it_is_at_the_call(brokers: Any, start: Any) -> None:
+    producer = await start()
+    message, chosen = Message("T", b"", properties={"n": ""}), list[str]()
+
+    def selector(queues: Any, message: Message) -> MessageQueue:
+        chosen.append(message.properties["n"])
+        return MessageQueue("T", "a", 0)
+
+    for number in range(20):
+        message.body, message.properties["n"] = b"%d" % number, str(number)
+        producer.send_nowait(message, selector=selector)
+    await producer.flush()
+    assert sorted(int(body) for _, body in brokers[0].sent) == list(range(20))
+    assert [property_text.decode(header.properties.encode())["n"] for header, _ in brokers[0].sent] == chosen
+    assert sorted(map(int, chosen)) == list(range(20))
+
+
+@pytest.mark.parametrize("way", ["send", "send_oneway", "send_batch"])
+async def test_a_send_takes_the_message_before_its_task_begins(brokers: Any, start: Any, way: str) -> None:
+    producer = await start()
+    message, tasks = Message("T"), []
+    for number in range(5):
+        message.body, message.flag = b"%d" % number, number
+        call = getattr(producer, way)([message] if way == "send_batch" else message, key="one")
+        tasks.append(asyncio.create_task(call))
+    await asyncio.gather(*tasks)
+    await producer.send(Message("T", b"5", flag=5), key="one")
+    sent = brokers[0].sent + brokers[1].sent
+    if way == "send_batch":
+        assert [decode_batch(body)[0][:2] for _, body in sent[:5]] == [(n, b"%d" % n) for n in range(5)]
+    else:
+        assert [(header.flag, body) for header, body in sent] == [(n, b"%d" % n) for n in range(6)]
+
+
+async def test_the_parts_of_a_batch_are_those_of_the_call(brokers: Any, start: Any) -> None:
+    producer = await start(batch_bytes_max=100)
+    messages = [Message("T", b"%d" % number) for number in range(6)]
+    task = asyncio.create_task(producer.send_batch(messages, key="one"))
+    for message in messages:
+        message.body = b"other"
+    messages.clear()
+    assert len(await task) == 6
+    sent = [entry for _, body in brokers[0].sent + brokers[1].sent for entry in decode_batch(body)]
+    assert [body for _, body, _ in sent] == [b"%d" % number for number in range(6)]
+
+
 async def test_background_sends_are_limited(brokers: Any, start: Any) -> None:
     producer = await start(pending_sends_max=2)
     for broker in brokers:

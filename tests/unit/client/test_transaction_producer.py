@@ -116,6 +116,20 @@ async def test_the_message_itself_is_left_alone(stage: Stage) -> None:
     assert message == Message("T", b"x")
 
 
+async def test_a_transaction_takes_the_message_before_its_task_begins(stage: Stage) -> None:
+    message, seen = Message("T", b"0"), list[bytes]()
+
+    def local(half: Message) -> TransactionEnd:
+        seen.append(half.body)
+        return COMMIT
+
+    first = asyncio.create_task(stage.producer.send_in_transaction(message, local))
+    message.body = b"1"
+    await first
+    await stage.producer.send_in_transaction(message, local)
+    assert seen == [body for _, body in stage.broker.sent] == [b"0", b"1"]
+
+
 async def test_a_local_function_that_raises_leaves_the_end_to_a_question(stage: Stage) -> None:
     async def local(_: Message) -> TransactionEnd:
         raise ValueError("no such account")

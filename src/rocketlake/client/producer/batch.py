@@ -58,19 +58,20 @@ def check_batch(messages: Sequence[Message]) -> None:
 
 
 def split(messages: Sequence[Message], make_key: Callable[[], str], *, bytes_max: int) -> Iterator[BatchPart]:
-    """Cut the messages, in order, into parts of at most `bytes_max` encoded bytes (a larger message goes alone)."""
+    """Cut the messages, in order, into parts of at most `bytes_max` encoded bytes (a larger message goes alone).
+
+    A message without a unique key gets one.
+    """
     part: list[Message] = []
     size = 0
     for message in messages:
-        own = message
         if names.UNIQUE_KEY not in message.properties:
-            properties = {**message.properties, names.UNIQUE_KEY: make_key()}
-            own = Message(message.topic, message.body, properties=properties, flag=message.flag)
-        own_size = ENTRY_BYTES + len(own.body) + len(property_text.encode(own.properties))
+            message.unique_key = make_key()
+        own_size = ENTRY_BYTES + len(message.body) + len(property_text.encode(message.properties))
         if part and size + own_size > bytes_max:
             yield _part(part, make_key())
             part, size = [], 0
-        part.append(own)
+        part.append(message)
         size += own_size
     if part:
         yield _part(part, make_key())

@@ -3,11 +3,16 @@
 Owns        the kinds of sends, their messages made ready, sends in the background.
 Must not know   consumers, bytes of a request (calls/send.py), which messages are refused (message_check.py), which
             broker is tried next (attempts.py).
+
+Rule: a message is taken as it is when a send is called. Its caller may fill it anew at once: while the send runs in
+the background, or before its coroutine begins (`asyncio.create_task(producer.send(message))`). So the sends are plain
+functions that take the message and return a coroutine.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
@@ -120,7 +125,7 @@ class Producer(Service):
 
     # sending
 
-    async def send(
+    def send(
         self,
         message: Message,
         *,
@@ -128,28 +133,43 @@ class Producer(Service):
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
         key: str | int | None = None,
-    ) -> SendResult:
-        """Send the message and wait until a broker has stored it.
+    ) -> Coroutine[Any, Any, SendResult]:
+        """Send the message, as it is at this call, and wait until a broker has stored it.
 
         The message goes to `queue`, to the queue that `selector` returns, or to the queue that `key` hashes to (equal
         keys keep their order); without these, to the topic's queues in turn. Raises NoRoute, SendFailed (no attempt
         worked), RemoteError (the broker refuses the message), UsageError.
         """
+        return self._send(_as_now(message), timeout_ms, queue, selector, key)
+
+    async def _send(
+        self,
+        message: Message,
+        timeout_ms: int | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        key: str | int | None,
+    ) -> SendResult:
         self._check(message)
         deadline = self._deadline(timeout_ms)
         if queue is not None or selector is not None or key is not None:
             queue = await self._fixed_queue(message, deadline, queue, selector, key)
         return await self._attempts.send(self._prepare(message), queue, deadline, message)
 
-    async def send_oneway(
+    def send_oneway(
         self,
         message: Message,
         *,
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
         key: str | int | None = None,
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Send without waiting for an answer: fast, but a broker that refuses the message does not say so."""
+        return self._send_oneway(_as_now(message), queue, selector, key)
+
+    async def _send_oneway(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
+    ) -> None:
         self._check(message)
         deadline = self._deadline(None)
         target = await self._fixed_queue(message, deadline, queue, selector, key)
@@ -176,9 +196,9 @@ class Producer(Service):
         selector: Selector | None = None,
         key: str | int | None = None,
     ) -> None:
-        """Send in the background; `callback(result, error)` is called on the loop. `flush()` waits for all such sends.
+        """Send in the background, as the message is at this call; `flush()` waits for all such sends.
 
-        Raises TooManySends when `pending_sends_max` are on their way.
+        `callback(result, error)` is called on the loop. Raises TooManySends when `pending_sends_max` are on their way.
         """
         self._check(message)
         if len(self._sends) >= self.config.pending_sends_max:
@@ -189,19 +209,24 @@ class Producer(Service):
         self._sends.add(task)
         task.add_done_callback(self._sends.discard)
 
-    async def send_batch(
+    def send_batch(
         self,
         messages: Sequence[Message],
         *,
         timeout_ms: int | None = None,
         queue: MessageQueue | None = None,
         key: str | int | None = None,
-    ) -> list[SendResult]:
+    ) -> Coroutine[Any, Any, list[SendResult]]:
         """Send messages of one topic in few requests, in order; one result per message.
 
         Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. Raises BatchFailed:
         its `sent` holds the results of the parts that were stored before the error.
         """
+        return self._send_batch([_as_now(message) for message in messages], timeout_ms, queue, key)
+
+    async def _send_batch(
+        self, messages: list[Message], timeout_ms: int | None, queue: MessageQueue | None, key: str | int | None
+    ) -> list[SendResult]:
         check_batch(messages)
         for message in messages:
             self._check(message)
@@ -286,6 +311,16 @@ class Producer(Service):
         if selector is None:
             return queue
         return selector(await self._queues(message.topic, deadline.until), message)
+
+
+def _as_now(message: Message) -> Message:
+    """The message as it is now, which its caller cannot change any more."""
+    if type(message) is Message:
+        own = Message(message.topic, message.body, flag=message.flag)
+    else:
+        own = copy.copy(message)
+    own.properties = dict(message.properties)
+    return own
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

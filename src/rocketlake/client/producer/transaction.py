@@ -12,7 +12,7 @@ may be committed twice when an end crosses a question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -112,7 +112,7 @@ class TransactionProducer(Producer):
         if self.is_running and (checks := tuple(self._checks)):
             await asyncio.wait(checks, timeout=self.config.drain_ms / 1000)
 
-    async def send_in_transaction(
+    def send_in_transaction(
         self,
         message: Message,
         local: Decide[Message],
@@ -121,7 +121,7 @@ class TransactionProducer(Producer):
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
         key: str | int | None = None,
-    ) -> TransactionResult:
+    ) -> Coroutine[Any, Any, TransactionResult]:
         """Send a half message, run `local`, end the transaction as `local` says. Other arguments: see `send`.
 
         `local` gets a copy of the message whose `unique_key` names the transaction. When it raises, the end is UNKNOWN
@@ -132,7 +132,12 @@ class TransactionProducer(Producer):
             raise UsageError("a message of a transaction cannot be delayed", hint="leave delay_level away")
         half = Message(message.topic, message.body, properties=message.properties, flag=message.flag)
         half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
-        sent = await self.send(half, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
+        return self._in_transaction(half, local, partial(self._send, half, timeout_ms, queue, selector, key))
+
+    async def _in_transaction(
+        self, half: Message, local: Decide[Message], send: Callable[[], Awaitable[SendResult]]
+    ) -> TransactionResult:
+        sent = await send()
         end, error = TransactionEnd.ROLLBACK, None
         if sent.status is SendStatus.OK:
             half.unique_key = sent.message_id
