@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -98,6 +99,49 @@ def test_a_time_brings_back_what_was_stored_since_then(rocketlake: Typed, cluste
     assert consumed(rocketlake, "timers") == [0]
 
 
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "EST5EDT,M3.2.0,M11.1.0")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_time_that_a_table_shows_is_the_time_that_to_takes(
+    new_york: None, rocketlake: Typed, cluster: EmbeddedCluster
+) -> None:
+    rocketlake("topic", "create", "zoned", "-q", "2")
+    for queue in (0, 1):
+        for body in (b"1", b"2", b"3"):
+            cluster.send("zoned", [body], queue=queue)
+            sent_ms = time.time_ns() // 1_000_000
+            while time.time_ns() // 1_000_000 == sent_ms:
+                pass
+    read(cluster, "zoners", "zoned", 6)
+    shown = rocketlake("topic", "show", "zoned").splitlines()[2].split(maxsplit=4)[4].strip()
+    assert shown[-6:] in ("-05:00", "-04:00")
+    reset = ("group", "reset", "zoners", "--topic", "zoned", "-y", "--to")
+    said = rocketlake(*reset, shown)
+    assert said.splitlines()[0] == f"to the first message stored at or after {shown}"
+    assert consumed(rocketlake, "zoners") == [3, 2]
+    assert "1 message will be passed over" in rocketlake(*reset, "0s")
+    assert consumed(rocketlake, "zoners") == [3, 3]
+    assert "6 messages will be read again" in rocketlake(*reset, "-1h")
+    assert consumed(rocketlake, "zoners") == [0, 0]
+
+
+def test_a_time_behind_the_newest_message_moves_nothing(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    rocketlake("topic", "create", "newest", "-q", "2")
+    for queue in (0, 1):
+        cluster.send("newest", [b"1", b"2"], queue=queue)
+    read(cluster, "newcomers", "newest", 4)
+    behind = str(int(time.time() * 1000) + 1)
+    said = rocketlake("group", "reset", "newcomers", "--topic", "newest", "--to", behind, "-y")
+    assert "nothing to do" in said
+    assert consumed(rocketlake, "newcomers") == [2, 2]
+
+
 def test_unknown_groups_topics_and_queues_are_refused(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
     for topic in ("one", "two"):
         rocketlake("topic", "create", topic, "-q", "1")
@@ -153,10 +197,14 @@ def test_members_that_want_different_things_are_named(rocketlake: Typed, cluster
 
 
 def test_targets() -> None:
-    assert Target.parse("+5") == Target("shift", 5)
-    assert Target.parse("1200") == Target("offset", 1200)
-    assert Target.parse("1700000000000") == Target.parse("2023-11-14T22:13:20") == Target("time", 1_700_000_000_000)
-    for text in ("yesterday", "--5", "1.5"):
+    now_ms = 1_700_000_000_000
+    assert Target.parse("+5", now_ms) == Target("shift", 5)
+    assert Target.parse("1200", now_ms) == Target("offset", 1200)
+    for text in ("1700000000000", "2023-11-14T22:13:20", "2023-11-14 17:13:20.000-05:00", "0s"):
+        assert Target.parse(text, now_ms) == Target("time", now_ms)
+    for text in ("1h", "-1h"):
+        assert Target.parse(text, now_ms) == Target("time", now_ms - 3_600_000)
+    for text in ("yesterday", "--5", "1.5", "+1h"):
         with pytest.raises(UsageError, match="is not understood") as refused:
-            Target.parse(text)
+            Target.parse(text, now_ms)
         assert "earliest" in refused.value.hint

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,15 +21,16 @@ from rocketlake import Message, Producer, PullConsumer
 from rocketlake.base.clock import SystemClock
 from rocketlake.base.crash_point import struck_by
 from rocketlake.base.disk.posix import PosixFiles
-from rocketlake.base.errors import LinkError, RocketLakeError
+from rocketlake.base.errors import LinkError, RocketLakeError, UsageError
 from rocketlake.broker.broker import Broker
 from rocketlake.broker.config import load_broker_conf
 from rocketlake.cli.tree import app
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.model.message import StoredMessage
+from rocketlake.model.moment import parse_time
 from rocketlake.model.topic import TopicConfig
 from rocketlake.spark.replay.copies import FROM
-from rocketlake.spark.replay.request import ReplayRequest, parse_time
+from rocketlake.spark.replay.request import ReplayRequest
 from rocketlake.standalone import SETTINGS
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
@@ -321,8 +323,8 @@ def test_killed_by_the_system_it_goes_on(cluster: EmbeddedCluster, replay: Typed
     ("words", "problem"),
     [
         (("a", "--to-topic", "a"), "into itself"),
-        (("a", "--to-topic", "b", "--from", "noon"), "'noon' is no time"),
-        (("a", "--to-topic", "b", "--from", "2000", "--until", "1000"), "ends before it begins"),
+        (("a", "--to-topic", "b", "--from", "noon"), "holds time 'noon'"),
+        (("a", "--to-topic", "b", "--from", "2026-11-22", "--until", "2026-11-21"), "ends before it begins"),
         (("a", "--to-topic", "b", "--tags", "A", "--sql92", "x = 1"), "by tags or by SQL92"),
         (("no-such-topic", "--to-topic", "b"), "no topic 'no-such-topic'"),
         (("a", "--to-topic", "SCHEDULE_TOPIC_XXXX"), "belongs to the broker"),
@@ -334,10 +336,12 @@ def test_wrong_wishes_are_refused_with_a_cure(replay: Typed, words: tuple[str, .
     assert refused.value.hint
 
 
-def test_times() -> None:
-    assert parse_time("") == -1
-    assert parse_time("1700000000000") == 1_700_000_000_000
-    assert parse_time("2023-11-14T22:13:20") == parse_time("2023-11-14T23:13:20+01:00") == 1_700_000_000_000
+@pytest.mark.parametrize("option", ["--from", "--until"])
+def test_a_time_that_moves_is_refused_with_the_time_it_is_now(replay: Typed, option: str) -> None:
+    with pytest.raises(UsageError, match="another time at each run") as refused:
+        replay("orders", "--to-topic", "again", option, "-1h")
+    written = refused.value.hint.split()[2].rstrip(",")
+    assert abs(parse_time(option, written) - (time.time() - 3600) * 1000) < 600_000
 
 
 def test_equal_requests_are_one_replay() -> None:

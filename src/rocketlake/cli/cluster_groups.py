@@ -14,10 +14,13 @@ from rocketlake.base.errors import RocketLakeError
 from rocketlake.cli.cluster import Cluster
 from rocketlake.client.calls import offset as calls
 from rocketlake.client.calls.answer import ask
+from rocketlake.client.calls.pull import pull
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import TOOLS_CONSUMER_GROUP
+from rocketlake.model.subscription import parse_subscription
 from rocketlake.protocol.bodies.client import ConsumerConnection, ConsumerRunningInfo
 from rocketlake.protocol.bodies.group import GroupEntry, GroupTable
-from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets
+from rocketlake.protocol.bodies.stats import ConsumeStats, GroupList, GroupOffsets, TopicOffsets
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.headers.admin_group import ConsumerConnectionsHeader, ConsumeStatsHeader
 from rocketlake.protocol.headers.admin_topic import TopicConsumersHeader
@@ -107,12 +110,32 @@ class ClusterGroups:
         asking = [calls.committed_offset(net, masters[queue.broker_name], group, queue) for queue in queues]
         return dict(zip(queues, await asyncio.gather(*asking), strict=True))
 
-    async def at_time(self, queues: Collection[MessageQueue], time_ms: int) -> dict[MessageQueue, int]:
-        """The first offset stored at or after this time, in each queue."""
+    async def at_time(self, ends: Mapping[MessageQueue, TopicOffsets], time_ms: int) -> dict[MessageQueue, int]:
+        """The first offset stored at or after this time in each queue; the next offset where nothing was."""
         masters = await self._cluster.masters()
+        asking = [
+            self._at_time(masters[queue.broker_name], queue, each.min_offset, time_ms) for queue, each in ends.items()
+        ]
+        return dict(zip(ends, await asyncio.gather(*asking), strict=True))
+
+    async def _at_time(self, address: str, queue: MessageQueue, min_offset: int, time_ms: int) -> int:
+        """Brokers of 4.9 answer the nearest message, one too early or too late: the messages around it are looked at.
+
+        A message that cannot be read counts as one of this time: one too many is better than one too few.
+        """
         net = self._cluster.net
-        asking = [calls.offset_by_time(net, masters[queue.broker_name], queue, time_ms) for queue in queues]
-        return dict(zip(queues, await asyncio.gather(*asking), strict=True))
+        answer = await calls.offset_by_time(net, address, queue, time_ms)
+        offset = max(answer - 1, min_offset)
+        everything = parse_subscription(queue.topic, None)
+        around = await pull(
+            net, address, queue, group=TOOLS_CONSUMER_GROUP, offset=offset, subscription=everything,
+            max_messages=3, lite=True, around_damage=True,
+        )  # fmt: skip
+        for message in around.messages:
+            if message.store_ms >= time_ms or message.queue_offset > offset:
+                break
+            offset = message.queue_offset + 1
+        return offset
 
     async def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Set the group's offsets: the next messages it will read."""

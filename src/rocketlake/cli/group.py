@@ -119,8 +119,8 @@ def reset(
         str,
         typer.Option(
             "--to",
-            help="earliest; latest; a time, 2026-11-21T10:00:00 (UTC without a zone) or ms since 1970; an offset; "
-            "-100 or +100: so many messages back or on, in each queue.",
+            help="earliest; latest; a time as tables show it, 2026-11-21T10:00:00+01:00 (UTC without a zone), or ms "
+            "since 1970; 10m or -1h: so long ago; an offset; -100 or +100: so many messages back or on, in each queue.",
             show_default=False,
         ),
     ],
@@ -133,10 +133,11 @@ def reset(
     namesrv: Namesrv = NAMESRV_DEFAULT,
 ) -> None:
     """Set a stopped group to other offsets in a topic; shows old and new offsets first."""
+    from rocketlake.base.clock import SystemClock
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.group_reset import GroupReset, Target
 
-    target = Target.parse(to)
+    target = Target.parse(to, SystemClock().now_ms())
 
     async def look() -> GroupReset:
         async with Cluster(namesrv) as cluster:
@@ -147,6 +148,8 @@ def reset(
             await plan.carry_out(cluster)
 
     plan = run(look())
+    if target.kind == "time":
+        typer.echo(f"to the first message stored at or after {Moment(target.number)}")
     show_table(("broker", "queue", "now", "new", "change"), plan.rows())
     if not plan.is_change:
         typer.echo(f"{group} is there already in topic {topic}: nothing to do")

@@ -15,6 +15,7 @@ from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.cluster_groups import ClusterGroups
 from rocketlake.cli.table import amount
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.moment import parse_time
 from rocketlake.protocol.bodies.stats import TopicOffsets
 
 __all__ = ["GroupReset", "Target"]
@@ -31,10 +32,8 @@ class Target:
     number: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Target:
+    def parse(cls, text: str, now_ms: int) -> Target:
         """Read the text of --to. UsageError for another text."""
-        from rocketlake.spark.replay.request import parse_time
-
         if text in ("earliest", "latest"):
             return cls(text)
         if re.fullmatch(r"[+-]\d{1,12}", text):
@@ -42,9 +41,12 @@ class Target:
         if text.isascii() and text.isdigit():
             return cls("time" if len(text) > _MS_DIGITS else "offset", int(text))
         try:
-            return cls("time", parse_time(text))
+            return cls("time", parse_time("--to", text, now_ms=now_ms))
         except UsageError:
-            hint = "use earliest, latest, a time as 2026-11-21T10:00:00, an offset as 1200, or -100 for 100 back"
+            hint = (
+                "use earliest, latest, a time as 2026-11-21T10:00:00Z (without a zone it is UTC), 10m for ten minutes "
+                "ago, an offset as 1200, or -100 for 100 back"
+            )
             raise UsageError(f"--to {text!r} is not understood", hint=hint) from None
 
     async def offsets(
@@ -52,8 +54,7 @@ class Target:
     ) -> dict[MessageQueue, int]:
         """The next offset of each queue, within what the queue holds."""
         if self.kind == "time":
-            # One earlier: answers of old brokers are off by one, and one message too many is better than one too few.
-            wanted = {queue: offset - 1 for queue, offset in (await groups.at_time(ends, self.number)).items()}
+            wanted = await groups.at_time(ends, self.number)
         elif self.kind == "shift":
             wanted = {queue: max(0, now[queue]) + self.number for queue in ends}
         else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-_TIME = "2026-11-21T10:00:00 (UTC without a zone) or ms since 1970."
+_TIME = "2026-11-21T10:00:00+01:00 (UTC without a zone) or ms since 1970."
 
 
 def replay(
@@ -48,12 +48,27 @@ def replay(
 ) -> None:
     """Copy messages into another topic, each once however often the command runs. For a group: `group reset`."""
     from rocketlake.spark.replay.record import default_folder
-    from rocketlake.spark.replay.request import ReplayRequest, parse_time
+    from rocketlake.spark.replay.request import ReplayRequest
 
-    from_ms, until_ms = parse_time(from_time), parse_time(until_time)
+    from_ms, until_ms = _time("--from", from_time), _time("--until", until_time)
     request = ReplayRequest(topic, to_topic, from_ms, until_ms, tags, sql92)
     request.check()
     run(_copy(namesrv, request, (state or default_folder()) / f"{request.identity}.json"))
+
+
+def _time(option: str, text: str) -> int:
+    """Epoch ms, -1 for an empty text. UsageError for "1h": each run would be another replay, and copy again."""
+    from rocketlake.base.clock import SystemClock
+    from rocketlake.base.errors import UsageError
+    from rocketlake.model.moment import is_ago, moment_text, parse_time
+
+    if not is_ago(text):
+        return parse_time(option, text) if text else -1
+    then = moment_text(parse_time(option, text, now_ms=SystemClock().now_ms()), "T")
+    raise UsageError(
+        f"{option} {text} is another time at each run, and a replay is known by its times",
+        hint=f"write {option} {then}, which is {text.strip(' -')} ago",
+    )
 
 
 async def _copy(namesrv: str, request: ReplayRequest, path: Path) -> None:

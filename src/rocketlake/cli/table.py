@@ -13,10 +13,11 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+
+from rocketlake.model.moment import moment_text
 
 __all__ = ["OUTPUT_DEFAULT", "Moment", "Output", "OutputForm", "amount", "objects", "show", "show_json", "show_table"]
 
@@ -34,21 +35,19 @@ OUTPUT_DEFAULT = OutputForm.TABLE
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time as a cell: local time in a table, ISO 8601 in JSON; "-" and null when there is none."""
+    """A time as a cell: local time with its zone, ISO 8601 in JSON; "-" and null when there is none.
+
+    Options that take a time take it as it is printed here.
+    """
 
     ms: int
 
     def __str__(self) -> str:
-        if self.ms <= 0:
-            return "-"
-        return self._local().strftime("%Y-%m-%d %H:%M:%S.") + f"{self.ms % 1000:03d}"
+        return moment_text(self.ms) if self.ms > 0 else "-"
 
     def to_json(self) -> str | None:
         """2026-11-22T10:00:00.123+01:00."""
-        return self._local().isoformat(timespec="milliseconds") if self.ms > 0 else None
-
-    def _local(self) -> datetime:
-        return datetime.fromtimestamp(self.ms // 1000, tz=UTC).replace(microsecond=self.ms % 1000 * 1000).astimezone()
+        return moment_text(self.ms, "T") if self.ms > 0 else None
 
 
 class Names(tuple[str, ...]):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.names import check_topic, is_sendable_topic
 from rocketlake.model.subscription import SQL92, TAG, Subscription, parse_subscription
 
-__all__ = ["ReplayRequest", "parse_time"]
+__all__ = ["ReplayRequest"]
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,3 @@ class ReplayRequest:
     def identity(self) -> str:
         """Sixteen letters made of the whole request."""
         return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def parse_time(text: str) -> int:
-    """`2026-11-21T10:00:00`, with or without a zone (then UTC), or ms since 1970. -1 for an empty text."""
-    if not text:
-        return -1
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        hint = "2026-11-21T10:00:00+00:00, or milliseconds since 1970"
-        raise UsageError(f"'{text}' is no time", hint=hint) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

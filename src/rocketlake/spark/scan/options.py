@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from rocketlake.base.errors import UsageError
 from rocketlake.filter.sql_parser import parse_sql92
+from rocketlake.model.moment import parse_time
 from rocketlake.model.subscription import parse_subscription
 from rocketlake.spark.option_values import Given, OptionNames
 
@@ -112,13 +112,4 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
 def _time(given: Given, name: str) -> int | None:
     if name not in given:
         return None
-    text = given.text(name)
-    if text.isascii() and text.isdigit() and len(text) <= 15:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"option '{name}' is '{text}'", hint="give epoch ms, or ISO-8601 like 2026-11-21T23:00:00Z"
-        ) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return parse_time(name, given.text(name))

@@ -15,9 +15,9 @@ from typing import Any
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.moment import HINT, parse_time
 from rocketlake.spark.option_values import Given
 from rocketlake.spark.source.offsets import describe_all
-from rocketlake.spark.source.timestamps import HINT, parse_time
 
 __all__ = ["Kind", "Position", "Positions", "Side", "parse_positions"]
 
