@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer
+from rocketlake import Consumer, FirstOffset, Message, NoRoute, Producer, PullConsumer
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.testing.cluster import EmbeddedCluster
 from tests.integration.conftest import Typed
@@ -84,6 +84,26 @@ def test_a_topic_that_is_read_is_deleted_with_force_only(rocketlake: Typed, clus
         assert "deleted from broker-a" in rocketlake("topic", "delete", "read", "-y", "--force")
     finally:
         cluster.run(consumer.stop())
+
+
+def test_a_topic_is_kept_for_the_one_member_that_reads_it(rocketlake: Typed, cluster: EmbeddedCluster) -> None:
+    for topic in ("shared", "alone"):
+        rocketlake("topic", "create", topic, "-q", "1")
+    consumers = [PullConsumer("unequal", namesrv=cluster.namesrv) for _ in range(2)]
+    try:
+        for consumer, topics in zip(consumers, (("shared", "alone"), ("shared",)), strict=True):
+            for topic in topics:
+                consumer.subscribe(topic)
+            cluster.run(consumer.start())  # its heartbeat says what the whole group reads
+        with pytest.raises(RocketLakeError, match=r"being read by unequal \(1 member\)"):
+            rocketlake("topic", "delete", "alone", "-y")
+        with pytest.raises(RocketLakeError, match=r"being read by unequal \(2 members\)"):
+            rocketlake("topic", "delete", "shared", "-y")
+        cluster.run(consumers[0].stop())
+        assert "deleted from broker-a" in rocketlake("topic", "delete", "alone", "-y")
+    finally:
+        for consumer in consumers:
+            cluster.run(consumer.stop())
 
 
 def test_json_for_programs(rocketlake: Typed, cluster: EmbeddedCluster) -> None:

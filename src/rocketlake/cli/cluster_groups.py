@@ -85,22 +85,25 @@ class ClusterGroups:
         return list(await asyncio.gather(*asking))
 
     async def readers(self, topic: str) -> dict[str, list[str]]:
-        """Connected groups that subscribe to the topic, with the client ids of their members."""
+        """Groups with members that subscribe to the topic, with the client ids of these members.
+
+        Each member is asked: a broker knows for a group only what the last heartbeat of any member said. A member that
+        does not tell counts if its group was ever connected with the topic.
+        """
         masters = await self._cluster.topic_masters(topic)
         answers = await self._cluster.at_each(
             masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicConsumersHeader(topic=topic)
         )
+        known = {name for each in answers.values() for name in GroupList.decode(each.body_bytes).groups}
         readers = {}
-        for group in sorted({name for each in answers.values() for name in GroupList.decode(each.body_bytes).groups}):
-            connections = await self._connections(group)
-            clients = {
-                client.client_id
-                for connection in connections.values()
-                if topic in connection.subscriptions
-                for client in connection.connections
-            }
+        for group in sorted(known | set(await self.all())):
+            clients = [
+                member.client_id
+                for member in await self.members(group)
+                if (group in known if member.subscriptions is None else topic in member.subscriptions)
+            ]
             if clients:
-                readers[group] = sorted(clients)
+                readers[group] = clients
         return readers
 
     async def committed(self, group: str, queues: Collection[MessageQueue]) -> dict[MessageQueue, int]:
