@@ -133,7 +133,7 @@ async def test_a_one_way_send_is_stored_and_not_answered(asker: Asker) -> None:
 
 
 async def test_messages_of_a_batch_keep_their_own_keys(asker: Asker) -> None:
-    items = [Message("T", b"%d" % number, properties={"UNIQ_KEY": f"key{number}"}) for number in range(3)]
+    items = [Message.with_properties("T", b"%d" % number, {"UNIQ_KEY": f"key{number}"}) for number in range(3)]
     header = send_header(properties="UNIQ_KEY\x01batch\x02WAIT\x01true\x02", batch=True)
     answer = await asker.ask(Code.SEND_BATCH_MESSAGE, header, encode_batch(items))
     assert len((answer.fields or {})["msgId"].split(",")) == 3

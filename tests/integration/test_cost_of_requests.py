@@ -46,7 +46,7 @@ MANY = 4_000
 def batch(count: int, properties: dict[str, str] | None = None) -> Command:
     header = send_header(batch=True)
     return Command.request(
-        Code.SEND_MESSAGE_V2, header, encode_batch([Message("T", b"", properties=properties or {})] * count)
+        Code.SEND_MESSAGE_V2, header, encode_batch([Message.with_properties("T", b"", properties or {})] * count)
     )
 
 

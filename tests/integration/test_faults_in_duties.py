@@ -26,7 +26,6 @@ from rocketlake.client.consumer.pull import PullConsumer
 from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.producer.producer import Producer
-from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
@@ -138,7 +137,7 @@ class World:
     async def check_all_work(self, body: bytes) -> None:
         """Send, consume, deliver with a delay, hold a pull to its deadline, register a new topic."""
         await self.send(Message("T", body))
-        await self.send(Message("T", b"later " + body, properties={names.DELAY: "1"}))
+        await self.send(Message("T", b"later " + body, delay_level=1))
         await self.clock.run_for(12_000)
         assert self.got[-2:] == [body, b"later " + body]
         ended: list[str] = []

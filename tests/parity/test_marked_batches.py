@@ -30,7 +30,7 @@ def digested(task: str, first: int, count: int, plan: str = "") -> str:
 
 def batch(opaque: int, mark: str, count: int, *, queue: str = "1", own: str = "", codec: Codec = Codec.JSON) -> bytes:
     properties = {"KEYS": "k", "__RL_SEQ": own} if own else {"KEYS": "k"}
-    body = encode_batch(Message("T", b"%d" % number, properties=properties) for number in range(count))
+    body = encode_batch(Message.with_properties("T", b"%d" % number, properties) for number in range(count))
     text = f"__RL_SEQ\x01{mark}\x02" if mark else ""
     return request(
         opaque, body=body, properties=text, code=RequestCode.SEND_BATCH_MESSAGE, m="true", queue=queue, codec=codec

@@ -113,7 +113,7 @@ def batch_bodies(draw: st.DrawFn) -> bytes:
         pairs = draw(
             st.lists(st.tuples(st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "WAIT"]), plain_values), max_size=3)
         )
-        messages.append(Message("T", draw(st.binary(max_size=20)), properties=dict(pairs)))
+        messages.append(Message.with_properties("T", draw(st.binary(max_size=20)), dict(pairs)))
     body = encode_batch(messages)
     if not draw(st.integers(0, 7)):
         body = body[: draw(st.integers(0, len(body)))] + draw(st.binary(max_size=3))
@@ -193,7 +193,7 @@ def test_plain_sends_are_taken_by_the_chunk(codec: Codec, sync: bool) -> None:
 
     async def work() -> None:
         chunk = b"".join(request(number, queue=str(number % 4), codec=codec) for number in range(50))
-        batch = encode_batch([Message("T", b"x", properties={"UNIQ_KEY": "1"}), Message("T", b"y")])
+        batch = encode_batch([Message.with_properties("T", b"x", {"UNIQ_KEY": "1"}), Message("T", b"y")])
         chunk += request(50, body=batch, code=RequestCode.SEND_BATCH_MESSAGE, m="true", codec=codec)
         chunk += request(51, body=batch, properties="WAIT\x01true", m="true", codec=codec)  # as Java writes it
         fast, _ordinary = await both([chunk], sync=sync)
@@ -228,7 +228,7 @@ def test_each_special_property(pair: str, sync: bool) -> None:
         chunk = b""
         for number, codec in enumerate(Codec):
             chunk += request(number, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", codec=codec)
-            message = Message("T", b"x", properties={"UNIQ_KEY": "1"})
+            message = Message.with_properties("T", b"x", {"UNIQ_KEY": "1"})
             body = encode_batch([message])
             chunk += request(number + 10, properties=f"UNIQ_KEY\x01K\x02{pair}\x02", body=body, codec=codec, m="true")
         await both([chunk], sync=sync)

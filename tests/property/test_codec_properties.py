@@ -104,7 +104,7 @@ def test_noise_is_refused(noise, position):
 
 @given(st.lists(st.tuples(st.binary(max_size=100), properties, int32), max_size=6))
 def test_a_batch_read_is_the_batch_written(parts):
-    messages = [Message("T", body, properties=named, flag=flag) for body, named, flag in parts]
+    messages = [Message.with_properties("T", body, named, flag=flag) for body, named, flag in parts]
     entries = decode_batch(encode_batch(messages))
     assert [(body, property_text.decode(named), flag) for flag, body, named in entries] == parts
 

@@ -62,7 +62,7 @@ def batch_request(opaque: int, queue_id: int, mark: str | None, bodies: list[byt
         producer_group="sink", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
         sys_flag=0, born_timestamp=1, flag=0, properties="" if mark is None else f"__RL_SEQ\x01{mark}\x02", batch=True,
     )  # fmt: skip
-    body = encode_batch(Message("T", each, properties=own) for each in bodies)
+    body = encode_batch(Message.with_properties("T", each, own) for each in bodies)
     command = Command.request(RequestCode.SEND_BATCH_MESSAGE, header, body)
     command.opaque = opaque
     return b"".join(bytes(part) for part in encode_command(command))

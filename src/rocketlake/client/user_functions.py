@@ -1,6 +1,7 @@
 """Functions that users give a client: their two kinds, and the exceptions that they may raise.
 
-Owns        what counts as an async function, which exceptions are the caller's and not the function's.
+Owns        the refusal of a value that cannot be called, what counts as an async function, which exceptions are the
+            caller's and not the function's.
 Must not know   when they are called.
 """
 
@@ -9,7 +10,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 
-__all__ = ["is_async", "is_for_caller"]
+from rocketlake.base.errors import UsageError
+
+__all__ = ["check_function", "is_async", "is_for_caller"]
+
+
+def check_function(name: str, function: object, *, takes: str) -> None:
+    """UsageError unless it can be called. `takes`: its arguments."""
+    if not callable(function):
+        what = f"{name} is a function, not {type(function).__name__}"
+        raise UsageError(what, hint=f"give {name} a function that takes {takes}")
 
 
 def is_async(function: object) -> bool:

@@ -9,6 +9,7 @@ Invariant: properties are text to text; names and values hold neither \\x01 nor 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 from rocketlake.base.errors import UsageError
 from rocketlake.model import property_names as names
@@ -34,6 +35,49 @@ def _as_bytes(body: object) -> bytes:
         raise UsageError(f"a message body is bytes, not {type(body).__name__}", hint=hint) from None
 
 
+def _as_text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    hint = "give one tag" if name == "tags" else f"give {name} as text"
+    raise UsageError(f"{name} of a message is text, not {type(value).__name__}", hint=hint)
+
+
+def _as_keys(keys: object) -> str:
+    if isinstance(keys, str):
+        return keys
+    try:
+        return names.KEY_SEPARATOR.join(keys)  # type: ignore[arg-type]  # a value that is no list of texts is refused
+    except TypeError:
+        what = f"keys of a message are text, or several texts, not {keys!r}"
+        raise UsageError(what, hint='give keys="order-17", or keys=["order-17", "user-4"]') from None
+
+
+_OWN = {
+    names.TAGS: "give it as tags=",
+    names.KEYS: "give them as keys=",
+    names.DELAY: "give it as delay_level=",
+    names.WAIT: "set wait_store_ok of the message",
+    names.UNIQUE_KEY: "set unique_key of the message",
+}
+"""The cure for a user who gives one of RocketMQ's own properties by its name."""
+
+
+def _as_properties(properties: Any) -> Properties:
+    try:
+        own = dict(properties)
+    except (TypeError, ValueError):
+        what = f"properties of a message are names and values, not {type(properties).__name__}"
+        raise UsageError(what, hint='give properties={"name": "value"}') from None
+    for name, value in own.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            what = f"property {name!r} = {value!r}: name and value of a property are text"
+            raise UsageError(what, hint="give both as text")
+        if name in names.RESERVED:
+            hint = _OWN.get(name, "choose another name; for a copy of a message take Message.with_properties")
+            raise UsageError(f"the property name {name} is used by RocketMQ itself", hint=hint)
+    return own
+
+
 class Message:
     """A message to send: topic, body, properties. Properties with a meaning of their own are attributes too."""
 
@@ -51,21 +95,31 @@ class Message:
         delay_level: int = 0,
         sharding_key: str | None = None,
     ) -> None:
-        """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now."""
-        self.topic = topic
+        """`keys` is one text (blank separated) or several; `delay_level` 1..18 as the broker counts, 0 = now.
+
+        UsageError for a value of another kind, and for a property whose name is RocketMQ's.
+        """
+        self.topic = _as_text("topic", topic)
         self.body = body if type(body) is bytes else _as_bytes(body)
-        own: Properties = dict(properties) if properties else {}
+        own: Properties = _as_properties(properties) if properties else {}
         if tags is not None:
-            own[names.TAGS] = tags
+            own[names.TAGS] = _as_text("tags", tags)
         if keys is not None:
-            own[names.KEYS] = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
+            own[names.KEYS] = _as_keys(keys)
         if delay_level:
             own[names.DELAY] = str(delay_level)
         if sharding_key is not None:
-            own[names.SHARDING_KEY] = sharding_key
+            own[names.SHARDING_KEY] = _as_text("sharding_key", sharding_key)
         self.lazy_properties: Properties | Callable[[], Properties] = own
         """The properties, or the call that reads them at the first use: most readers of messages never use them."""
         self.flag = flag
+
+    @classmethod
+    def with_properties(cls, topic: str, body: bytes, properties: Mapping[str, str], *, flag: int = 0) -> Self:
+        """A message with these properties as they are, RocketMQ's own too: for copies of messages."""
+        message = cls(topic, body, flag=flag)
+        message.properties = dict(properties)
+        return message
 
     @property
     def properties(self) -> dict[str, str]:
@@ -86,7 +140,7 @@ class Message:
 
     @tags.setter
     def tags(self, tag: str | None) -> None:
-        self._set(names.TAGS, tag)
+        self._set(names.TAGS, tag if tag is None else _as_text("tags", tag))
 
     @property
     def keys(self) -> str | None:
@@ -95,7 +149,7 @@ class Message:
 
     @keys.setter
     def keys(self, keys: str | None) -> None:
-        self._set(names.KEYS, keys)
+        self._set(names.KEYS, keys if keys is None else _as_text("keys", keys))
 
     @property
     def key_list(self) -> list[str]:
@@ -127,7 +181,7 @@ class Message:
 
     @unique_key.setter
     def unique_key(self, key: str | None) -> None:
-        self._set(names.UNIQUE_KEY, key)
+        self._set(names.UNIQUE_KEY, key if key is None else _as_text("unique_key", key))
 
     @property
     def sharding_key(self) -> str | None:
@@ -136,7 +190,7 @@ class Message:
 
     @sharding_key.setter
     def sharding_key(self, key: str | None) -> None:
-        self._set(names.SHARDING_KEY, key)
+        self._set(names.SHARDING_KEY, key if key is None else _as_text("sharding_key", key))
 
     @property
     def retry_topic(self) -> str | None:
@@ -226,7 +280,9 @@ class StoredMessage(Message):
         body_crc: int = 0,
         store_size: int = 0,
     ) -> None:
-        super().__init__(topic, body, properties=properties, flag=flag)
+        super().__init__(topic, body, flag=flag)
+        if properties:
+            self.lazy_properties = dict(properties)
         self.broker_name = broker_name
         self.queue_id = queue_id
         self.queue_offset = queue_offset
@@ -255,6 +311,10 @@ class StoredMessage(Message):
     def message_queue(self) -> MessageQueue:
         """The queue it was read from."""
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    def __repr__(self) -> str:
+        place = f"{self.message_queue} at {self.queue_offset}"
+        return f"{type(self).__name__}({place}, body={len(self.body)} bytes, properties={self.properties!r})"
 
     def _values(self) -> tuple[object, ...]:
         place = (self.broker_name, self.queue_id, self.queue_offset, self.physical_offset, self.store_size)

@@ -31,9 +31,9 @@ def test_an_empty_batch_is_refused() -> None:
     ("odd", "reason"),
     [
         (Message("U", b"x"), "topic 'U'"),
-        (Message("T", b"x", properties={"WAIT": "false"}), "WAIT"),
+        (Message.with_properties("T", b"x", {"WAIT": "false"}), "WAIT"),
         (Message("T", b"x", delay_level=3), "delayed"),
-        (Message("T", b"x", properties={"TIMER_DELAY_SEC": "3"}), "delayed"),
+        (Message.with_properties("T", b"x", {"TIMER_DELAY_SEC": "3"}), "delayed"),
     ],
 )
 def test_a_message_that_does_not_fit_is_named(odd: Message, reason: str) -> None:
@@ -61,12 +61,12 @@ def test_parts_hold_all_messages_in_order_and_keep_to_the_size(bodies: list[byte
 
 
 def test_the_size_estimate_is_exact() -> None:
-    message = Message("T", b"body", tags="A", properties={"UNIQ_KEY": "k"})
+    message = Message.with_properties("T", b"body", {"TAGS": "A", "UNIQ_KEY": "k"})
     part = next(split([message], make_key, bytes_max=1))
     assert len(part.outgoing.body) == ENTRY_BYTES + 4 + len(property_text.encode(message.properties))
 
 
 def test_a_batch_carries_the_wait_flag() -> None:
-    message = Message("T", b"x", properties={"WAIT": "false"})
+    message = Message.with_properties("T", b"x", {"WAIT": "false"})
     part = next(split([message], make_key, bytes_max=1000))
     assert property_text.decode(part.outgoing.properties)["WAIT"] == "false"

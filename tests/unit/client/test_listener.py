@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
+from rocketlake.base.errors import UsageError
 from rocketlake.client.consumer.listener import Answer, ConsumeResult, ListenerCall
+from rocketlake.client.consumer.push import PushConsumer
 from rocketlake.model.message import StoredMessage
 
 BATCH = [StoredMessage("T", b"1"), StoredMessage("T", b"2")]
@@ -62,3 +65,10 @@ async def test_an_answer_of_another_type_is_an_error_not_a_success() -> None:
 
     with pytest.raises(TypeError, match="ConsumeResult"):
         await ListenerCall(listener, threads=1)(BATCH)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("listener", [None, "work", 5])
+def test_a_listener_that_cannot_be_called_is_refused(listener: Any) -> None:
+    with pytest.raises(UsageError, match="listener is a function, not") as refused:
+        PushConsumer("g", listener=listener)
+    assert "(messages)" in refused.value.hint

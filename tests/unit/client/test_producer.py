@@ -426,6 +426,55 @@ async def test_a_callback_that_raises_ends_nothing(brokers: Any, start: Any, cap
     await producer.send(Message("T", b"y"))
 
 
+class Order(Message):
+    number = 0
+
+
+async def test_a_message_of_a_kind_of_its_own_reaches_the_selector_as_it_was(brokers: Any, start: Any) -> None:
+    producer, order, seen = await start(), Order("T", b"x"), list[int]()
+    order.number = 1
+
+    def selector(queues: Any, message: Any) -> MessageQueue:
+        seen.append(message.number)
+        return MessageQueue("T", "a", 0)
+
+    producer.send_nowait(order, selector=selector)
+    order.number = 2
+    await producer.send(order, selector=selector)
+    await producer.flush()
+    assert sorted(seen) == [1, 2]
+
+
+@pytest.mark.parametrize("way", ["send", "send_oneway", "send_nowait", "send_batch"])
+async def test_what_is_no_message_is_refused(brokers: Any, start: Any, way: str) -> None:
+    producer = await start()
+    with pytest.raises(UsageError, match="is a Message, not str") as refused:
+        await getattr(producer, way)(["orders"] if way == "send_batch" else "orders")
+    assert "rocketlake.Message(" in refused.value.hint
+
+
+async def test_a_body_that_became_text_is_refused(brokers: Any, start: Any) -> None:
+    message = Message("T", b"x")
+    message.body = "text"  # type: ignore[assignment]
+    with pytest.raises(UsageError, match="bytes, not str"):
+        await (await start()).send(message)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [({"selector": 5}, "selector .* not int"), ({"callback": 5}, "callback .* not int"), ({"queue": 0}, "queue 0")],
+)
+async def test_what_is_no_function_and_no_queue_is_refused(
+    brokers: Any, start: Any, given: dict[str, Any], problem: str
+) -> None:
+    producer = await start()
+    with pytest.raises(UsageError, match=problem):
+        if "callback" in given:
+            producer.send_nowait(Message("T", b"x"), **given)
+        await producer.send(Message("T", b"x"), **given)
+    assert brokers[0].sent == brokers[1].sent == []
+
+
 @pytest.mark.parametrize("level", [-1, 19, 99])
 async def test_a_delay_level_that_is_none_is_refused(brokers: Any, start: Any, level: int) -> None:
     producer = await start()
@@ -435,7 +484,7 @@ async def test_a_delay_level_that_is_none_is_refused(brokers: Any, start: Any, l
 
 
 @pytest.mark.parametrize(
-    "message", [Message("T", b"x", tags="a || b"), Message("T", b"x", properties={"TAGS": "a||b"})]
+    "message", [Message("T", b"x", tags="a || b"), Message.with_properties("T", b"x", {"TAGS": "a||b"})]
 )
 async def test_a_tag_that_no_subscription_can_name_is_refused(brokers: Any, start: Any, message: Message) -> None:
     producer = await start()

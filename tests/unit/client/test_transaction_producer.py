@@ -130,6 +130,16 @@ async def test_a_transaction_takes_the_message_before_its_task_begins(stage: Sta
     assert seen == [body for _, body in stage.broker.sent] == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("what", ["check", "local", "message"])
+async def test_what_is_no_function_and_no_message_is_refused(stage: Stage, what: str) -> None:
+    local: Any = None if what == "local" else lambda message: COMMIT
+    with pytest.raises(UsageError, match=r"not NoneType|is a Message, not str"):
+        if what == "check":
+            TransactionProducer("g", check=None)  # type: ignore[arg-type]
+        await stage.producer.send_in_transaction("T" if what == "message" else Message("T", b"x"), local)  # type: ignore[arg-type]
+    assert stage.broker.sent == []
+
+
 async def test_a_local_function_that_raises_leaves_the_end_to_a_question(stage: Stage) -> None:
     async def local(_: Message) -> TransactionEnd:
         raise ValueError("no such account")

@@ -49,7 +49,7 @@ def test_a_body_becomes_bytes(body):
 
 
 def test_a_delay_that_is_no_number_is_none():
-    assert Message("T", properties={"DELAY": "soon"}).delay_level == 0
+    assert Message.with_properties("T", b"", {"DELAY": "soon"}).delay_level == 0
 
 
 @pytest.mark.parametrize("name", ["KEYS", "UNIQ_KEY", "TRAN_MSG", "POP_CK", "__CRC32#"])
@@ -66,6 +66,53 @@ def test_a_property_that_would_not_come_back_is_refused(name, value):
         Message("T").put_user_property(name, value)
 
 
+@pytest.mark.parametrize(
+    ("given", "problem", "cure"),
+    [
+        ({"tags": 5}, "tags .* not int", "one tag"),
+        ({"tags": ["a"]}, "tags .* not list", "one tag"),
+        ({"keys": 17}, "not 17", 'keys="order-17"'),
+        ({"keys": [17, 18]}, "several texts", 'keys="order-17"'),
+        ({"keys": b"k"}, "several texts", 'keys="order-17"'),
+        ({"sharding_key": 3}, "sharding_key .* not int", "as text"),
+        ({"properties": {"TAGS": "A"}}, "TAGS is used by RocketMQ", "tags="),
+        ({"properties": {"KEYS": "A"}}, "KEYS is used by RocketMQ", "keys="),
+        ({"properties": {"UNIQ_KEY": "A"}}, "UNIQ_KEY is used by RocketMQ", "unique_key"),
+        ({"properties": {"TRAN_MSG": "true"}}, "TRAN_MSG is used by RocketMQ", "another name"),
+        ({"properties": {"n": 5}}, "'n' = 5", "as text"),
+        ({"properties": {5: "n"}}, "5 = 'n'", "as text"),
+        ({"properties": ["n"]}, "names and values, not list", "properties="),
+        ({"properties": 5}, "names and values, not int", "properties="),
+    ],
+)
+def test_values_of_another_kind_are_refused_where_the_message_is_made(given, problem, cure):
+    with pytest.raises(UsageError, match=problem) as refused:
+        Message("T", b"x", **given)
+    assert cure in refused.value.hint
+
+
+def test_a_topic_is_text():
+    with pytest.raises(UsageError, match=r"topic .* not int"):
+        Message(17, b"x")
+
+
+@pytest.mark.parametrize("name", ["tags", "keys", "sharding_key", "unique_key"])
+def test_values_of_another_kind_are_refused_where_they_are_set(name):
+    message = Message("T", b"x")
+    with pytest.raises(UsageError, match=f"{name} .* not list"):
+        setattr(message, name, ["a"])
+    assert message.properties == {}
+
+
+def test_a_copy_may_have_properties_of_rocketmq():
+    given = {"UNIQ_KEY": "u", "n": "1"}
+    message = Message.with_properties("T", b"x", given, flag=3)
+    message.tags = "A"
+    assert (message.topic, message.body, message.flag) == ("T", b"x", 3)
+    assert message.properties == {"UNIQ_KEY": "u", "n": "1", "TAGS": "A"}
+    assert given == {"UNIQ_KEY": "u", "n": "1"}
+
+
 def test_names_that_look_reserved_but_are_free():
     message = Message("T")
     for name in (names.SHARDING_KEY, names.TRANSACTION_ID, names.INNER_NUM, names.REDIRECT, names.TRACE_CONTEXT):
@@ -74,7 +121,7 @@ def test_names_that_look_reserved_but_are_free():
 
 
 def test_messages_are_equal_by_value():
-    assert Message("T", b"x", tags="A") == Message("T", b"x", properties={"TAGS": "A"})
+    assert Message("T", b"x", tags="A") == Message.with_properties("T", b"x", {"TAGS": "A"})
     assert Message("T", b"x") != Message("T", b"y")
     assert Message("T", b"x") != StoredMessage("T", b"x")
     assert StoredMessage("T", b"x", queue_offset=1) != StoredMessage("T", b"x", queue_offset=2)
@@ -94,6 +141,11 @@ def test_the_id_is_the_clients_or_the_place_where_it_is_stored():
 
 def test_the_printed_form_shows_the_size_of_the_body_only():
     assert repr(Message("T", b"secret")) == "Message(topic='T', body=6 bytes, properties={})"
+
+
+def test_the_printed_form_of_a_stored_message_names_its_place():
+    message = StoredMessage("T", b"secret", broker_name="b", queue_id=2, queue_offset=17)
+    assert repr(message) == "StoredMessage(T@b:2 at 17, body=6 bytes, properties={})"
 
 
 def test_queues_sort_by_topic_then_broker_then_number():

@@ -32,7 +32,7 @@ from rocketlake.client.consumer.queue_access import QueueAccess
 from rocketlake.client.consumer.rebalance import Rebalance
 from rocketlake.client.consumer.running import restore_topic
 from rocketlake.client.consumer.send_back import SendBack
-from rocketlake.client.user_functions import is_for_caller
+from rocketlake.client.user_functions import check_function, is_for_caller
 from rocketlake.model import names
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -50,6 +50,7 @@ class PushConsumer(GroupConsumer):
 
     @spelled_out(PushSettings)
     def __init__(self, group: str, *, listener: Listener, **settings: Unpack[PushSettings]) -> None:
+        check_function("listener", listener, takes="(messages)")
         told = with_defaults(settings)
         self.orderly, self.broadcasting = told["orderly"], told["broadcasting"]
         # A broadcasting consumer finds its offset file again after a restart.

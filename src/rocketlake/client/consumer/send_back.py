@@ -106,4 +106,4 @@ def retry_copy(message: StoredMessage, group: str, limit: int) -> Message:
     properties[names.RECONSUME_TIME] = str(message.reconsume_times + 1)
     properties[names.MAX_RECONSUME_TIMES] = str(limit)
     properties[names.DELAY] = str(FIRST_DELAY_LEVEL + message.reconsume_times)
-    return Message(retry_topic(group), message.body, properties=properties, flag=message.flag)
+    return Message.with_properties(retry_topic(group), message.body, properties, flag=message.flag)

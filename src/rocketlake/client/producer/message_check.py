@@ -1,17 +1,19 @@
 """The messages that a producer refuses, before a broker would.
 
-Owns        the checks of a message's topic, body, tag and delay.
+Owns        the checks of a message's topic, body, tag and delay; the message as it is at a call.
 Must not know   where messages go.
 """
 
 from __future__ import annotations
+
+import copy
 
 from rocketlake.base.errors import UsageError
 from rocketlake.client.config import ProducerConfig
 from rocketlake.model import names, property_names
 from rocketlake.model.message import Message
 
-__all__ = ["TAG_SEPARATOR", "MessageCheck"]
+__all__ = ["TAG_SEPARATOR", "MessageCheck", "as_now"]
 
 TAG_SEPARATOR = "||"
 GOOD_TOPICS_MAX = 1024
@@ -66,3 +68,16 @@ class MessageCheck:
         if len(self._good_topics) >= GOOD_TOPICS_MAX:
             self._good_topics.clear()
         self._good_topics.add(topic)
+
+
+def as_now(message: Message) -> Message:
+    """The message as it is now, which its caller cannot change any more. UsageError if it is none."""
+    if not isinstance(message, Message):
+        what = f"what is sent is a Message, not {type(message).__name__}"
+        raise UsageError(what, hint='write rocketlake.Message("topic", b"body")')
+    own = Message(message.topic, message.body, flag=message.flag)
+    if type(message) is not Message:
+        own, body = copy.copy(message), own.body
+        own.body = body
+    own.properties = dict(message.properties)
+    return own

@@ -12,7 +12,6 @@ functions that take the message and return a coroutine.
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 import random
 from collections.abc import Callable, Coroutine, Sequence
@@ -33,9 +32,9 @@ from rocketlake.client.member import TransactionCheck
 from rocketlake.client.producer.attempts import Attempts, Deadline
 from rocketlake.client.producer.batch import check_batch, results_of_batch, split
 from rocketlake.client.producer.fault_latency import FaultLatency
-from rocketlake.client.producer.message_check import MessageCheck
+from rocketlake.client.producer.message_check import MessageCheck, as_now
 from rocketlake.client.producer.queue_choice import QueueChoice, Selector, by_key
-from rocketlake.client.user_functions import is_for_caller
+from rocketlake.client.user_functions import check_function, is_for_caller
 from rocketlake.model import names, sys_flag
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import UniqueKeyMaker
@@ -140,7 +139,7 @@ class Producer(Service):
         keys keep their order); without these, to the topic's queues in turn. Raises NoRoute, SendFailed (no attempt
         worked), RemoteError (the broker refuses the message), UsageError.
         """
-        return self._send(_as_now(message), timeout_ms, queue, selector, key)
+        return self._send(as_now(message), timeout_ms, queue, selector, key)
 
     async def _send(
         self,
@@ -165,7 +164,7 @@ class Producer(Service):
         key: str | int | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Send without waiting for an answer: fast, but a broker that refuses the message does not say so."""
-        return self._send_oneway(_as_now(message), queue, selector, key)
+        return self._send_oneway(as_now(message), queue, selector, key)
 
     async def _send_oneway(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, key: str | int | None
@@ -200,11 +199,14 @@ class Producer(Service):
 
         `callback(result, error)` is called on the loop. Raises TooManySends when `pending_sends_max` are on their way.
         """
-        self._check(message)
+        if callback is not None:
+            check_function("callback", callback, takes="(result, error)")
+        taken = as_now(message)
+        self._check(taken)
         if len(self._sends) >= self.config.pending_sends_max:
             raise TooManySends(self.config.pending_sends_max)
 
-        sent = self.send(message, timeout_ms=timeout_ms, queue=queue, selector=selector, key=key)
+        sent = self._send(taken, timeout_ms, queue, selector, key)
         task = self.spawn("send", _report(sent, callback))
         self._sends.add(task)
         task.add_done_callback(self._sends.discard)
@@ -222,7 +224,7 @@ class Producer(Service):
         Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. Raises BatchFailed:
         its `sent` holds the results of the parts that were stored before the error.
         """
-        return self._send_batch([_as_now(message) for message in messages], timeout_ms, queue, key)
+        return self._send_batch([as_now(message) for message in messages], timeout_ms, queue, key)
 
     async def _send_batch(
         self, messages: list[Message], timeout_ms: int | None, queue: MessageQueue | None, key: str | int | None
@@ -302,7 +304,7 @@ class Producer(Service):
                 where=f"send to topic {message.topic!r}",
                 hint="give one of them",
             )
-        if queue is not None and queue.topic != message.topic:
+        if queue is not None and (not isinstance(queue, MessageQueue) or queue.topic != message.topic):
             raise UsageError(
                 f"queue {queue} is not of topic {message.topic!r}", hint="choose one of `await producer.queues(topic)`"
             )
@@ -310,17 +312,8 @@ class Producer(Service):
             selector = by_key(key)
         if selector is None:
             return queue
+        check_function("selector", selector, takes="(queues, message)")
         return selector(await self._queues(message.topic, deadline.until), message)
-
-
-def _as_now(message: Message) -> Message:
-    """The message as it is now, which its caller cannot change any more."""
-    if type(message) is Message:
-        own = Message(message.topic, message.body, flag=message.flag)
-    else:
-        own = copy.copy(message)
-    own.properties = dict(message.properties)
-    return own
 
 
 async def _report(sent: Coroutine[Any, Any, SendResult], callback: Callback | None) -> None:

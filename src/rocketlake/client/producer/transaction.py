@@ -29,9 +29,10 @@ from rocketlake.client.config import ClientConfig, ProducerConfig
 from rocketlake.client.hooks import Hooks
 from rocketlake.client.instance import ClientInstance
 from rocketlake.client.member import Answer
+from rocketlake.client.producer.message_check import as_now
 from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import Selector
-from rocketlake.client.user_functions import is_async, is_for_caller
+from rocketlake.client.user_functions import check_function, is_async, is_for_caller
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message, StoredMessage
 from rocketlake.model.message_queue import MessageQueue
@@ -85,6 +86,7 @@ class TransactionProducer(Producer):
             hooks=hooks,
             clock=clock,
         )
+        check_function("check", check, takes="(message)")
         self._check_function = check
         self._topics = tuple(topics)
         self._checks: set[asyncio.Task[None]] = set()
@@ -128,9 +130,10 @@ class TransactionProducer(Producer):
         and the broker asks later. When the message is stored less safely than the broker's settings ask, `local` does
         not run and the transaction is rolled back. Raises the errors of `send`; after most of them nothing is stored.
         """
-        if message.delay_level > 0:
+        check_function("local", local, takes="(message)")
+        half = as_now(message)
+        if half.delay_level > 0:
             raise UsageError("a message of a transaction cannot be delayed", hint="leave delay_level away")
-        half = Message(message.topic, message.body, properties=message.properties, flag=message.flag)
         half.properties |= {names.TRANSACTION_PREPARED: "true", names.PRODUCER_GROUP: self.group}
         return self._in_transaction(half, local, partial(self._send, half, timeout_ms, queue, selector, key))
 

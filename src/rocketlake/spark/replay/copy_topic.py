@@ -196,7 +196,7 @@ class TopicCopy:
         own[names.UNIQUE_KEY] = message.message_id
         own[REPLAY] = self._request.identity
         own[FROM] = place_of(source, message.queue_offset)
-        return Message(self._request.target, message.body, properties=own, flag=message.flag)
+        return Message.with_properties(self._request.target, message.body, own, flag=message.flag)
 
     def _save_now_and_then(self) -> None:
         now = self._client.clock.monotonic()

@@ -114,7 +114,7 @@ class PlainRows:
             pairs[names.KEYS] = f"{pairs[names.KEYS]} {own}" if names.KEYS in pairs else own
         ordered = {name: pairs[name] for name in _FIRST if name in pairs} | dict(others)
         ordered[names.UNIQUE_KEY] = f"{unique_prefix.decode()}{number & 0xFFFFFFFF:08X}"
-        return Message(topic, self._rows[row].body or b"", properties=ordered)
+        return Message.with_properties(topic, self._rows[row].body or b"", ordered)
 
 
 _FIRST = (names.TAGS, names.KEYS, names.SHARDING_KEY)

@@ -88,7 +88,7 @@ BODIES = [b"row %d" % number for number in range(9)]
 
 def digest(count: int) -> int:
     """Of the first rows, as the sink makes it."""
-    return crc32(encode_batch(Message("T", body, properties={"KEYS": "k"}) for body in BODIES[:count]))
+    return crc32(encode_batch(Message("T", body, keys="k") for body in BODIES[:count]))
 
 
 def stored(first: int, count: int, *, at: int, store_ms: int = 5) -> bytes:

@@ -25,7 +25,9 @@ from tests.unit.broker.room_world import BROKER, RoomWorld
 
 
 def body_of(count: int, first: int = 0, **properties: str) -> bytes:
-    return encode_batch(Message("T", b"%d" % number, properties=properties) for number in range(first, first + count))
+    return encode_batch(
+        Message.with_properties("T", b"%d" % number, properties) for number in range(first, first + count)
+    )
 
 
 class Room(RoomWorld):
