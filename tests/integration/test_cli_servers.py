@@ -169,8 +169,9 @@ async def test_a_broker_registers_where_its_file_says_whatever_the_environment_s
     async with Cluster(other) as cluster:
         assert list(await cluster.masters()) == ["b1"]
     async with Cluster(production) as cluster:
-        with pytest.raises(LinkError, match="no broker is registered"):
-            await cluster.masters()
+        for asking in (cluster.masters(), cluster.route("T")):
+            with pytest.raises(LinkError, match=r"no broker is registered.*registers each 30 s"):
+                await asking
 
 
 @pytest.mark.long
@@ -232,6 +233,18 @@ def test_tail_waits_for_a_topic_that_is_not_there_and_shows_its_first_message(st
         output, _ = tail.communicate(timeout=30)
     assert output.splitlines()[-2:] == ["first", "second"]
     assert tail.returncode == 0
+
+
+@pytest.mark.parametrize("topic", ["T", "not-there"])
+def test_tail_ends_with_its_reader_though_no_message_comes(start: Start, tmp_path: Path, topic: str) -> None:
+    with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        cluster.send("T", [b"x", b"y"], queue=0)
+        tail = start("tail", topic, "-b", "-n", cluster.namesrv)
+        assert tail.stdout is not None
+        read_until(tail, "@1  y" if topic == "T" else "does not exist yet")
+        tail.stdout.close()
+        assert tail.wait(timeout=30) == 1
+        tail.stdout = None
 
 
 def test_ctrl_c_ends_tail_quietly(start: Start, tmp_path: Path) -> None:

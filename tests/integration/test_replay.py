@@ -93,6 +93,15 @@ def test_a_topic_is_copied_once_with_all_that_belongs_to_its_messages(cluster: E
         assert order == sorted(order, key=lambda place: int(place.rpartition("/")[2]))
 
 
+def test_the_group_in_whose_name_it_reads_is_shown_with_all_only(
+    cluster: EmbeddedCluster, replay: Typed, rocketlake: Typed
+) -> None:
+    send(cluster, "named", 1)
+    replay("named", "--to-topic", "named-again")
+    assert "ROCKETLAKE_REPLAY" in rocketlake("group", "list", "--all")
+    assert "ROCKETLAKE" not in rocketlake("group", "list")
+
+
 def test_run_again_it_copies_nothing_with_and_without_its_record(
     cluster: EmbeddedCluster, replay: Typed, tmp_path: Path
 ) -> None:

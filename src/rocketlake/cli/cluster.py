@@ -111,7 +111,8 @@ class Cluster:
             raise LinkError(
                 "no broker is registered",
                 where=self.where,
-                hint="start one: `rocketlake broker -n <name server>`; have one that runs register at this name server",
+                hint="start one: `rocketlake broker -n <name server>`; wait for one that runs and has this name server "
+                "(namesrvAddr): it registers each 30 s",
             )
         return masters
 
@@ -134,9 +135,10 @@ class Cluster:
         return await self._servers.route(topic)
 
     async def route(self, topic: str) -> Route:
-        """The topic's route. RocketLakeError if no name server knows the topic."""
+        """The topic's route. RocketLakeError if no name server knows the topic, LinkError if it knows no broker."""
         route = await self.find_route(topic)
         if route is None:
+            await self.masters()  # a name server that has just started knows no topic, and no broker either
             hint = f"`rocketlake topic list` shows all topics; `rocketlake topic create {topic}` makes this one"
             raise RocketLakeError(f"there is no topic {topic!r}", where=self.where, hint=hint)
         return route

@@ -40,7 +40,7 @@ Group = Annotated[str, typer.Argument(help="Consumer group.", show_default=False
 def list_groups(
     everything: Annotated[
         bool,
-        typer.Option("--all", "-a", help="Also groups of the system and first offsets of Spark queries."),
+        typer.Option("--all", "-a", help="Also groups of RocketMQ and RocketLake, and first offsets of Spark queries."),
     ] = False,
     output: Output = OUTPUT_DEFAULT,
     namesrv: Namesrv = NAMESRV_DEFAULT,
@@ -48,14 +48,14 @@ def list_groups(
     """List consumer groups: members connected now, topics, lag (messages not yet consumed)."""
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_groups import ClusterGroups
-    from rocketlake.model.names import is_retry_topic, is_system_group, keeps_first_offsets
+    from rocketlake.model.names import is_own_group, is_retry_topic, is_system_group, keeps_first_offsets
 
     async def work() -> list[tuple[str, int, int, Names]]:
         rows = []
         async with Cluster(namesrv) as cluster:
             groups = ClusterGroups(cluster)
             for name in await groups.all():
-                if not everything and (is_system_group(name) or keeps_first_offsets(name)):
+                if not everything and (is_system_group(name) or is_own_group(name) or keeps_first_offsets(name)):
                     continue
                 offsets = await groups.offsets(name)
                 topics = sorted({queue.topic for queue in offsets if not is_retry_topic(queue.topic)})

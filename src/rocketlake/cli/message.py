@@ -7,7 +7,10 @@ Must not know   how messages travel (client), how standard input is read (send_l
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
+import select
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -116,7 +119,9 @@ def tail(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", "-b", help="Start at the oldest message.")
     ] = False,
-    count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after so many messages; 0: never.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", "-c", min=0, help="Stop after so many messages, and wait for them; 0: never.")
+    ] = 0,
     bodies_only: Annotated[
         bool, typer.Option("--bodies", help="Print bodies only, one per line; as they are, if piped.")
     ] = False,
@@ -133,7 +138,8 @@ def tail(
             queues, is_new = await _wait_for_topic(consumer, topic)
             consumer.assign(queues, tags)
             await (consumer.seek_to_begin() if from_beginning or is_new else consumer.seek_to_end())
-            print(f"tailing {topic}: {amount(len(queues), 'queue')}; Ctrl-C stops", file=sys.stderr, flush=True)
+            ends = f"ends after {amount(count, 'message')}, or by Ctrl-C" if count else "Ctrl-C stops"
+            print(f"tailing {topic}: {amount(len(queues), 'queue')}; {ends}", file=sys.stderr, flush=True)
             await _print_messages(consumer, count, bodies_only=bodies_only, output=output)
 
     try:
@@ -163,12 +169,14 @@ async def _wait_for_topic(consumer: PullConsumer, topic: str) -> tuple[list[Mess
             if not is_new:
                 print(f"topic {topic} does not exist yet; waiting for its first message", file=sys.stderr, flush=True)
             is_new = True
+            _end_without_reader()
             await asyncio.sleep(0.5)
 
 
 async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bool, output: OutputForm) -> None:
     printed = 0
     while not count or printed < count:
+        _end_without_reader()
         room = min(32, count - printed) if count else 32
         for message in await consumer.poll(timeout_ms=1000, max_messages=room):
             if output is OutputForm.JSON:
@@ -179,6 +187,19 @@ async def _print_messages(consumer: PullConsumer, count: int, *, bodies_only: bo
             else:
                 print(text_line(message.body) if bodies_only else _line(message), flush=True)
             printed += 1
+
+
+def _end_without_reader() -> None:
+    """Raises BrokenPipeError if nobody reads standard output any more (`| head -2`): no message may come to tell it."""
+    try:
+        output = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(output, 0)
+        if poll.poll(0):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def _line(message: StoredMessage) -> str:

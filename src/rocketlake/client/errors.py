@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+_YOUNG = "; if it is there, wait: a name server that has just started hears of it within 30 s"
+"""Brokers register each 30 s (registerNameServerPeriod)."""
+
+
 class NoRoute(UsageError):
     """The name server knows no broker that serves the topic, or none that takes messages for it (`is_read_only`)."""
 
@@ -42,8 +46,10 @@ class NoRoute(UsageError):
             hint = f"give it back with `rocketlake topic alter {topic} --perm rw`, if that is meant"
         elif purpose == "send":
             hint = f"create it with `rocketlake topic create {topic}` or set autoCreateTopicEnable=true on the broker"
+            hint += _YOUNG
         else:
             hint = f"create it with `rocketlake topic create {topic}`, or send a first message to it"
+            hint += _YOUNG
         super().__init__(what, where=where, hint=hint)
 
 

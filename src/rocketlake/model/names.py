@@ -24,6 +24,7 @@ __all__ = [
     "dead_letter_topic",
     "group_of_retry_topic",
     "is_dead_letter_topic",
+    "is_own_group",
     "is_reply_topic",
     "is_retry_topic",
     "is_sendable_topic",
@@ -46,6 +47,8 @@ DEFAULT_PRODUCER_GROUP = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP = "DEFAULT_CONSUMER"
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+REPLAY_GROUP = "ROCKETLAKE_REPLAY"
+SPARK_GROUP = "ROCKETLAKE_SPARK"
 SYSTEM_GROUPS = frozenset(
     {
         DEFAULT_CONSUMER_GROUP,
@@ -135,6 +138,11 @@ def is_sendable_topic(topic: str) -> bool:
 def is_system_group(group: str) -> bool:
     """True for a group that RocketMQ makes for itself."""
     return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def is_own_group(group: str) -> bool:
+    """True for a group in whose name RocketLake reads beside all groups: in Spark, for a replay."""
+    return group in (REPLAY_GROUP, SPARK_GROUP)
 
 
 def _is_derived(topic: str) -> bool:

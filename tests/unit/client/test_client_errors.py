@@ -10,6 +10,8 @@ def test_no_route_names_topic_name_server_and_cure() -> None:
     text = str(NoRoute("flights", ["127.0.0.1:9876"]))
     for part in ("flights", "127.0.0.1:9876", "rocketlake topic create flights", "autoCreateTopicEnable"):
         assert part in text
+    for purpose in ("send", "read"):
+        assert "name server that has just started" in str(NoRoute("flights", ["a:1"], purpose=purpose))
 
 
 def test_send_failed_names_every_attempt() -> None:

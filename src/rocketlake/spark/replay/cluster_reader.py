@@ -12,12 +12,12 @@ from typing import TypeVar
 from rocketlake.base.errors import LinkError
 from rocketlake.client.wire import ClientInstance, NoRoute, PullAnswer, offset_calls, pull
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import REPLAY_GROUP
 from rocketlake.model.subscription import Subscription
 
 __all__ = ["ClusterReader"]
 
 T = TypeVar("T")
-_GROUP = "ROCKETLAKE_REPLAY"
 _PULL_MESSAGES = 256
 _PULL_BYTES = 2 << 20
 _TRIES = 10
@@ -60,7 +60,7 @@ class ClusterReader:
         return await self._ask(
             queue,
             lambda address: pull(
-                self._client.net, address, queue, group=_GROUP, offset=offset, subscription=subscription,
+                self._client.net, address, queue, group=REPLAY_GROUP, offset=offset, subscription=subscription,
                 max_messages=_PULL_MESSAGES, max_bytes=_PULL_BYTES, lite=True, around_damage=True,
             ),
         )  # fmt: skip

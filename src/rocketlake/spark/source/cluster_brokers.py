@@ -24,6 +24,7 @@ from rocketlake.client.wire import (
     query_messages,
 )
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.names import SPARK_GROUP
 from rocketlake.model.subscription import SQL92, Subscription, parse_subscription
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.cluster import cluster_client
@@ -34,7 +35,6 @@ __all__ = ["ClusterBrokers", "connect"]
 
 log = get_logger(__name__)
 T = TypeVar("T")
-PULL_GROUP = "ROCKETLAKE_SPARK"
 _PULL_BYTES = 4 << 20
 _HITS_MAX = 64
 _UNIQUE_HITS_MAX = 32
@@ -131,7 +131,7 @@ class ClusterBrokers:
 
     def _prepare(self, topic: str, filtered: bool) -> PreparedPulls:
         subscription = self._subscription(topic) if filtered else parse_subscription(topic, None)
-        group = self._options.consumer_group or PULL_GROUP
+        group = self._options.consumer_group or SPARK_GROUP
         self._pulls[topic, filtered] = PreparedPulls(self._client.net, group, subscription, _PULL_BYTES)
         return self._pulls[topic, filtered]
 
