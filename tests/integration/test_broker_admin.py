@@ -21,7 +21,9 @@ from rocketlake.codec.record import decode_record
 from rocketlake.model.message import Message
 from rocketlake.model.message_id import offset_message_id
 from rocketlake.model.message_queue import MessageQueue
+from rocketlake.model.positions import QueueOffset
 from rocketlake.model.subscription import Subscription
+from rocketlake.model.topic import TopicConfig
 from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
@@ -338,6 +340,31 @@ async def test_lag_is_what_was_sent_minus_what_was_consumed(world: World) -> Non
     assert b'"totalDiff":1' in all_groups.body_bytes
     topics = await asker.good(Code.QUERY_TOPICS_BY_CONSUMER, admin_group.TopicsOfConsumerHeader(group="g"))
     assert stats.TopicList.decode(topics.body_bytes).topics == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (Code.QUERY_CONSUME_TIME_SPAN, admin_group.ConsumeTimeSpanHeader(topic="WIDE-a", group="g")),
+        (Code.GET_CONSUME_STATS, admin_group.ConsumeStatsHeader(consumer_group="g")),
+    ],
+)
+async def test_an_answer_that_no_frame_holds_is_refused_before_a_queue_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, code: Code, header: Header
+) -> None:
+    for wide in ("WIDE-a", "WIDE-b"):
+        world.broker.topics.put(TopicConfig(wide, read_queues=65_536, write_queues=65_536))
+        world.broker.offsets.commit("g", wide, 0, 0)
+    reads, read = list[int](), world.broker.store.max_offset
+
+    def counted(topic: str, queue_id: int) -> QueueOffset:
+        reads.append(queue_id)
+        return read(topic, queue_id)
+
+    monkeypatch.setattr(world.broker.store, "max_offset", counted)
+    answer = await world.asker().ask(code, header)
+    assert "no frame holds it" in (answer.remark or "")
+    assert reads == []
 
 
 async def test_a_reset_moves_the_group_and_keeps_older_commits_out(world: World) -> None:

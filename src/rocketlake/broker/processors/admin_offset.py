@@ -28,7 +28,7 @@ from rocketlake.model.positions import QueueOffset
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.reply_steps import ReplySteps
 from rocketlake.net.request import Reply, Request
-from rocketlake.protocol.bodies.long_text import encoding
+from rocketlake.protocol.bodies.long_text import check_room, encoding
 from rocketlake.protocol.bodies.offset import ResetOffsets
 from rocketlake.protocol.bodies.queue_map import QueueEntry
 from rocketlake.protocol.bodies.stats import (
@@ -106,6 +106,7 @@ class AdminOffset:
                 topics.append(topic)
                 rate += self._rate(group, topic)
             yield
+        check_room(*[(topic.read_queues, (self._queue(topic.name, 0), GroupOffsets())) for topic in topics])
         rows = (row for topic in topics for row in self._rows(request, topic, group))
         return Reply(body=(yield from ConsumeStats.encoding(rows, rate)))
 
@@ -190,6 +191,7 @@ class AdminOffset:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RemoteError(f"No topic in this broker. topic: {header.topic}", code=ResponseCode.TOPIC_NOT_EXIST)
+        check_room((topic.read_queues, (self._span_of(topic.name, 0, (0, 0, 0), 0),)))
         spans = []
         for queue_id in range(topic.read_queues):
             span = partial(self._span, header.group, topic.name, queue_id)
@@ -230,12 +232,17 @@ class AdminOffset:
         consumed = self._offsets.query(group, name, queue_id)
         consumed_ms = self._stored_ms(name, queue_id, consumed - 1) if consumed > 0 else first_ms
         waiting_ms = self._stored_ms(name, queue_id, consumed) if 0 <= consumed < end else 0
+        delay_ms = self._clock.now_ms() - waiting_ms if waiting_ms > 0 else 0
+        return self._span_of(name, queue_id, (first_ms, last_ms, consumed_ms), delay_ms)
+
+    def _span_of(self, name: str, queue_id: int, times: tuple[int, int, int], delay_ms: int) -> ConsumeTimeSpan:
+        first_ms, last_ms, consumed_ms = times
         return ConsumeTimeSpan(
             message_queue=QueueEntry.from_model(self._queue(name, queue_id)),
             min_time_stamp=first_ms,
             max_time_stamp=last_ms,
             consume_time_stamp=consumed_ms,
-            delay_time=self._clock.now_ms() - waiting_ms if waiting_ms > 0 else 0,
+            delay_time=delay_ms,
             min_time_stamp_str=_time_text(first_ms),
             max_time_stamp_str=_time_text(last_ms),
             consume_time_stamp_str=_time_text(consumed_ms),

@@ -10,7 +10,7 @@ and freed in one go.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -24,7 +24,7 @@ from rocketlake.protocol.bodies.body import to_json
 from rocketlake.protocol.command import Buffer
 from rocketlake.protocol.limits import FRAME_BYTES_MAX
 
-__all__ = ["Each", "at_once", "encoding", "queue_json"]
+__all__ = ["Each", "at_once", "check_room", "encoding", "queue_json"]
 
 T = TypeVar("T")
 
@@ -45,6 +45,30 @@ def encoding(value: Any, *, bare_keys: bool = False) -> Generator[Step, None, li
     text = _LongText(bare_keys)
     yield from _write(text, value)
     return text.pieces()
+
+
+def check_room(*tables: tuple[int, Sequence[Any]]) -> None:
+    """UsageError if no frame could hold these tables: known before the queues are read, whose texts would fill it.
+
+    A table is the number of its queues, 0 to number - 1, and the shortest member: that of queue 0, with least figures.
+    """
+    least = 0
+    for queues, member in tables:
+        digits = queues + sum(max(0, queues - 10**power) for power in range(1, 8))  # of all numbers of queues
+        least += queues * (sum(map(len, map(_json, member)))) + digits
+    if least > _BYTES_MAX:
+        raise _too_long()
+
+
+def _json(value: Any) -> bytes:
+    return json_text.to_text(queue_json(value) if isinstance(value, MessageQueue) else to_json(value))
+
+
+def _too_long() -> UsageError:
+    return UsageError(
+        f"the answer has more than {_BYTES_MAX} bytes, no frame holds it",
+        hint="ask for one topic or one group at a time, or in pages",
+    )
 
 
 class Each:
@@ -102,10 +126,7 @@ class _LongText:
     def _close_piece(self) -> None:
         self._bytes += self._texts_bytes
         if self._bytes > _BYTES_MAX:
-            raise UsageError(
-                f"the answer has more than {_BYTES_MAX} bytes, no frame holds it",
-                hint="ask for one topic or one group at a time, or in pages",
-            )
+            raise _too_long()
         self._pieces.append(b"".join(self._texts))
         self._texts.clear()
         self._texts_bytes = 0
