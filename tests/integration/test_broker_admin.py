@@ -314,6 +314,23 @@ async def test_a_group_is_made_changed_forbidden_and_deleted(world: World) -> No
     assert world.broker.offsets.query("orders", "TBW102", 0) == -1
 
 
+async def test_attributes_of_a_group_are_changed_one_by_one(world: World) -> None:
+    asker = world.asker()
+
+    async def put(attributes: dict[str, str]) -> Command:
+        entry = group.GroupEntry(group_name="orders", attributes=attributes)
+        return await asker.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=entry.encode())
+
+    refused = await put({"+no.such": "1"})
+    assert refused.code == ResponseCode.INVALID_PARAMETER
+    assert "group orders: unknown attribute 'no.such'" in (refused.remark or "")
+    assert world.broker.groups.find("orders") is None
+    for changes in ({"+priority.factor": "7"}, {}):
+        assert (await put(changes)).code == ResponseCode.SUCCESS
+        saved = json.loads(world.saved("subscriptionGroup.json"))["subscriptionGroupTable"]["orders"]
+        assert saved["attributes"] == {"priority.factor": "7"}
+
+
 async def test_a_group_with_a_bad_name_is_refused(world: World) -> None:
     body = group.GroupConfigList(groups=[group.GroupEntry(group_name="fine"), group.GroupEntry(group_name="a/b")])
     answer = await world.asker().ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body.encode())

@@ -17,6 +17,7 @@ from rocketlake.broker.clients.disagreement import is_unequal
 from rocketlake.broker.clients.member import Member
 from rocketlake.broker.clients.producers import ProducerTable
 from rocketlake.broker.clients.push import Push
+from rocketlake.broker.groups.attributes import apply_changes
 from rocketlake.broker.groups.table import READ_FORBIDDEN, GroupTable
 from rocketlake.broker.offsets.table import OffsetTable
 from rocketlake.broker.replicas.kept import Kept
@@ -252,16 +253,26 @@ class AdminGroup:
         entries.reverse()
         while entries:  # their memory is freed in steps, too
             entry = entries.pop()
+            _check_size(entry)
+            entry.attributes = self._changed_attributes(entry)
             groups.append(entry.to_model())
             _check(groups[-1])
             self._check_losses(request, groups[-1])
-            _check_size(entry)
             yield
         self._groups.check_room(*[group.name for group in groups])
         for group in groups:
             self._groups.put(group)
             yield
         return self._answer_when_saved(request, Reply())
+
+    def _changed_attributes(self, entry: GroupEntry) -> dict[str, str]:
+        known = self._groups.find(entry.group_name)
+        try:
+            return apply_changes(None if known is None else known.attributes, entry.attributes)
+        except UsageError as error:
+            raise RemoteError(
+                f"group {entry.group_name}: {error.what}", code=ResponseCode.INVALID_PARAMETER, hint=error.hint
+            ) from None
 
     def _check_losses(self, request: Request, group: GroupConfig) -> None:
         """Taking a group's right to read, or its retries, needs the right to delete it."""
