@@ -46,6 +46,7 @@ def test_random_bytes(twin):
 )  # fmt: skip
 def test_any_mapping(twin, properties):
     twin(NAME).same("encode", properties)
+    twin(NAME).same("encode_again", properties)
 
 
 @pytest.mark.parametrize("wrong", [None, 5, "text", [("a", "b")]])

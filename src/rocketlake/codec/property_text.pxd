@@ -4,6 +4,9 @@ import cython
 @cython.locals(pieces=list, text=str, pairs=cython.Py_ssize_t)
 cpdef encode(properties)
 
+@cython.locals(pieces=list, text=str)
+cpdef encode_again(properties)
+
 @cython.locals(text=str, pair=str, properties=dict, middle=cython.Py_ssize_t)
 cpdef decode(data)
 

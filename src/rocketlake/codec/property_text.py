@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from rocketlake.base.errors import UsageError
 
-__all__ = ["decode", "encode", "find"]
+__all__ = ["decode", "encode", "encode_again", "find"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -24,10 +24,26 @@ def encode(properties: Mapping[str, str | None]) -> bytes:
     text = "".join(pieces)
     pairs = len(pieces)
     if text.count("\x01") > pairs or text.count("\x02") > pairs:
-        raise UsageError(
-            "a property holds \\x01 or \\x02", where=_name_of_bad(properties), hint="put such bytes into the body"
-        )
+        raise _separator_inside(properties)
     return text.encode("utf-8", "replace")
+
+
+def encode_again(properties: Mapping[str, str | None]) -> bytes:
+    """The block of properties that were read from one, and of what the broker adds. UsageError if one holds \\x02.
+
+    A damaged byte may have put a \\x01 into a value. It stays there: the block is read again as the same properties.
+    """
+    pieces = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
+    text = "".join(pieces)
+    if text.count("\x02") > len(pieces):
+        raise _separator_inside(properties)
+    return text.encode("utf-8", "replace")
+
+
+def _separator_inside(properties: Mapping[str, str | None]) -> UsageError:
+    return UsageError(
+        "a property holds \\x01 or \\x02", where=_name_of_bad(properties), hint="put such bytes into the body"
+    )
 
 
 def _name_of_bad(properties: Mapping[str, str | None]) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketlake.base.errors import UsageError
-from rocketlake.codec.property_text import decode, encode, find
+from rocketlake.codec.property_text import decode, encode, encode_again, find
 
 
 def test_the_layout():
@@ -42,6 +42,19 @@ def test_a_separator_inside_is_refused_by_name(properties):
 def test_reading(block, properties):
     assert decode(block) == properties
     assert decode(memoryview(block)) == properties
+
+
+@pytest.mark.parametrize(
+    "block", [b"", b"a\x01b\x02", b"a\x01b\x01c\x02d\x01\x01\x02", b"a\x01\xff\x02", b"\x01\x02a\x01b"]
+)
+def test_what_was_read_is_written_again_and_read_as_the_same(block):
+    properties = decode(block)
+    assert decode(encode_again(properties)) == properties
+
+
+def test_no_value_adds_a_property_to_what_was_read():
+    with pytest.raises(UsageError, match="'group'"):
+        encode_again({"a": "b\x01c", "group": "g\x02REAL_TOPIC\x01other"})
 
 
 def test_find_agrees_with_reading_the_whole():

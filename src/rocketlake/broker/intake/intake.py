@@ -14,6 +14,7 @@ from rocketlake.broker.delay.parking import delay_level, park_if_delayed
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.codec import property_text
 from rocketlake.codec.host import HOST_BYTES_V4
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.delay_levels import DelayLevels
@@ -64,11 +65,16 @@ class Intake:
         """True while no ack waits: the result of `put` is final, `when_durable` is not needed. It follows the role."""
         return self._durability.acks_at_once
 
-    def put(self, message: PutMessage, properties: dict[str, str]) -> PutResult:
-        """Append one message; `properties` (changed here) become its property text. RemoteError if refused."""
+    def put(self, message: PutMessage, properties: dict[str, str], *, room_bytes: int = 0) -> PutResult:
+        """Append one message; `properties` (changed here) become its property text. RemoteError if refused.
+
+        `room_bytes`: what must be left of the limit of properties for what the broker's copies of the message add.
+        """
         self._check_marks(message, properties)
         park_if_delayed(message, properties, self._levels)
-        message.properties = property_text.encode(properties)
+        message.properties = property_text.encode_again(properties)
+        if room_bytes and len(message.properties) + room_bytes > PROPERTIES_BYTES_MAX:
+            return _no_room(message, room_bytes)
         began = self._seconds()
         result = self._store.put(message)
         self._count(message.topic, result, began)
@@ -92,7 +98,7 @@ class Intake:
                 hint="send its messages one by one, or leave the delay level away",
             )
         park_if_delayed(message, properties, self._levels)
-        message.properties = property_text.encode(properties)
+        message.properties = property_text.encode_again(properties)
 
     def put_large(self, batch: LargeBatch) -> PutResult:
         """Append a batch whose entries were checked in steps, after `prepare_batch`."""
@@ -175,3 +181,12 @@ class Intake:
             self._stats.count_put(topic, result.count, result.size)
         else:
             self._stats.count_put_failure()
+
+
+def _no_room(message: PutMessage, room_bytes: int) -> PutResult:
+    limit = PROPERTIES_BYTES_MAX - room_bytes
+    return PutResult(
+        PutStatus.PROPERTIES_TOO_LONG,
+        reason=f"with the broker's marks the properties have {len(message.properties)} bytes, at most {limit} leave"
+        " room for its checks: put large values into the body",
+    )

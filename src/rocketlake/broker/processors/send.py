@@ -13,12 +13,14 @@ from functools import partial
 
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.batch import BatchSends
+from rocketlake.broker.sends.copy_room import has_retry_room
 from rocketlake.broker.sends.single import SingleSends
 from rocketlake.broker.topics.auto_create import AutoCreate
 from rocketlake.broker.topics.table import TopicTable
+from rocketlake.codec import property_text
 from rocketlake.model.names import dead_letter_topic, group_of_retry_topic, is_retry_topic
 from rocketlake.net.request import Handler, Held, Reply, Request
-from rocketlake.protocol.headers.send import read_send_header
+from rocketlake.protocol.headers.send import SendHeader, read_send_header
 from rocketlake.protocol.request_code import RequestCode
 
 __all__ = ["Send"]
@@ -50,7 +52,7 @@ class Send:
         if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             put: Handler = partial(self._batch.put, header=header)
         else:
-            if is_retry_topic(topic.name) and self._rights.is_spent(header, request.command.version):
+            if is_retry_topic(topic.name) and self._is_last_try(header, request.command.version):
                 group = group_of_retry_topic(topic.name)
                 dead_letters = self._auto_create.for_group(dead_letter_topic(group), 1)
             put = partial(self.single.put, header=header, dead_letters=dead_letters)
@@ -58,3 +60,10 @@ class Send:
         if target.name in self._topics.unsaved:
             return self._auto_create.once_saved(target.name, request, put)
         return put(request)
+
+    def _is_last_try(self, header: SendHeader, version: int) -> bool:
+        if self._rights.is_spent(header, version):
+            return True
+        properties = property_text.decode((header.properties or "").encode())
+        self.single.incoming.add_properties(properties)
+        return not has_retry_room(properties, header.topic)

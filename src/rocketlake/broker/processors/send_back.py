@@ -4,7 +4,8 @@ Owns        the choice between retry and dead letters, the delay of the next try
 Must not know   how a copy is delayed or stored.
 
 Rule (RocketMQ's AbstractSendMessageProcessor): the copy goes to %RETRY%group behind delay level 3 + tries so far; when
-the tries are used up, or the consumer gives up (level below 0), it goes to %DLQ%group at once.
+the tries are used up, or the consumer gives up (level below 0), it goes to %DLQ%group at once. So does a message whose
+properties leave no room for the marks of a retry; Apache refuses to take it back, and its queue stands still.
 
 Departure: the answer waits until the copy is as safe as the role of this broker asks, whatever the message says. After
 the answer the consumer is done with the message, so the copy is all that is left of it. Apache answers at once, and
@@ -17,9 +18,11 @@ import random
 from collections.abc import Callable
 
 from rocketlake.base.errors import RemoteError
+from rocketlake.base.logs import get_logger
 from rocketlake.broker.delay.parking import TIMER_NAMES
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
+from rocketlake.broker.sends.copy_room import fit_dead_letter, has_retry_room
 from rocketlake.broker.stats import BrokerStats
 from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.auto_create import AutoCreate
@@ -37,6 +40,8 @@ from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
 
 __all__ = ["SendBack"]
+
+_log = get_logger(__name__)
 
 _FIRST_RETRY_LEVEL = 3
 _WAIT: dict[str, str] = {}
@@ -74,16 +79,30 @@ class SendBack:
         topic = self._auto_create.for_group(retry_topic(group.name), group.retry_queues, flag)
         self._rights.check_back(topic)
         original = self._look_up(header.offset)
-        target, queue_id, is_dead = topic.name, random.randrange(_queues_read(group, topic)), False
         retries_max = self._rights.retries_max(group, header.max_reconsume_times, request.command.version)
-        if header.delay_level < 0 or original.reconsume_times >= retries_max:
-            target, queue_id, is_dead = self._auto_create.for_group(dead_letter_topic(group.name), 1).name, 0, True
-        message, properties = self._copy(original, target, queue_id)
-        level = header.delay_level or _FIRST_RETRY_LEVEL + original.reconsume_times
-        properties[names.DELAY] = "0" if is_dead else str(level)
+        is_dead = header.delay_level < 0 or original.reconsume_times >= retries_max
+        properties = _marked(original)
+        came_from = properties[names.RETRY_TOPIC]
+        properties[names.DELAY] = str(header.delay_level or _FIRST_RETRY_LEVEL + original.reconsume_times)
+        if not is_dead and not has_retry_room(properties, topic.name):
+            _log.warning(
+                "message %s cannot be tried again by group %s, its properties leave no room for that: it becomes a dead"
+                " letter",
+                original.message_id, group.name,
+            )  # fmt: skip
+            is_dead = True
+        target, queue_id = topic.name, random.randrange(_queues_read(group, topic))
+        if is_dead:
+            target, queue_id = self._auto_create.for_group(dead_letter_topic(group.name), 1).name, 0
+            properties[names.DELAY] = "0"
+            fit_dead_letter(properties)
+        message = self._copy(original, target, queue_id)
+
+        def count() -> None:
+            self._stats.count_send_back(group.name, came_from, is_dead=is_dead)
 
         return self._auto_create.once_saved(
-            target, request, lambda request: self._put(request, message, properties, group.name, is_dead)
+            target, request, lambda request: self._put(request, message, properties, count)
         )
 
     def _look_up(self, offset: int) -> StoredMessage:
@@ -92,27 +111,20 @@ class SendBack:
             return message
         raise RemoteError(f"look message by offset failed, {offset}", code=ResponseCode.SYSTEM_ERROR)
 
-    def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> tuple[PutMessage, dict[str, str]]:
-        properties = dict(original.properties)
-        for name in (names.PRODUCER_SEQUENCE, *TIMER_NAMES):  # the message was delivered: its time is over
-            properties.pop(name, None)
-        properties.setdefault(names.RETRY_TOPIC, original.topic)
-        properties[names.WAIT] = "false"
-        if not properties.get(names.ORIGIN_MESSAGE_ID):
-            properties[names.ORIGIN_MESSAGE_ID] = original.offset_message_id
+    def _copy(self, original: StoredMessage, topic: str, queue_id: int) -> PutMessage:
         message = copy_message(original, topic, queue_id)
         message.store_host = encode_host(*self._store_address())
         message.reconsume_times += 1
-        return message, properties
+        return message
 
     def _put(
-        self, request: Request, message: PutMessage, properties: dict[str, str], group: str, is_dead: bool
+        self, request: Request, message: PutMessage, properties: dict[str, str], count: Callable[[], None]
     ) -> Reply | Held:
         result = self._intake.put(message, properties)
 
         def answer(status: PutStatus) -> None:
             if status is PutStatus.OK:
-                self._stats.count_send_back(group, properties[names.RETRY_TOPIC], is_dead=is_dead)
+                count()
                 request.answer(Reply())
             else:
                 request.answer(Reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name} {result.reason}".rstrip()))
@@ -122,6 +134,18 @@ class SendBack:
         else:
             answer(result.status)
         return HELD
+
+
+def _marked(original: StoredMessage) -> dict[str, str]:
+    """The properties of the message, and the marks of a copy."""
+    properties = dict(original.properties)
+    for name in (names.PRODUCER_SEQUENCE, *TIMER_NAMES):  # the message was delivered: its time is over
+        properties.pop(name, None)
+    properties.setdefault(names.RETRY_TOPIC, original.topic)
+    properties[names.WAIT] = "false"
+    if not properties.get(names.ORIGIN_MESSAGE_ID):
+        properties[names.ORIGIN_MESSAGE_ID] = original.offset_message_id
+    return properties
 
 
 def _queues_read(group: GroupConfig, topic: TopicConfig) -> int:

@@ -13,6 +13,7 @@ from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level
 from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
+from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES, fit_dead_letter
 from rocketlake.broker.sends.incoming import Incoming, check_compression
 from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.model import property_names as names
@@ -72,8 +73,12 @@ class SingleSends:
             unique_key = properties[names.UNIQUE_KEY] = self._unique_keys.make()
         self.incoming.add_properties(properties)
         properties.pop(names.PRODUCER_SEQUENCE, None)  # a copy; single messages take no part in the check
+        if dead_letters is not None:
+            fit_dead_letter(properties)
+        room_bytes = 0
         if not is_back and is_half(message, properties):
             self.rights.check_transactions()
             park_half(message, properties, header.producer_group)
-        result = self.intake.put(message, properties)
+            room_bytes = HALF_ROOM_BYTES
+        result = self.intake.put(message, properties, room_bytes=room_bytes)
         return self.answers.when_durable(request, result, properties, queue_id, unique_key)

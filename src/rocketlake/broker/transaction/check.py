@@ -172,7 +172,8 @@ class TransactionCheck(Service):
         if self._ledger.at(half_offset) is not Standing.OPEN:
             return True  # its end came while a worker read its record, or this call has put it back before
         half = self._read(half_offset)
-        if half is None:  # a gap that a recovery left, or a message without a target
+        if half is None:  # damaged, a gap that a recovery left, or a message without a target
+            _log.error("half message %d is passed over: none that can be read lies at its place", half_offset)
             self._ledger.mark(half_offset, Standing.GONE)
             return True
         if not self._ledger.stands(half):
@@ -198,12 +199,15 @@ class TransactionCheck(Service):
         return half if half is not None and half.queue_offset == half_offset else None
 
     def _put_back(self, half: StoredMessage, checked: int | None) -> PutResult | None:
-        """Copy it to the end of the half topic; None if the store may take the copy the next time."""
+        """Copy it to the end of the half topic; None if the store may take the copy the next time.
+
+        A half message of another broker may have no room for the marks of its copy. It is given up.
+        """
         result = self._put(halves.put_back_copy(half, self._ledger.name(half), checked=checked))
         if result is not None and result.status is PutStatus.OK:
             self._ledger.move(half, result.queue_offset)
-        elif result is not None:
-            self._ops.end(half, Standing.GIVEN_UP)
+        elif result is not None and not self._give_up(half, f"no copy of it can be asked about: {result.reason}"):
+            return None
         return result
 
     def _ask(self, half: StoredMessage) -> bool:
@@ -234,17 +238,17 @@ class TransactionCheck(Service):
             why,
         )
         result = self._put(halves.given_up_copy(half, self._ledger.name(half)))
-        if result is not None:
-            self._ops.end(half, Standing.GIVEN_UP)
-        return result is not None
+        if result is None:
+            return False
+        if result.status is not PutStatus.OK:
+            _log.error("half message %s is skipped, no store would take its copy: %s", half.message_id, result.reason)
+        self._ops.end(half, Standing.GIVEN_UP)
+        return True
 
     def _put(self, message: PutMessage) -> PutResult | None:
-        """Store a copy; None if the store may take it later. A copy that no store would ever take is skipped."""
+        """Store a copy; None if the store may take it later, and not for a copy that no store would ever take."""
         result = self._store.put(message)
-        if result.status is PutStatus.OK:
-            return result
-        if result.status in _HOPELESS:
-            _log.error("a half message is skipped, no store would take its copy: %s", result.reason)
+        if result.status is PutStatus.OK or result.status in _HOPELESS:
             return result
         self._warnings.warn("put", "half messages wait: %s %s", result.status.name, result.reason)
         return None

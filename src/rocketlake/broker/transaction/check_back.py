@@ -68,7 +68,7 @@ def _record(half: StoredMessage, checked: int, put_back: PutResult) -> bytearray
     return encode_record(
         topic.encode(),
         half.body,
-        property_text.encode({**half.properties, names.TRANSACTION_CHECK_TIMES: str(checked)}),
+        property_text.encode_again({**half.properties, names.TRANSACTION_CHECK_TIMES: str(checked)}),
         queue_id=queue_id,
         flag=half.flag,
         queue_offset=put_back.queue_offset,

@@ -15,6 +15,7 @@ from rocketlake.broker.delay.parking import TIMER_NAMES, delay_level, real_targe
 from rocketlake.broker.stored_message import copy_message, read_message
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.message import StoredMessage
@@ -121,14 +122,16 @@ def put_back_copy(half: StoredMessage, name: QueueOffset | None, *, checked: int
     if checked is not None:
         properties[names.TRANSACTION_CHECK_TIMES] = str(checked)
     message = copy_message(half, HALF_TOPIC, HALF_QUEUE)
-    message.properties = property_text.encode(properties)
+    message.properties = property_text.encode_again(properties)
     return message
 
 
 def given_up_copy(half: StoredMessage, name: QueueOffset) -> PutMessage:
-    """The half message for TRANS_CHECK_MAX_TIME_TOPIC."""
+    """The half message for TRANS_CHECK_MAX_TIME_TOPIC. It goes without its name if there is no room for that."""
     message = copy_message(half, TRANSACTION_CHECK_MAX_TOPIC, 0)
-    message.properties = property_text.encode(half.properties | {names.TRANSACTION_PREPARED_QUEUE_OFFSET: str(name)})
+    named = property_text.encode_again(half.properties | {names.TRANSACTION_PREPARED_QUEUE_OFFSET: str(name)})
+    is_named = len(named) <= PROPERTIES_BYTES_MAX
+    message.properties = named if is_named else property_text.encode_again(half.properties)
     return message
 
 
@@ -154,9 +157,14 @@ def times_checked(half: StoredMessage) -> int:
 
 
 def prepared_offset(half: StoredMessage) -> QueueOffset:
-    """The queue offset by which its producer knows the message: its own, unless it was put back."""
-    text = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
-    return half.queue_offset if text is None else QueueOffset(_number(text, half.queue_offset))
+    """The queue offset by which its producer knows the message: its own, unless it was put back.
+
+    A copy in the half topic lies behind what it names. Another number is damaged.
+    """
+    named = _number(half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET), half.queue_offset)
+    if half.topic == HALF_TOPIC and not 0 <= named <= half.queue_offset:
+        return half.queue_offset
+    return QueueOffset(named)
 
 
 def immune_ms(half: StoredMessage) -> int | None:

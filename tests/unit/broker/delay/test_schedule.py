@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -305,3 +306,11 @@ async def test_an_offset_outside_the_queue_goes_back_into_it(world: World) -> No
     world.clock.advance(1000)
     assert world.schedule.deliver_due(1).ms is None
     assert world.progress.next_offset(1) == 1
+
+
+async def test_a_message_that_was_taken_is_delivered_though_the_limit_of_bodies_is_smaller_now(world: World) -> None:
+    world.park(b"x" * 2000)
+    world.store.config = replace(world.store.config, body_bytes_max=1000)
+    world.clock.advance(1000)
+    world.schedule.deliver_due(1)
+    assert [len(body) for body in world.bodies()] == [2000]

@@ -27,6 +27,8 @@ from rocketlake.broker.transaction.progress import TransactionProgress
 from rocketlake.codec import property_text
 from rocketlake.codec.host import encode_host
 from rocketlake.codec.record import decode_record, decode_records
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
+from rocketlake.model import sys_flag
 from rocketlake.model.message import StoredMessage
 from rocketlake.model.topic import TopicConfig
 from rocketlake.net.turns import Turns
@@ -37,6 +39,7 @@ from rocketlake.store.config import StoreConfig
 from rocketlake.store.message_store import MessageStore
 from rocketlake.store.results import PutMessage, PutStatus
 
+MARKED = {"TRAN_MSG": "true", "big": ""}
 HALF, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
 
 
@@ -207,13 +210,17 @@ async def test_the_question_holds_the_new_copy_with_its_target(world: World) -> 
     assert copy.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
+@pytest.mark.parametrize("packed", [0, sys_flag.COMPRESSED])
 @pytest.mark.parametrize(("key", "asked"), [("u", 0), ("other", 1)])
 async def test_a_second_half_message_of_a_committed_transaction_is_not_asked_about(
-    world: World, key: str, asked: int
+    world: World, key: str, asked: int, packed: int
 ) -> None:
-    """Apache's broker puts back what was committed a moment before; the producer would have it committed twice."""
+    """Apache's broker puts back what was committed a moment before; the producer would have it committed twice.
+
+    It is found though its body is not compressed as its flag says.
+    """
     born_ms = world.clock.now_ms()
-    committed = PutMessage("T", 3, b"m", property_text.encode({"UNIQ_KEY": "u"}), sys_flag=8, born_ms=born_ms)
+    committed = PutMessage("T", 3, b"m", property_text.encode({"UNIQ_KEY": "u"}), sys_flag=8 | packed, born_ms=born_ms)
     assert world.store.put(committed).status is PutStatus.OK
     world.put(UNIQ_KEY=key)
     assert await world.walk() == 1
@@ -271,12 +278,42 @@ async def test_a_half_message_of_a_deleted_topic_is_given_up_unasked(world: Worl
     assert world.link.asked == []
 
 
-async def test_what_no_store_would_take_again_is_passed(world: World) -> None:
+async def test_what_was_taken_is_asked_about_though_the_limit_of_bodies_is_smaller_now(world: World) -> None:
     world.put(b"x" * 2000)
-    world.put(b"next")
     world.store.config = replace(world.store.config, body_bytes_max=1000)
+    assert await world.walk() == 1
+    assert len(decode_record(world.link.asked[0].body_bytes).body) == 2000
+
+
+@pytest.mark.parametrize("room", [0, 40, 100])
+async def test_a_half_message_whose_copy_has_no_room_is_given_up_and_holds_up_no_other(world: World, room: int) -> None:
+    """Another broker took it. With the mark of its name its copy would be too long, or with the number of checks."""
+    taken = len(property_text.encode({"REAL_TOPIC": "T", "REAL_QID": "3", "PGROUP": "g", "UNIQ_KEY": "u"} | MARKED))
+    world.put(b"full", big="x" * (PROPERTIES_BYTES_MAX - taken - room))
+    world.put(b"next")
     assert await world.walk() == 2
-    assert [decode_record(command.body_bytes).body for command in world.link.asked] == [b"next"]
+    given_up = room < 100
+    asked = [decode_record(command.body_bytes).body for command in world.link.asked]
+    assert asked == ([b"next"] if given_up else [b"full", b"next"])
+    assert [message.body for message in world.lying(GIVEN_UP)] == [b"full"][:given_up]
+
+
+@pytest.mark.parametrize("damaged", [b"user\x01a\x01c", b"user\x01a\xffc", b"user\x01a\x00c", b"usr\x02\x01abc"])
+async def test_a_damaged_byte_in_the_properties_of_a_half_message_costs_no_other(world: World, damaged: bytes) -> None:
+    text = property_text.encode({"REAL_TOPIC": "T", "REAL_QID": "3", "PGROUP": "g", "UNIQ_KEY": "u"}) + damaged
+    world.store.put(PutMessage(HALF, 0, b"damaged", text, born_ms=world.clock.now_ms()))
+    world.put(b"next")
+    for _ in range(2):
+        await world.walk()
+    asked = [decode_record(command.body_bytes).body for command in world.link.asked]
+    assert asked == [b"damaged", b"next", b"damaged", b"next"]
+
+
+async def test_a_damaged_copy_names_no_transaction_behind_itself(world: World) -> None:
+    world.put(b"damaged", TRAN_PREPARED_QUEUE_OFFSET="1")
+    world.put(b"next")
+    assert await world.walk() == 2
+    assert [decode_record(command.body_bytes).body for command in world.link.asked] == [b"damaged", b"next"]
 
 
 async def test_a_record_without_a_target_is_passed(world: World) -> None:
