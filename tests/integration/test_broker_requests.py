@@ -22,7 +22,7 @@ from rocketlake.protocol.command import FLAG_ONEWAY, Command
 from rocketlake.protocol.fields import Header
 from rocketlake.protocol.headers import offset as offset_headers
 from rocketlake.protocol.headers.query import QueryMessageHeader, ViewMessageHeader
-from rocketlake.protocol.headers.send import SendHeader
+from rocketlake.protocol.headers.send import SendBackHeader, SendHeader
 from rocketlake.protocol.request_code import RequestCode as Code
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.config import StoreConfig
@@ -171,6 +171,16 @@ async def test_properties_too_long_are_refused(asker: Asker) -> None:
     answer = await asker.send(properties=f"big\x01{'x' * 32_767}\x02")
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert "32767" in (answer.remark or "")
+
+
+async def test_a_message_with_a_damaged_byte_in_its_properties_comes_back_as_it_is(asker: Asker) -> None:
+    """A damaged byte made a second separator of names. Nobody could hand the message back: its queue stood still."""
+    assert (await asker.send(properties="user\x01a\x01c\x02")).code == ResponseCode.SUCCESS
+    (message,) = await asker.messages()
+    back = SendBackHeader(offset=message.physical_offset, group="g", delay_level=-1)
+    assert (await asker.ask(Code.CONSUMER_SEND_MSG_BACK, back)).code == ResponseCode.SUCCESS
+    (letter,) = await asker.messages("%DLQ%g")
+    assert (letter.body, letter.properties["user"], letter.reconsume_times) == (b"hello", "a\x01c", 1)
 
 
 async def test_a_body_too_long_is_refused(asker: Asker) -> None:

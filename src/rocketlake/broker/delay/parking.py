@@ -61,7 +61,7 @@ def real_target(properties: dict[str, str]) -> tuple[str, int] | None:
     """(topic, queue id) a parked message is meant for; None if its properties name no target."""
     topic = properties.get(names.REAL_TOPIC)
     queue_id = properties.get(names.REAL_QUEUE_ID, "")
-    if not topic or not queue_id.isdigit():
+    if not topic or not queue_id.isdecimal():
         return None
     return topic, int(queue_id)
 

@@ -23,8 +23,8 @@ from rocketlake.broker.config import BrokerRole, LiveConfig
 from rocketlake.broker.delay.progress import DelayProgress
 from rocketlake.broker.delay.schedule import DelaySchedule
 from rocketlake.broker.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, BrokerStats, Counter
+from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.topics.table import TopicTable
-from rocketlake.codec.record import decode_record
 from rocketlake.net.request import Reply, Request
 from rocketlake.protocol.bodies.data_version import DataVersionBody
 from rocketlake.protocol.bodies.stats import BrokerStats as BrokerStatsBody
@@ -191,9 +191,9 @@ class AdminBroker:
         }
 
     def _earliest_ms(self) -> int:
-        """When the first message in the log was stored, -1 if there is none."""
-        record = self._store.read_record(self._store.min_physical_offset)
-        return -1 if record is None else decode_record(record, check_crc=False, decompress=False).store_ms
+        """When the first message in the log was stored, -1 if there is none that can be read."""
+        message = read_message(self._store, self._store.min_physical_offset)
+        return -1 if message is None else message.store_ms
 
     def _waiting_figures(self) -> dict[str, str]:
         figures = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "0"}

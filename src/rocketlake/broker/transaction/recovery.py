@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketlake.base.crc32 import crc32
 from rocketlake.base.logs import get_logger
 from rocketlake.broker.stored_message import read_message
 from rocketlake.broker.transaction import half as halves
@@ -107,6 +108,10 @@ class Recovery:
 
     def _note_op(self, message: StoredMessage) -> None:
         if message.tags != REMOVE_TAG:
+            return
+        if crc32(message.body) != message.body_crc:
+            # It may name others than those that ended. They count as open; those that were committed are found.
+            _log.error("the op message at %d is damaged, it names no end of a transaction", message.physical_offset)
             return
         if names.ALL_ENDS in message.properties:
             self._all_ends_before = message.physical_offset

@@ -156,7 +156,9 @@ def prepare(
         body = compression.compress(body, compression_type, compression_level)
         flags = sys_flag.mark_compressed(0, compression_type)
     reconsume_times, reconsume_limit = 0, None
+    encode = property_text.encode
     if message.topic.startswith(RETRY_PREFIX):
+        encode = property_text.encode_again  # a copy of a message that was read
         reconsume_times = int(properties.get(names.RECONSUME_TIME, 0))
         if names.MAX_RECONSUME_TIMES in properties:
             reconsume_limit = int(properties[names.MAX_RECONSUME_TIMES])
@@ -164,7 +166,7 @@ def prepare(
         message.topic,
         message_id,
         body,
-        property_text.encode(properties),
+        encode(properties),
         flag=message.flag,
         sys_flag=flags,
         reconsume_times=reconsume_times,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rocketlake.base.errors import UsageError
 from rocketlake.client.wire import DAMAGE, ENTRY_BYTES, TAG_SEPARATOR, PullAnswer
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
@@ -53,7 +54,10 @@ def copyable(answer: PullAnswer, begin: int, end: int, *, is_filtered: bool) -> 
 
 def why_unsendable(copy: Message, bytes_max: int) -> str:
     """Why no client may send this copy, though its original is stored; "" when it may."""
-    properties_bytes = len(property_text.encode(copy.properties))
+    try:
+        properties_bytes = len(property_text.encode(copy.properties))
+    except UsageError as error:
+        return f"{error.what} ({error.where})"
     size = ENTRY_BYTES + len(copy.body) + properties_bytes
     if not copy.body:
         return "its body is empty, which RocketMQ refuses"

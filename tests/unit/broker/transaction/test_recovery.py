@@ -113,6 +113,17 @@ async def test_the_half_message_at_the_first_place_of_the_log_has_its_end(room: 
     assert (first.physical_offset, room.ledger.standing(first)) == (0, Standing.COMMITTED)
 
 
+@pytest.mark.parametrize(("damaged", "standing"), [(b"", Standing.ENDED), (b"1,", Standing.OPEN)])
+async def test_a_damaged_op_message_ends_no_other_transaction(room: Room, damaged: bytes, standing: Standing) -> None:
+    halves = [room.half("rolled back"), room.half("open")]
+    place = room.put(OP, b"0,", {"TAGS": "d"})
+    at = room.store.read_record(place).tobytes().index(b"0,")
+    log = next(iter(room.store.log.list.files))
+    log.file.pwrite(damaged, place + at)
+    steps(room.recovery())
+    assert [room.ledger.standing(half) for half in halves] == [standing, Standing.OPEN]
+
+
 async def test_the_log_before_the_first_half_message_that_may_be_open_is_not_read(room: Room) -> None:
     room.put(OP, b"", {"TAGS": "d", "__RL_ENDS": "all"})
     room.traffic(2500)
