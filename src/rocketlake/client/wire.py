@@ -18,7 +18,6 @@ from rocketlake.client.config import ClientConfig
 from rocketlake.client.consumer.damage import DAMAGE
 from rocketlake.client.errors import BatchFailed, NoRoute
 from rocketlake.client.instance import ClientInstance
-from rocketlake.client.producer.batch import ENTRY_BYTES
 from rocketlake.client.producer.message_check import TAG_SEPARATOR
 from rocketlake.client.producer.producer import Producer
 from rocketlake.client.producer.queue_choice import java_hash
@@ -26,7 +25,6 @@ from rocketlake.client.routes import subscribe_view
 
 __all__ = [
     "DAMAGE",
-    "ENTRY_BYTES",
     "SENT_TO_THE_SAME_QUEUE",
     "STORED_UNSURELY",
     "TAG_SEPARATOR",

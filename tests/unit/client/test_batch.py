@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketlake.base.errors import UsageError
+from rocketlake.client.calls.send import Outgoing, prepare
 from rocketlake.client.producer.batch import ENTRY_BYTES, check_batch, split
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import decode_batch
@@ -20,6 +21,10 @@ def make_key() -> str:
 
 
 counter = itertools.count()
+
+
+def alone(message: Message) -> Outgoing:
+    return prepare(message, "not used")
 
 
 def test_an_empty_batch_is_refused() -> None:
@@ -49,24 +54,32 @@ def test_retry_topics_are_refused() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=30), st.integers(60, 600))
 def test_parts_hold_all_messages_in_order_and_keep_to_the_size(bodies: list[bytes], bytes_max: int) -> None:
-    parts = list(split([Message("T", body) for body in bodies], make_key, bytes_max=bytes_max))
-    entries = [entry for part in parts for entry in decode_batch(part.outgoing.body)]
-    assert [body for _, body, _ in entries] == bodies
-    assert [property_text.decode(text)["UNIQ_KEY"] for _, _, text in entries] == [
+    parts = list(split([Message("T", body) for body in bodies], make_key, alone, bytes_max=bytes_max))
+    entries: list[tuple[bytes, bytes]] = []
+    for part in parts:
+        single = part.outgoing.count == 0
+        assert single or len(part.outgoing.body) <= bytes_max
+        assert len(part.message_ids) == (1 if single else part.outgoing.count)
+        entries += (
+            [(part.outgoing.body, part.outgoing.properties)]
+            if single
+            else ([(body, text) for _, body, text in decode_batch(part.outgoing.body)])
+        )
+    assert [body for body, _ in entries] == bodies
+    assert [property_text.decode(text)["UNIQ_KEY"] for _, text in entries] == [
         message_id for part in parts for message_id in part.message_ids
     ]
-    for part in parts:
-        assert part.outgoing.count == len(part.message_ids)
-        assert len(part.outgoing.body) <= bytes_max or part.outgoing.count == 1
 
 
 def test_the_size_estimate_is_exact() -> None:
     message = Message.with_properties("T", b"body", {"TAGS": "A", "UNIQ_KEY": "k"})
-    part = next(split([message], make_key, bytes_max=1))
-    assert len(part.outgoing.body) == ENTRY_BYTES + 4 + len(property_text.encode(message.properties))
+    size = ENTRY_BYTES + 4 + len(property_text.encode(message.properties))
+    part = next(split([message], make_key, alone, bytes_max=size))
+    assert (part.outgoing.count, len(part.outgoing.body)) == (1, size)
+    assert next(split([message], make_key, alone, bytes_max=size - 1)).outgoing.count == 0
 
 
 def test_a_batch_carries_the_wait_flag() -> None:
     message = Message.with_properties("T", b"x", {"WAIT": "false"})
-    part = next(split([message], make_key, bytes_max=1000))
+    part = next(split([message], make_key, alone, bytes_max=1000))
     assert property_text.decode(part.outgoing.properties)["WAIT"] == "false"

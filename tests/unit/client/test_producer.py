@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
 import zlib
 from collections import Counter
@@ -170,6 +171,16 @@ async def test_bodies_from_four_kib_on_are_compressed(brokers: Any, start: Any, 
         assert zlib.decompress(large_body) == body
 
 
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+async def test_a_body_that_would_grow_is_sent_as_it_is(brokers: Any, start: Any, kind: str) -> None:
+    """It was within the limit, and its compressed form was not: the broker refused it."""
+    body = random.Random(5).randbytes(5000)
+    producer = await start(compression=kind, message_bytes_max=5000)
+    await producer.send(Message("T", body), queue=MessageQueue("T", "a", 0))
+    ((header, sent),) = brokers[0].sent
+    assert (header.sys_flag, sent) == (0, body)
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
@@ -263,6 +274,30 @@ async def test_a_batch_is_split_to_size_and_each_message_has_its_result(brokers:
     assert len(brokers[0].sent) > 1
     assert all(header.batch and len(sent) <= 1000 for header, sent in brokers[0].sent)
     assert len({result.message_id for result in results}) == 20
+
+
+async def test_what_one_send_takes_a_batch_takes_and_those_behind_it(brokers: Any, start: Any) -> None:
+    """An entry of a batch is longer than its body: as one of a batch the message was above the broker's limit."""
+    producer = await start(message_bytes_max=5000)
+    large = random.Random(5).randbytes(5000)
+    messages = [Message("T", body, keys="k") for body in (b"before", large, b"behind", b"last")]
+    results = await producer.send_batch(messages, queue=MessageQueue("T", "a", 0))
+    parts = [
+        [sent] if not header.batch else [body for _, body, _ in decode_batch(sent)] for header, sent in brokers[0].sent
+    ]
+    assert parts == [[b"before"], [large], [b"behind", b"last"]]
+    assert len({result.message_id for result in results}) == 4
+    assert [result.queue_offset for result in results] == [0, 1, 2, 3]
+    assert all(len(sent) <= 5000 for _, sent in brokers[0].sent)
+
+
+async def test_properties_that_fit_into_no_batch_are_told_before_the_first_message_is_sent(
+    brokers: Any, start: Any
+) -> None:
+    messages = [Message("T", b"x" * 900_000), Message("T", b"x" * 900_000), Message("T", b"y", keys="k" * 32_768)]
+    with pytest.raises(UsageError, match="message 2 of the batch"):
+        await (await start()).send_batch(messages)
+    assert brokers[0].sent == brokers[1].sent == []
 
 
 async def test_a_batch_that_fails_half_way_tells_what_was_stored(brokers: Any, start: Any) -> None:

@@ -148,13 +148,17 @@ def prepare(
     compression_type: int = sys_flag.ZLIB,
     compression_level: int = 5,
 ) -> Outgoing:
-    """Compress a body of `compress_over` bytes or more, give the message a unique key unless it has one."""
+    """Compress a body of `compress_over` bytes or more, give the message a unique key unless it has one.
+
+    A body that does not become smaller goes as it is: a body within the limit is not sent in a form above it.
+    """
     properties = dict(message.properties)
     message_id = properties.setdefault(names.UNIQUE_KEY, unique_key)
     body, flags = message.body, 0
     if compress_over is not None and len(body) >= max(compress_over, 1):
-        body = compression.compress(body, compression_type, compression_level)
-        flags = sys_flag.mark_compressed(0, compression_type)
+        packed = compression.compress(body, compression_type, compression_level)
+        if len(packed) < len(body):
+            body, flags = packed, sys_flag.mark_compressed(0, compression_type)
     reconsume_times, reconsume_limit = 0, None
     encode = property_text.encode
     if message.topic.startswith(RETRY_PREFIX):

@@ -5,7 +5,7 @@ Owns        which messages may share a batch, the cut into parts of a size, the 
 Must not know   sending.
 
 Rules (RocketMQ): one topic, one WAIT flag, no delay, no retry topic; each message has its own unique key; the batch is
-never compressed and must stay below the broker's message size.
+never compressed and must stay below the broker's message size. A message too large for a batch goes as a single one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rocketlake.base.errors import UsageError
 from rocketlake.client.calls.send import Outgoing, SendResult
 from rocketlake.codec import property_text
 from rocketlake.codec.record_batch import encode_batch
+from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model import property_names as names
 from rocketlake.model.message import Message
 from rocketlake.model.names import RETRY_PREFIX
@@ -57,20 +58,38 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise UsageError("the message is delayed", where=where, hint="send delayed messages one by one")
 
 
-def split(messages: Sequence[Message], make_key: Callable[[], str], *, bytes_max: int) -> Iterator[BatchPart]:
-    """Cut the messages, in order, into parts of at most `bytes_max` encoded bytes (a larger message goes alone).
+def split(
+    messages: Sequence[Message],
+    make_key: Callable[[], str],
+    prepare: Callable[[Message], Outgoing],
+    *,
+    bytes_max: int,
+) -> Iterator[BatchPart]:
+    """Cut the messages, in order, into parts of at most `bytes_max` encoded bytes.
 
-    A message without a unique key gets one.
+    A message without a unique key gets one. A larger message is a part of its own, made by `prepare`: no batch. Raises
+    UsageError that names a message whose properties fit into no entry.
     """
     part: list[Message] = []
     size = 0
-    for message in messages:
+    for number, message in enumerate(messages):
         if names.UNIQUE_KEY not in message.properties:
             message.unique_key = make_key()
-        own_size = ENTRY_BYTES + len(message.body) + len(property_text.encode(message.properties))
+        properties_bytes = len(property_text.encode(message.properties))
+        if properties_bytes > PROPERTIES_BYTES_MAX:
+            raise UsageError(
+                f"its properties have {properties_bytes} bytes, limit {PROPERTIES_BYTES_MAX}",
+                where=f"message {number} of the batch",
+                hint="put large values into the body",
+            )
+        own_size = ENTRY_BYTES + len(message.body) + properties_bytes
         if part and size + own_size > bytes_max:
             yield _part(part, make_key())
             part, size = [], 0
+        if own_size > bytes_max:
+            outgoing = prepare(message)
+            yield BatchPart(outgoing, (outgoing.message_id,))
+            continue
         part.append(message)
         size += own_size
     if part:

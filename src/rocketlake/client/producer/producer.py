@@ -221,8 +221,9 @@ class Producer(Service):
     ) -> Coroutine[Any, Any, list[SendResult]]:
         """Send messages of one topic in few requests, in order; one result per message.
 
-        Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit. Raises BatchFailed:
-        its `sent` holds the results of the parts that were stored before the error.
+        Parts of at most `batch_bytes_max` go out one after the other, each with its own time limit; a larger message
+        goes alone, as `send` would send it. Raises BatchFailed: its `sent` holds the results of the parts that were
+        stored before the error. UsageError: nothing was sent.
         """
         return self._send_batch([as_now(message) for message in messages], timeout_ms, queue, key)
 
@@ -235,7 +236,7 @@ class Producer(Service):
         fixed = await self._fixed_queue(messages[0], self._deadline(timeout_ms), queue, None, key)
         results: list[SendResult] = []
         limit = min(self.config.batch_bytes_max, self.config.message_bytes_max)
-        for part in split(messages, self._make_key, bytes_max=limit):
+        for part in list(split(messages, self._make_key, self._prepare, bytes_max=limit)):
             try:
                 first = await self._attempts.send(
                     part.outgoing, fixed, self._deadline(timeout_ms), messages[len(results)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rocketlake.base.errors import UsageError
-from rocketlake.client.wire import DAMAGE, ENTRY_BYTES, TAG_SEPARATOR, PullAnswer
+from rocketlake.client.wire import DAMAGE, TAG_SEPARATOR, PullAnswer
 from rocketlake.codec import property_text
 from rocketlake.codec.record_layout import PROPERTIES_BYTES_MAX
 from rocketlake.model.message import Message, StoredMessage
@@ -58,11 +58,10 @@ def why_unsendable(copy: Message, bytes_max: int) -> str:
         properties_bytes = len(property_text.encode(copy.properties))
     except UsageError as error:
         return f"{error.what} ({error.where})"
-    size = ENTRY_BYTES + len(copy.body) + properties_bytes
     if not copy.body:
         return "its body is empty, which RocketMQ refuses"
-    if size > bytes_max:
-        return f"unpacked it has {size} bytes, limit {bytes_max}"
+    if len(copy.body) > bytes_max:
+        return f"unpacked its body has {len(copy.body)} bytes, limit {bytes_max}"
     if properties_bytes > PROPERTIES_BYTES_MAX:
         return f"with those of a copy its properties have {properties_bytes} bytes, limit {PROPERTIES_BYTES_MAX}"
     return f"its tag holds {TAG_SEPARATOR}" if TAG_SEPARATOR in (copy.tags or "") else ""
