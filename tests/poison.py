@@ -12,6 +12,7 @@ ROTTEN   the record's head is broken: the broker passes it over, or our client d
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
 import zlib
@@ -58,6 +59,8 @@ class Kind:
     rot: Callable[[bytearray], None] | None = None
     seen: bytes | None = None
     """READ: the body that comes out, when it is not `body`."""
+    java_unpacks: bool = True
+    """READ: false for a body that Java's client takes for a broken one."""
 
 
 def good(number: int) -> bytes:
@@ -76,26 +79,33 @@ def command(topic: str, queue_id: int, kind: Kind) -> Command:
 
 _zlib, _lz4, _zstd = zlib.compress(TEXT), bytes(lz4.frame.compress(TEXT)), zstandard.ZstdCompressor().compress(TEXT)
 _zeros = bytes(100 * MIB)
+_gzip = gzip.compress(TEXT, mtime=0)
+_half_packed = encode_batch([Message("T", _zlib), Message("T", TEXT)])
 _with_dictionary = zlib.compressobj(zdict=b"dictionary")
 _dictionary_body = _with_dictionary.compress(TEXT) + _with_dictionary.flush()
 _batch = encode_batch([Message("t", b"one"), Message("t", b"two")])
 
 SENT_KINDS = (
-    Kind("zlib: plain text", Fate.REFUSED, TEXT, 1),
-    Kind("zlib: noise", Fate.REFUSED, b"\x01" + _noise, ZLIB),
+    Kind("zlib: plain text", Fate.READ, TEXT, 1),
+    Kind("zlib: noise", Fate.READ, b"\x01" + _noise, ZLIB),
     Kind("zlib: a sound start, then noise", Fate.DAMAGED, _zlib[:2] + _noise, ZLIB),
     Kind("zlib: cut short", Fate.DAMAGED, _zlib[:-9], 1),
-    Kind("zlib: one byte", Fate.REFUSED, b"x", 1),
+    Kind("zlib: one byte", Fate.READ, b"x", 1),
     Kind("zlib: wrong check at its end", Fate.DAMAGED, _zlib[:-1] + bytes([_zlib[-1] ^ 1]), 1),
     Kind("zlib: a dictionary nobody has", Fate.REFUSED, _dictionary_body, ZLIB),
     Kind("zlib: rubbish behind its end", Fate.READ, _zlib + b"rubbish", ZLIB, seen=TEXT),
     Kind("zlib: a bomb of 100 MiB", Fate.DAMAGED, zlib.compress(_zeros, 1), ZLIB),
-    Kind("lz4: noise", Fate.REFUSED, _noise, LZ4),
+    Kind("gzip", Fate.READ, _gzip, 1, seen=TEXT, java_unpacks=False),
+    Kind("gzip: cut short", Fate.DAMAGED, _gzip[:-9], ZLIB),
+    Kind("gzip: a second one behind it", Fate.DAMAGED, _gzip + _gzip, ZLIB),
+    Kind("gzip: a bomb of 100 MiB", Fate.DAMAGED, gzip.compress(_zeros, 1), ZLIB),
+    Kind("gzip: says it is lz4", Fate.REFUSED, _gzip, LZ4),
+    Kind("lz4: noise", Fate.READ, _noise, LZ4),
     Kind("lz4: a sound start, then noise", Fate.DAMAGED, _lz4[:4] + _noise, LZ4),
     Kind("lz4: cut short", Fate.DAMAGED, _lz4[:-5], LZ4),
     Kind("lz4: a bomb of 100 MiB", Fate.DAMAGED, bytes(lz4.frame.compress(_zeros)), LZ4),
     Kind("lz4: is zlib", Fate.REFUSED, _zlib, LZ4),
-    Kind("zstd: noise", Fate.REFUSED, _noise, ZSTD),
+    Kind("zstd: noise", Fate.READ, _noise, ZSTD),
     Kind("zstd: a sound start, then noise", Fate.DAMAGED, _zstd[:4] + _noise, ZSTD),
     Kind("zstd: cut short", Fate.DAMAGED, _zstd[:-3], ZSTD),
     Kind("zstd: a bomb of 100 MiB", Fate.DAMAGED, zstandard.ZstdCompressor().compress(_zeros), ZSTD),
@@ -113,7 +123,7 @@ SENT_KINDS = (
     Kind("all flags of no meaning", Fate.READ, TEXT, 0x7FFFF800),
     Kind("empty", Fate.REFUSED, b""),
     Kind("empty, and compressed", Fate.REFUSED, b"", 1),
-    Kind("batch: compressed", Fate.REFUSED, _batch, 1, batch=True),
+    Kind("batch: one compressed, one not", Fate.REFUSED, _half_packed, 1, batch=True),
     Kind("batch: noise", Fate.REFUSED, _noise, batch=True),
     Kind("batch: cut short", Fate.REFUSED, _batch[:-1], batch=True),
     Kind("batch: a size of zero", Fate.REFUSED, bytes(4) + _batch[4:], batch=True),
@@ -171,7 +181,7 @@ ROT_KINDS = (
     Kind("rot: one bit of the checksum", Fate.DAMAGED, rot=_flip(8)),
     Kind("rot: one bit of a compressed body", Fate.DAMAGED, _zlib, ZLIB, rot=_flip(95)),
     Kind("rot: a compressed body with a right checksum", Fate.DAMAGED, _zlib, ZLIB, rot=_compressed_rot),
-    Kind("rot: says it is compressed", Fate.DAMAGED, rot=_flip(39)),
+    Kind("rot: says it is compressed", Fate.READ, rot=_flip(39), java_unpacks=False),
     Kind("rot: says it is an inner batch", Fate.DAMAGED, rot=_put(36, ">i", 0xC0)),
     Kind("rot: magic", Fate.ROTTEN, rot=_flip(5)),
     Kind("rot: magic of a blank", Fate.ROTTEN, rot=_put(4, ">i", -875286124)),

@@ -1,4 +1,4 @@
-"""Compressed bodies: ZLIB, LZ4 (frame format), Zstandard.
+"""Compressed bodies: ZLIB, LZ4 (frame format), Zstandard; gzip is read, never written.
 
 Owns        compressing, decompressing with a bound on the result.
 Must not know   when a body is worth compressing (client), records.
@@ -9,14 +9,15 @@ A peer may send a small body that would become gigabytes: nothing here makes mor
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 import lz4.frame
 import zstandard
 
 from rocketlake.codec.record_layout import RecordError
-from rocketlake.model.sys_flag import COMPRESSED, LZ4, ZLIB, ZSTD, compression_type
+from rocketlake.model.sys_flag import LZ4, ZLIB, ZSTD, compression_type
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "LEVEL_DEFAULT", "compress", "decompress", "fault_at_start"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "GZIP", "LEVEL_DEFAULT", "PLAIN", "compress", "decompress", "form_at_start"]
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 LEVEL_DEFAULT = 5
@@ -24,7 +25,14 @@ LEVEL_DEFAULT = 5
 _ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 _LZ4_MAGIC = bytes.fromhex("04224d18")
 _ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+_GZIP_MAGIC = bytes.fromhex("1f8b08")
+_FORMS = {_LZ4_MAGIC: LZ4, _ZSTD_MAGIC: ZSTD}
 _NAMES = {ZLIB: "zlib", LZ4: "lz4", ZSTD: "zstd"}
+PLAIN = 0
+GZIP = 8
+"""Forms that no flag names."""
+_ALSO = {ZLIB: (GZIP,)}
+"""gRPC clients send gzip, and Apache's proxy marks it as zlib."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -41,39 +49,39 @@ def compress(body: Buffer, kind: int = ZLIB, level: int = LEVEL_DEFAULT) -> byte
     raise ValueError(f"unknown compression {kind}")
 
 
-def fault_at_start(body: Buffer, sys_flag: int) -> str:
-    """Why a body cannot be compressed as the flag says, judged by its first bytes; "" when it may be.
+def form_at_start(body: Buffer, sys_flag: int) -> int:
+    """The form of a body that is marked as compressed, by its first bytes: what the flag names, GZIP, or PLAIN.
 
-    Cheap enough for every message; plain_send.pyx says the same.
+    RecordError if the flag names an unknown compression, or another one than that of the body. Cheap enough for every
+    message; plain_send.pyx lets pass what has the form of its flag.
     """
     kind = compression_type(sys_flag)
-    if not sys_flag & COMPRESSED:
-        return ""
     start = bytes(body[:4])
-    if kind == ZLIB:
-        # Two bytes: method "deflate", then a check of both; no dictionary, which a reader would not have.
-        is_good = len(start) > 1 and start[0] & 15 == 8 and (start[0] << 8 | start[1]) % 31 == 0 and not start[1] & 32
-    elif kind == LZ4:
-        is_good = start == _LZ4_MAGIC
-    elif kind == ZSTD:
-        is_good = start == _ZSTD_MAGIC
+    if kind not in _NAMES:
+        raise RecordError(f"the system flag {sys_flag} names compression {kind}, which nobody can read")
+    # Two bytes of zlib: method "deflate", then a check of both.
+    is_zlib = len(start) > 1 and start[0] & 15 == 8 and (start[0] << 8 | start[1]) % 31 == 0
+    if is_zlib:
+        form = ZLIB
+    elif start.startswith(_GZIP_MAGIC):
+        form = GZIP
     else:
-        return f"the system flag {sys_flag} names compression {kind}, which nobody can read"
-    return "" if is_good else f"the body is not compressed as its system flag {sys_flag} says ({_NAMES[kind]})"
+        form = _FORMS.get(start, PLAIN)
+    needs_dictionary = is_zlib and start[1] & 32  # a reader would not have it
+    if form not in (kind, PLAIN, *_ALSO.get(kind, ())) or needs_dictionary:
+        raise RecordError(f"the body is not compressed as its system flag {sys_flag} says ({_NAMES[kind]})")
+    return form
 
 
 def decompress(body: Buffer, sys_flag: int, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The body before compression, at most `limit` bytes. RecordError if it is broken, cut short or larger."""
-    kind = compression_type(sys_flag)
+    """The body before compression, at most `limit` bytes. RecordError if it is broken, cut short or larger.
+
+    A body in no compressed form is given as it is, though it is marked: a gRPC client may name a compression that it
+    did not do.
+    """
+    form = form_at_start(body, sys_flag)
     try:
-        if kind == ZLIB:
-            plain, is_whole = _inflate(body, limit + 1)
-        elif kind == LZ4:
-            plain, is_whole = _unpack_lz4(body, limit + 1)
-        elif kind == ZSTD:
-            plain, is_whole = _unpack_zstd(body, limit + 1)
-        else:
-            raise RecordError(f"unknown compression {kind} in system flag {sys_flag}")
+        plain, is_whole = _UNPACK[form](body, limit + 1)
     except (zlib.error, RuntimeError, zstandard.ZstdError, EOFError) as error:
         raise RecordError(f"compressed body of {len(body)} bytes is broken: {error}") from error
     if len(plain) > limit:
@@ -83,9 +91,21 @@ def decompress(body: Buffer, sys_flag: int, limit: int = DECOMPRESSED_BYTES_MAX)
     return plain
 
 
+def _as_it_is(body: Buffer, _bytes_max: int) -> tuple[bytes, bool]:
+    return bytes(body), True
+
+
 def _inflate(body: Buffer, bytes_max: int) -> tuple[bytes, bool]:
     machine = zlib.decompressobj()
     return machine.decompress(body, bytes_max), machine.eof
+
+
+def _gunzip(body: Buffer, bytes_max: int) -> tuple[bytes, bool]:
+    machine = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    plain = machine.decompress(body, bytes_max)
+    if machine.unused_data.startswith(_GZIP_MAGIC):
+        raise EOFError("a second gzip member lies behind its end")
+    return plain, machine.eof
 
 
 def _unpack_lz4(body: Buffer, bytes_max: int) -> tuple[bytes, bool]:
@@ -117,3 +137,8 @@ def _is_whole_zstd(body: Buffer) -> bool:
         is_last = bool(block & 1)
         position += 3 + (1 if (block >> 1) & 3 == 1 else block >> 3)  # a run-length block holds one byte
     return position + (4 if frame.has_checksum else 0) <= len(body)
+
+
+_UNPACK: dict[int, Callable[[Buffer, int], tuple[bytes, bool]]] = {
+    PLAIN: _as_it_is, ZLIB: _inflate, GZIP: _gunzip, LZ4: _unpack_lz4, ZSTD: _unpack_zstd,
+}  # fmt: skip

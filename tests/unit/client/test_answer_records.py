@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import zlib
 
@@ -47,12 +48,24 @@ def test_a_wrong_checksum_costs_one_message(bad: int) -> None:
 
 def test_a_body_that_is_not_compressed_as_it_says_costs_one_message() -> None:
     records = answer()
+    broken = zlib.compress(b"body 2")[:-1]
+    records[2] = bytearray(stored_record(broken, queue_offset=12))
     struct.pack_into(">i", records[2], 36, 1)
     found = read(records)
     assert bodies(found) == [0, 1, 3, 4]
     (damaged,) = found.damaged
-    assert damaged.message is not None and damaged.message.body == b"body 2"
+    assert damaged.message is not None and damaged.message.body == broken
     assert "compressed body" in damaged.reason
+
+
+def test_a_body_in_no_compressed_form_is_read_as_it_is_and_gzip_is_unpacked() -> None:
+    """Apache's proxy stores both with the mark of zlib."""
+    records = answer()
+    records[3] = bytearray(stored_record(gzip.compress(b"body 3"), queue_offset=13))
+    for record in records[2:4]:
+        struct.pack_into(">i", record, 36, 1)
+    found = read(records)
+    assert (bodies(found), found.damaged) == ([0, 1, 2, 3, 4], [])
 
 
 @pytest.mark.parametrize("bad", range(4))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -38,20 +39,48 @@ def test_every_way_to_cut_it_short_is_noticed(kind, body):
     packed = compress(body, kind)
     ends = range(len(packed)) if len(packed) < 1000 else [*range(0, 30), *range(30, len(packed), 9973), len(packed) - 1]
     for end in ends:
+        if end < 4:  # too short for the mark of a form
+            assert kind == ZLIB or decompress(packed[:end], mark_compressed(0, kind)) == packed[:end]
+            continue
         with pytest.raises(RecordError):
             decompress(packed[:end], mark_compressed(0, kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_noise_is_refused(kind):
+def test_what_is_in_no_compressed_form_comes_as_it_is(kind):
     for seed in range(50):
-        with pytest.raises(RecordError):
-            decompress(b"\x01\x02\x03" + seed.to_bytes(2, "big") * 20, mark_compressed(0, kind))
+        noise = b"\x01\x02\x03" + seed.to_bytes(2, "big") * 20
+        assert decompress(memoryview(noise), mark_compressed(0, kind)) == noise
+    with pytest.raises(RecordError, match="more than 9 bytes"):
+        decompress(b"ten bytes.", mark_compressed(0, kind), limit=9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_body_in_another_form_than_its_flag_says_is_refused(kind):
+    for other in KINDS:
+        packed = compress(b"hello " * 100, other)
+        if other != kind:
+            with pytest.raises(RecordError, match="not compressed as its system flag"):
+                decompress(packed, mark_compressed(0, kind))
+
+
+def test_gzip_is_read_where_the_flag_says_zlib():
+    packed = gzip.compress(b"hello " * 1000)
+    for flag in (1, mark_compressed(0, ZLIB)):
+        assert decompress(packed, flag) == b"hello " * 1000
+        assert len(decompress(packed, flag, limit=6000)) == 6000
+        with pytest.raises(RecordError, match="more than 5999"):
+            decompress(packed, flag, limit=5999)
+        for broken in (*(packed[:end] for end in range(3, len(packed))), packed + packed):
+            with pytest.raises(RecordError):
+                decompress(broken, flag)
+    with pytest.raises(RecordError, match="lz4"):
+        decompress(packed, mark_compressed(0, LZ4))
 
 
 def test_a_type_nobody_defined_is_refused():
     for kind in (4, 7):
-        with pytest.raises(RecordError, match="unknown compression"):
+        with pytest.raises(RecordError, match=f"names compression {kind}"):
             decompress(b"x", 1 | kind << 8)
     with pytest.raises(ValueError, match="unknown compression"):
         compress(b"x", 9)

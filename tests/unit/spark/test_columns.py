@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import random
 from collections.abc import Callable
 from typing import Any
@@ -218,9 +219,16 @@ def test_bodies_that_grow_come_in_several_batches(make_record: Make) -> None:
     assert [row["number"] for row in rows] == [row["queueOffset"] for row in rows] == [*range(10)]
 
 
+def test_a_body_in_no_compressed_form_is_a_row_as_it_is_and_gzip_is_unpacked(make_record: Make) -> None:
+    """Apache's proxy stores both with the mark of zlib."""
+    data = make_record(QUEUE, 0, b"plain", sys_flag=1) + make_record(QUEUE, 1, gzip.compress(b"packed"), sys_flag=1)
+    assert batch_of(data).column("body").to_pylist() == [b"plain", b"packed"]
+
+
 def test_lenient_rows_show_broken_bodies_as_they_are_stored(make_record: Make) -> None:
     flags = sys_flag.mark_compressed(0, sys_flag.LZ4)
-    data = make_record(QUEUE, 0, b"body", body_crc=1) + make_record(QUEUE, 1, b"no lz4", sys_flag=flags)
+    broken = compress(b"lz4", sys_flag.LZ4, 3)[:-1]
+    data = make_record(QUEUE, 0, b"body", body_crc=1) + make_record(QUEUE, 1, broken, sys_flag=flags)
     records = Records(data, record_starts(data))
     (batch,) = record_batches(records, "broker-a", SCHEMA, lenient=True)
     assert batch.column("body").to_pylist() == [b"body", None]

@@ -504,7 +504,7 @@ cdef bint _says_wait(Slice value) noexcept:
 
 
 cdef bint _begins_packed(int64_t sys_flag, const uint8_t* body, Py_ssize_t size) noexcept:
-    """True if a body starts as its compression flag asks (codec/compression.py, `fault_at_start`)."""
+    """True if a body starts as its compression flag asks; any other may be plain (codec/compression.py)."""
     cdef int kind = (sys_flag >> 8) & 7
     if kind == ZLIB or kind == 0:
         return size > 1 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0 and not body[1] & 32

@@ -15,7 +15,7 @@ from rocketlake.broker.intake.large_batches import LARGE, LargeBatches
 from rocketlake.broker.intake.put_answer import put_failure
 from rocketlake.broker.intake.sequenced_puts import SequencedPuts, refuse_inner_mark, refuse_inner_marks
 from rocketlake.broker.sends.answer import SendAnswers
-from rocketlake.broker.sends.incoming import Incoming, check_compression, choose_queue
+from rocketlake.broker.sends.incoming import Incoming, choose_queue, stored_flag
 from rocketlake.broker.transaction.half import is_half
 from rocketlake.codec.record_batch import batch_entries, decode_batch, has_more
 from rocketlake.codec.record_layout import RecordError
@@ -70,7 +70,7 @@ class BatchSends:
             )
         if has_more(message.body, LARGE):
             return self._large.serve(request, lambda request: self._put_large(request, message, properties, unique_key))
-        _check_each_compression(message.body, header.sys_flag)
+        message.sys_flag = _stored_flag(message)
         refuse_inner_marks(message.body)
         result = self._intake.put_batch(message, properties)
         return self._answers.when_durable(request, result, properties, message.queue_id, unique_key)
@@ -89,7 +89,8 @@ class BatchSends:
         batch = LargeBatch(message)
         try:
             for entry in batch_entries(message.body):
-                check_compression(entry[1], message.sys_flag)
+                if stored_flag(entry[1], message.sys_flag) != message.sys_flag:
+                    raise _not_compressed()
                 refuse_inner_mark(entry[2])
                 refused = batch.add(entry)
                 if refused is not None:
@@ -116,19 +117,28 @@ def _check_numbered(header: SendHeader, message: PutMessage) -> None:
             f"a batch with a producer sequence and more than {_NUMBERED_MAX} messages",
             hint="send smaller ones: their numbers are looked at in one go",
         )
-    _check_each_compression(message.body, header.sys_flag)
+    message.sys_flag = _stored_flag(message)
 
 
-def _check_each_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
-    """The compression flag of a batch is the flag of each message in it."""
-    if not flag & sys_flag.COMPRESSED:
-        return
+def _stored_flag(message: PutMessage) -> int:
+    """The flag of a batch is that of each message in it: all are compressed as it says, or none is."""
+    if not message.sys_flag & sys_flag.COMPRESSED:
+        return message.sys_flag
     try:
-        entries = decode_batch(body)
+        entries = decode_batch(message.body)
     except RecordError:
-        return  # the intake refuses the batch, and says where it is broken
-    for _flag, entry, _properties in entries:
-        check_compression(entry, flag)
+        return message.sys_flag  # the intake refuses the batch, and says where it is broken
+    flags = {stored_flag(entry, message.sys_flag) for _flag, entry, _properties in entries}
+    if len(flags) > 1:
+        raise _not_compressed()
+    return flags.pop() if flags else message.sys_flag
+
+
+def _not_compressed() -> RemoteError:
+    return _illegal(
+        "a message of the batch is not compressed as the system flag of the batch says",
+        hint="compress all of its messages or none, or leave the flag away",
+    )
 
 
 def _illegal(what: str, hint: str = "") -> RemoteError:

@@ -3,8 +3,9 @@
 Owns        the queue it goes to, the properties the broker adds, the check of a compressed body.
 Must not know   requests, what becomes of the message.
 
-Departure from RocketMQ 5.3: a body that does not start as its compression flag says is refused. Apache stores it, and
-its consumers drop it together with the messages behind it in an answer.
+Departure from RocketMQ 5.3: a body in another compressed form than its flag says is refused, and one in no such form
+is stored without the mark. Apache stores both as they came, and its consumers drop them together with the messages
+behind them in an answer.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from rocketlake.base.errors import RemoteError
 from rocketlake.broker.config import LiveConfig
 from rocketlake.broker.topics.table import TopicTable
 from rocketlake.codec import property_text
-from rocketlake.codec.compression import fault_at_start
+from rocketlake.codec.compression import PLAIN, form_at_start
 from rocketlake.codec.host import encode_host
+from rocketlake.codec.record_layout import RecordError
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
 from rocketlake.model.topic import TopicConfig, TopicFilterType
@@ -26,7 +28,7 @@ from rocketlake.protocol.headers.send import SendHeader
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.store.results import PutMessage
 
-__all__ = ["Incoming", "check_compression", "choose_queue"]
+__all__ = ["Incoming", "choose_queue", "stored_flag"]
 
 
 class Incoming:
@@ -94,9 +96,16 @@ def choose_queue(queue_id: int, topic: TopicConfig) -> int:
     return random.randrange(topic.write_queues)
 
 
-def check_compression(body: bytes | bytearray | memoryview, flag: int) -> None:
-    """Refuse a body that no consumer could unpack, as far as its first bytes tell."""
-    if fault := fault_at_start(body, flag):
-        raise RemoteError(
-            fault, code=ResponseCode.MESSAGE_ILLEGAL, hint="compress the body as the flag says, or leave the flag away"
-        )
+def stored_flag(body: bytes | bytearray | memoryview, flag: int) -> int:
+    """The system flag with which a body is stored: without the mark of a compression that it does not have.
+
+    RemoteError for a body that no consumer could unpack, as far as its first bytes tell.
+    """
+    if not flag & sys_flag.COMPRESSED:
+        return flag
+    try:
+        form = form_at_start(body, flag)
+    except RecordError as error:
+        hint = "compress the body as the flag says, or leave the flag away"
+        raise RemoteError(str(error), code=ResponseCode.MESSAGE_ILLEGAL, hint=hint) from None
+    return flag & ~(sys_flag.COMPRESSED | sys_flag.COMPRESSION_MASK) if form == PLAIN else flag

@@ -14,7 +14,7 @@ from rocketlake.broker.intake.intake import Intake
 from rocketlake.broker.rights.send import SendRights
 from rocketlake.broker.sends.answer import SendAnswers
 from rocketlake.broker.sends.copy_room import HALF_ROOM_BYTES, fit_dead_letter
-from rocketlake.broker.sends.incoming import Incoming, check_compression
+from rocketlake.broker.sends.incoming import Incoming, stored_flag
 from rocketlake.broker.transaction.half import is_half, park_half
 from rocketlake.model import property_names as names
 from rocketlake.model import sys_flag
@@ -62,7 +62,7 @@ class SingleSends:
             raise RemoteError(
                 "the message has an empty body", code=ResponseCode.MESSAGE_ILLEGAL, hint="send at least one byte"
             )
-        check_compression(message.body, header.sys_flag)
+        message.sys_flag = stored_flag(message.body, message.sys_flag)
         if dead_letters is not None:
             message.topic, message.queue_id = dead_letters.name, 0
             properties[names.DELAY] = "-1"

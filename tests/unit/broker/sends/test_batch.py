@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ class Room(RoomWorld):
         (body_of(3), {"topic": "%RETRY%g"}, Code.MESSAGE_ILLEGAL),
         (body_of(3), {"properties": "TRAN_MSG\x01true\x02"}, Code.MESSAGE_ILLEGAL),
         (body_of(3), {"properties": "DELAY\x013\x02"}, Code.MESSAGE_ILLEGAL),
-        (body_of(3), {"sys_flag": sys_flag.COMPRESSED}, Code.MESSAGE_ILLEGAL),
+        (encode_batch([Message("T", zlib.compress(b"x")), Message("T", b"x")]), {"sys_flag": 1}, Code.MESSAGE_ILLEGAL),
+        (encode_batch([Message("T", zlib.compress(b"x"))]), {"sys_flag": 0x201}, Code.MESSAGE_ILLEGAL),
         (body_of(3, DELAY="3"), {}, Code.MESSAGE_ILLEGAL),
         (body_of(3, TRAN_MSG="true"), {}, Code.MESSAGE_ILLEGAL),
         (body_of(3)[:-1], {}, Code.MESSAGE_ILLEGAL),
@@ -84,6 +86,15 @@ async def test_a_batch_is_taken_as_a_whole_or_not_at_all(body: bytes, fields: di
         assert answer.code == code, answer.remark
         assert len(room.stored()) == (3 if code == Code.SUCCESS else 0)
         assert code == Code.SUCCESS or room.store.max_physical_offset == 0
+
+
+@pytest.mark.parametrize("mark", ["", "__RL_SEQ\x01q/0/0/0/l\x02"])
+async def test_a_batch_without_a_compressed_body_is_stored_without_the_mark(mark: str) -> None:
+    async with Room() as room:
+        assert (await room.send(body_of(3), sys_flag=sys_flag.COMPRESSED, properties=mark)).code == Code.SUCCESS
+        assert (await room.send(encode_batch([Message("T", zlib.compress(b"3"))]), sys_flag=1)).code == Code.SUCCESS
+        found = [(message.body, message.sys_flag & sys_flag.COMPRESSED) for message in room.stored()]
+        assert found == [(b"0", 0), (b"1", 0), (b"2", 0), (b"3", 1)]
 
 
 async def test_a_batch_that_comes_again_is_stored_once_and_the_answer_tells_what_was_known() -> None:

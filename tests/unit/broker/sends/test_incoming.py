@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 
 import pytest
 
 from rocketlake.base.errors import RemoteError
-from rocketlake.broker.sends.incoming import Incoming, check_compression, choose_queue
+from rocketlake.broker.sends.incoming import Incoming, choose_queue, stored_flag
 from rocketlake.codec.host import encode_host
 from rocketlake.model import sys_flag
 from rocketlake.model.topic import TopicConfig, TopicFilterType
@@ -45,20 +46,27 @@ def test_a_send_goes_to_the_queue_it_names_or_to_any_that_is_written(
 
 
 @pytest.mark.parametrize(
-    ("body", "flag", "is_taken"),
+    ("body", "flag", "stored"),
     [
-        (zlib.compress(b"x"), sys_flag.COMPRESSED, True),
-        (b"plain text", sys_flag.COMPRESSED, False),
-        (b"plain text", 0, True),
-        (zlib.compress(b"x"), sys_flag.mark_compressed(0, sys_flag.ZSTD), False),
+        (zlib.compress(b"x"), 0x301, 0x301),
+        (zlib.compress(b"x"), 0x001, 0x001),
+        (gzip.compress(b"x"), 0x001, 0x001),
+        (b"plain text", 0x307, 0x006),
+        (b"plain text", 0x101, 0),
+        (b"plain text", 0x300, 0x300),
+        (zlib.compress(b"x"), 0x201, None),
+        (gzip.compress(b"x"), 0x101, None),
+        (b"plain text", 0x401, None),
     ],
 )
-def test_a_body_must_start_as_its_compression_flag_says(body: bytes, flag: int, is_taken: bool) -> None:
-    if is_taken:
-        check_compression(body, flag)
+def test_a_body_in_no_compressed_form_loses_the_mark_and_one_in_another_form_is_refused(
+    body: bytes, flag: int, stored: int | None
+) -> None:
+    if stored is not None:
+        assert stored_flag(body, flag) == stored
     else:
         with pytest.raises(RemoteError) as refused:
-            check_compression(body, flag)
+            stored_flag(body, flag)
         assert refused.value.code == Code.MESSAGE_ILLEGAL and refused.value.hint
 
 
