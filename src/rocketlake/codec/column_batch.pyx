@@ -137,7 +137,7 @@ cdef class ColumnBatch:
     cdef readonly Py_ssize_t rows
     cdef readonly bytes faults
 
-    def __init__(self, Py_ssize_t rows, body, tags, keys, sharding, properties, int64_t body_bytes_max,
+    def __init__(self, Py_ssize_t rows, body, tags, keys, sharding, properties, int64_t message_bytes_max,
                  int64_t properties_bytes_max, int64_t row_key_bytes):
         """`properties`: None, or (map column as offsets, value column, numbers of names, names, what to do with each:
         0 leave out, 1 write, 2 is no name). `row_key_bytes`: room for the key that `encode` adds to each row, or 0.
@@ -167,9 +167,9 @@ cdef class ColumnBatch:
         else:
             self._map = _Column(None, rows)
             self._values = _Column(None, 0)
-        self._check(body_bytes_max, properties_bytes_max)
+        self._check(message_bytes_max, properties_bytes_max)
 
-    cdef int _check(self, int64_t body_bytes_max, int64_t properties_bytes_max) except -1:
+    cdef int _check(self, int64_t message_bytes_max, int64_t properties_bytes_max) except -1:
         cdef bytes faults = PyBytes_FromStringAndSize(NULL, self.rows)
         cdef uint8_t* fault = <uint8_t*>PyBytes_AS_STRING(faults)
         cdef Py_ssize_t row
@@ -179,11 +179,13 @@ cdef class ColumnBatch:
             part = self._body.value(row)
             if part.size == 0:
                 fault[row] = NO_BODY
-            elif part.size > body_bytes_max:
+            elif part.size > message_bytes_max:
                 fault[row] = BODY_TOO_LONG
             else:
                 size = self._properties_size(row)
                 fault[row] = SEPARATOR if size < 0 else PROPERTIES_TOO_LONG if size > properties_bytes_max else FINE
+                if fault[row] == FINE and BATCH_ENTRY_BYTES_MIN + part.size + size > message_bytes_max:
+                    fault[row] = BODY_TOO_LONG
         self.faults = faults
         return 0
 

@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import UsageError
+from rocketlake.codec import property_text
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN
 from rocketlake.model.message import Message
 from rocketlake.spark.sink.faults import Fault
 from rocketlake.spark.sink.identity import TaskIdentity
@@ -48,8 +50,8 @@ class DeadLetter:
     body: bytes
 
 
-def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, body_bytes_max: int) -> Message:
-    """A dead letter for the topic."""
+def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, message_bytes_max: int) -> Message:
+    """A dead letter for the topic, cut so that an entry of a batch holds it."""
     properties = {
         "RL_REASON": letter.fault.name,
         "RL_POSITION": f"{identity.key_prefix}{letter.number}",
@@ -57,7 +59,8 @@ def as_message(letter: DeadLetter, dlq_topic: str, identity: TaskIdentity, body_
     }
     if letter.topic and not {"\x01", "\x02"} & set(letter.topic):
         properties["RL_TOPIC"] = letter.topic[:255]
-    return Message(dlq_topic, letter.body[:body_bytes_max] or NO_BODY, properties=properties)
+    room = message_bytes_max - BATCH_ENTRY_BYTES_MIN - len(property_text.encode(properties))
+    return Message(dlq_topic, letter.body[: max(room, 1)] or NO_BODY, properties=properties)
 
 
 def write_file(folder: str, letters: list[DeadLetter], identity: TaskIdentity, files: Files | None = None) -> None:

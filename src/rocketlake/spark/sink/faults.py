@@ -35,7 +35,7 @@ class Fault(IntEnum):
 _TEXTS = {
     Fault.NONE: "",
     Fault.NO_BODY: "the body is null or empty; RocketMQ has no messages without one",
-    Fault.BODY_TOO_LONG: "the body is longer than option 'maxMessageBytes'",
+    Fault.BODY_TOO_LONG: "the body, with its properties, is longer than option 'maxMessageBytes'",
     Fault.SEPARATOR: "tags, keys, shardingKey or a property hold \\x01 or \\x02; put such bytes into the body",
     Fault.PROPERTIES_TOO_LONG: "all properties together have more than 32,000 bytes; put them into the body",
     Fault.NO_TOPIC: "column 'topic' is null or no name of a topic that may be written to",

@@ -27,7 +27,7 @@ DESCRIPTIONS: dict[str, str] = {
     "dlqPath": "`dlq`: folder (seen by all workers) for invalid rows as Parquet, instead of a topic",
     "batchBytes": "bytes of messages in one request; default 256k",
     "inFlight": "requests of one task under way at once, one for a queue; default 4",
-    "maxMessageBytes": "longest body; the broker's `maxMessageSize` holds for a message and for a request; default 4m",
+    "maxMessageBytes": "longest message; the broker's `maxMessageSize` holds for messages and for requests; default 4m",
     "sendTimeoutMs": "wait for the answer to one request; default 10000",
     "deliveryTimeoutMs": "how long a request is tried again before the task fails; default 120000",
     "retryIntervalMs": "pause before the first new try, doubled up to 5 s; default 100",

@@ -46,23 +46,31 @@ def is_left_out(name: str) -> bool:
 class PlainRows:
     """The rows of one Arrow batch. `faults`: a byte for each row, 0 when it makes a message."""
 
-    def __init__(self, rows: Sequence[Row], body_bytes_max: int, properties_bytes_max: int, row_key_bytes: int) -> None:
-        """`row_key_bytes`: room for the key that `encode` adds to each row, 0 if none."""
+    def __init__(
+        self, rows: Sequence[Row], message_bytes_max: int, properties_bytes_max: int, row_key_bytes: int
+    ) -> None:
+        """`message_bytes_max` holds for the entry of a batch: a body with its properties.
+
+        `row_key_bytes`: room for the key that `encode` adds to each row, 0 if none.
+        """
         self._rows = rows
         self._row_key_bytes = row_key_bytes
         self._texts = [_properties(row) for row in rows]
-        self.faults = bytes(self._fault(number, body_bytes_max, properties_bytes_max) for number in range(len(rows)))
+        self.faults = bytes(self._fault(number, message_bytes_max, properties_bytes_max) for number in range(len(rows)))
 
-    def _fault(self, number: int, body_bytes_max: int, properties_bytes_max: int) -> Fault:
+    def _fault(self, number: int, message_bytes_max: int, properties_bytes_max: int) -> Fault:
         row = self._rows[number]
         if not row.body:
             return Fault.NO_BODY
-        if len(row.body) > body_bytes_max:
+        if len(row.body) > message_bytes_max:
             return Fault.BODY_TOO_LONG
         if any(mark in text for pair in self._texts[number] for text in pair for mark in _SEPARATORS):
             return Fault.SEPARATOR
-        too_long = self._properties_bytes(number) > properties_bytes_max
-        return Fault.PROPERTIES_TOO_LONG if too_long else Fault.NONE
+        size = self._properties_bytes(number)
+        if size > properties_bytes_max:
+            return Fault.PROPERTIES_TOO_LONG
+        is_too_long = BATCH_ENTRY_BYTES_MIN + len(row.body) + size > message_bytes_max
+        return Fault.BODY_TOO_LONG if is_too_long else Fault.NONE
 
     def _properties_bytes(self, number: int) -> int:
         """Upper bound of the property text's bytes."""

@@ -14,6 +14,8 @@ from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.base.errors import LinkError, RemoteError, RocketLakeError, UsageError
 from rocketlake.client.errors import NoRoute
 from rocketlake.client.producer.queue_choice import by_key
+from rocketlake.codec import property_text
+from rocketlake.codec.record_layout import BATCH_ENTRY_BYTES_MIN
 from rocketlake.model.message import Message
 from rocketlake.protocol.response_code import ResponseCode
 from rocketlake.spark.sink.counts import Counts
@@ -141,6 +143,8 @@ def test_delayed_rows_are_sent_one_by_one() -> None:
 BAD = {
     "no body": (batch(body=[None, b"good", b""]), "NO_BODY", "null or empty"),
     "long body": (batch(body=[bytes(2000), b"good"]), "BODY_TOO_LONG", "maxMessageBytes"),
+    "long with its properties": (
+        batch(body=[bytes(950), b"good"], keys=["k" * 80, "k"]), "BODY_TOO_LONG", "maxMessageBytes"),
     "separator": (batch(body=[b"x", b"good"], keys=["a\x01b", "c"]), "SEPARATOR", "\\\\x01"),
     "separator in a name": (
         batch(body=[b"x", b"good"], properties=[[("a\x02", "v")], [("b", "w")]]), "SEPARATOR", "\\\\x01"),
@@ -178,7 +182,8 @@ def test_invalid_rows_can_go_to_a_topic_of_dead_letters(name: str) -> None:
     counts = sink.write(rows)
     (dead,) = [got for queue, got in sink.cluster.stored.items() if queue.topic == "T__dlq"]
     original = rows.column("body")[0].as_py() or b""
-    assert dead[0].body == (original[:1024] or b"-")
+    room = 1024 - BATCH_ENTRY_BYTES_MIN - len(property_text.encode(dead[0].properties))
+    assert dead[0].body == (original[:room] or b"-")
     assert dead[0].properties == {
         "RL_REASON": fault, "RL_POSITION": "q/7/1/0", "RL_BODY_BYTES": str(len(original)), "RL_TOPIC": "T",
     }  # fmt: skip
