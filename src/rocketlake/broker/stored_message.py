@@ -40,5 +40,5 @@ def copy_message(message: StoredMessage, topic: str, queue_id: int) -> PutMessag
         born_host=encode_host(*message.born_host),
         store_host=encode_host(*message.store_host),
         reconsume_times=message.reconsume_times,
-        is_copy=True,
+        is_own=True,
     )

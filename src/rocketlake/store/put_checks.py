@@ -31,7 +31,7 @@ def refuse(message: PutMessage, body_bytes_max: int) -> PutResult | None:
         return illegal(f"no queue is named {topic!r} {message.queue_id}")
     if (len(topic) > _TOPIC_BYTES_MAX or not topic.isascii()) and (fault := _topic_fault(topic)):
         return illegal(fault)
-    if len(message.body) > body_bytes_max and not message.is_copy:
+    if len(message.body) > body_bytes_max and not message.is_own:
         return illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {body_bytes_max}")
     if len(message.properties) > PROPERTIES_BYTES_MAX:
         return PutResult(

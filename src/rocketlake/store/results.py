@@ -97,8 +97,8 @@ class PutMessage:
     store_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
     reconsume_times: int = 0
     prepared_transaction_offset: PhysicalOffset = _START
-    is_copy: bool = False
-    """True for a copy of a message of this log. It was acknowledged: a smaller maxMessageSize does not hold."""
+    is_own: bool = False
+    """True for what the broker stores by itself, a copy of a message perhaps: maxMessageSize does not hold for it."""
 
 
 @dataclass(slots=True)

@@ -115,7 +115,14 @@ class TransactionOps(Service):
         host = self._store_host()
         properties = _PROPERTIES_ALL if are_all else _PROPERTIES
         return PutMessage(
-            OP_TOPIC, HALF_QUEUE, body, properties, born_ms=self._clock.now_ms(), born_host=host, store_host=host
+            OP_TOPIC,
+            HALF_QUEUE,
+            body,
+            properties,
+            born_ms=self._clock.now_ms(),
+            born_host=host,
+            store_host=host,
+            is_own=True,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,13 @@ async def world() -> AsyncIterator[World]:
     yield world
     await world.ops.stop()
     await world.store.stop()
+
+
+async def test_ends_are_written_though_the_limit_of_bodies_is_smaller_than_their_op_message(world: World) -> None:
+    world.store.config = replace(world.store.config, body_bytes_max=4)
+    world.end(3, 12)
+    await world.clock.run_for(3000)
+    assert world.bodies() == [b"3,12,"]
 
 
 async def test_ends_are_written_together_after_the_interval(world: World) -> None:
