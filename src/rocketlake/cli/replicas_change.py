@@ -1,4 +1,4 @@
-"""`rocketlake replicas hand-over | elect | move | remove`: another master, another address, a member less.
+"""`rocketlake replicas hand-over | elect | move | remove | rebuild`: another master, address, register; a member less.
 
 Owns        options, questions and output of these commands.
 Must not know   how a controller is asked (cluster_replicas.py), how it decides.
@@ -7,6 +7,8 @@ Must not know   how a controller is asked (cluster_replicas.py), how it decides.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -119,6 +121,64 @@ def remove(group: Group, broker_id: BrokerId, yes: Yes = False, namesrv: Namesrv
     typer.echo(f"broker {broker_id} of {group} is forgotten")
 
 
+def rebuild(
+    store: Annotated[Path, typer.Argument(help="storePathRootDir of a stopped broker.", show_default=False)],
+    furthest: Annotated[
+        str | None,
+        typer.Option(
+            "--furthest",
+            metavar="EPOCH:END",
+            help="Where the furthest log of the group ends, of all its stores.",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="storePathCommitLog, if it was set.", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how far the log goes, and what would be put aside.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Make the store of a stopped broker ready for a new register: that of the controllers is lost for good."""
+    from rocketlake.base.errors import UsageError
+    from rocketlake.broker.membership.identity import FILE_NAME, TEMP_NAME
+    from rocketlake.broker.membership.lives import FILE_NAME as LIVES
+    from rocketlake.broker.replicas.furthest_log import position_from_text
+    from rocketlake.broker.replicas.rebuild import Rebuild
+
+    awaited = None if furthest is None else position_from_text(furthest)
+    with closing(Rebuild(store, (FILE_NAME, TEMP_NAME, LIVES), commit_log=log)) as work:
+        typer.echo(f"the log of {store} goes to {work.position} (epoch, end in bytes)")
+        if awaited is None:
+            if not dry_run:
+                raise UsageError(
+                    "how far does the furthest log of this group go? The first master must have it: what it lacks,"
+                    " all others lose",
+                    where="--furthest is missing",
+                    hint="run this with --dry-run for each store of the group, then for each with the highest epoch,"
+                    f" of these the highest end: --furthest {work.position}, if no other one is higher",
+                )
+            typer.echo("look at each store of the group; the highest epoch, of these the highest end, goes furthest")
+            return
+        work.check(awaited)
+        for name, kept in work.aside():
+            typer.echo(f"{name} -> {kept}")
+        if not dry_run:
+            if not yes:
+                confirm(
+                    f"do all controllers have a new register, and does no log of the group go further than {awaited}?"
+                )
+            work.run(awaited)
+        typer.echo(_order(awaited == work.position))
+
+
+def _order(is_furthest: bool) -> str:
+    if is_furthest:
+        return "no log of the group goes further: start this broker first, it becomes the master"
+    return "start the broker with the furthest log first; this one waits for it, and takes from it what it lacks"
+
+
 def _look(group: str, namesrv: str) -> GroupView:
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_replicas import ClusterReplicas
@@ -175,5 +235,6 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "elect": elect,
     "move": move,
     "remove": remove,
+    "rebuild": rebuild,
 }
 """By name."""

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from rocketlake.base.disk.seam import Files
 from rocketlake.base.errors import StoreError, UsageError
 
-__all__ = ["FILE_NAME", "Application", "IdentityFiles"]
+__all__ = ["FILE_NAME", "TEMP_NAME", "Application", "IdentityFiles"]
 
 FILE_NAME = "brokerIdentity"
+TEMP_NAME = "brokerIdentity-temp"
 _SEPARATOR = "#"
 
 
@@ -35,7 +36,7 @@ class IdentityFiles:
 
     def __init__(self, folder: Path, files: Files, cluster_name: str, broker_name: str) -> None:
         self._file = folder / FILE_NAME
-        self._temp = folder / "brokerIdentity-temp"
+        self._temp = folder / TEMP_NAME
         self._files = files
         self._names = cluster_name, broker_name
 

@@ -17,6 +17,7 @@ from rocketlake.broker.membership.calls import Calls
 from rocketlake.broker.membership.group_view import NOTHING_KNOWN, GroupView, Known
 from rocketlake.broker.membership.identity import Application, IdentityFiles
 from rocketlake.broker.membership.lives import Lives
+from rocketlake.broker.replicas.furthest_log import FurthestLog, LogPosition
 from rocketlake.protocol.response_code import ResponseCode
 
 __all__ = ["Joining"]
@@ -35,6 +36,7 @@ class Joining:
         boot: Boot,
         lives: Lives,
         calls: Calls,
+        furthest: FurthestLog,
         *,
         role: Role,
         worker: Worker,
@@ -48,6 +50,7 @@ class Joining:
         self._boot = boot
         self.lives = lives
         self._calls = calls
+        self._furthest = furthest
         self._role = role
         self._worker = worker
         self._log_is_sound = log_is_sound
@@ -88,6 +91,17 @@ class Joining:
     async def note(self, epoch: int, master: int | None) -> None:
         """There is such an epoch: remember it before anything follows from it. Raises OSError."""
         await run_on(self._worker, lambda: self.lives.note(epoch, master))
+        if master is not None:
+            await run_on(self._worker, self._furthest.forget)
+
+    async def load(self) -> None:
+        """Read what is on disk of lives and of a register that was lost. Raises StoreError, OSError."""
+        await run_on(self._worker, self.lives.load)
+        await run_on(self._worker, self._furthest.load)
+
+    def lacks_furthest(self, own: LogPosition) -> str:
+        """Why this broker, whose log ends at `own`, must not be the first master of its group; "" if it may."""
+        return self._furthest.lacks(own, self._role.broker_name)
 
     async def register(
         self,

@@ -88,6 +88,8 @@ class Parts:
     """Tell the other members where to copy from, in this epoch."""
     hears_master: Callable[[], bool]
     """True while a slave has a connection to its master."""
+    may_not_begin: Callable[[], str]
+    """Why this broker must not be the first master that the controller knows of, "" if it may."""
     known_lives: KnownLives
     log_end: Callable[[], PhysicalOffset]
     giving_way: GivingWay
@@ -282,9 +284,15 @@ class Member(Service):
     async def _take(self, view: GroupView) -> None:
         """Believe the view; if there is no master, have one elected.
 
-        A broker whose log is damaged does not ask while another one may have more.
+        A broker whose log is damaged does not ask while another one may have more, nor one that knows of a log that
+        goes further, while the controller knows of none.
         """
         self.learn(view)
+        is_new = view.master_id is None and not view.master_epoch
+        obstacle = self._parts.may_not_begin() if is_new else ""
+        self.health.set("first master", obstacle)
+        if obstacle:
+            return
         if view.master_id is None and (not self._is_damaged or view.members == {self.standing.broker_id}):
             self.learn(await self._parts.calls.elect(self.standing.broker_id))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 from rocketlake.base.errors import RocketLakeError
 from rocketlake.base.logs import get_logger
@@ -29,6 +30,7 @@ from rocketlake.broker.membership.member import Member, Parts, Roles
 from rocketlake.broker.membership.notices import Notices
 from rocketlake.broker.membership.standing import Goal
 from rocketlake.broker.membership.succession import GivingWay
+from rocketlake.broker.replicas.furthest_log import FurthestLog, LogPosition
 from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.broker.replicas.master_marks import MasterMarks
 from rocketlake.broker.wings.cluster import Cluster
@@ -79,17 +81,7 @@ class Membership(Wing):
         self._promotion = Promotion(store, self._epochs, clock)
         controllers = Controllers(cluster.net, lambda: config.controller_addresses, _CONTROLLER_MS)
         self._calls = Calls(controllers, ground.role, clock.now_ms)
-        identity = IdentityFiles(folder, files, config.cluster_name, config.broker_name)
-        self._joining = Joining(
-            identity,
-            self._boot,
-            Lives(folder / LIVES_FILE, files),
-            self._calls,
-            role=ground.role,
-            worker=self._worker,
-            now_ms=clock.now_ms,
-            log_is_sound=lambda: store.damaged_from is None,
-        )
+        self._joining = self._way_in(folder)
         self.in_step = InStep(
             store.durability,
             lambda: store.max_physical_offset,
@@ -117,6 +109,7 @@ class Membership(Wing):
             follow=self._follow,
             announce=self._announce,
             hears_master=lambda: self.replicas.follower.status().is_connected,
+            may_not_begin=lambda: self._joining.lacks_furthest(self._position()),
             known_lives=known_lives,
             log_end=lambda: store.max_physical_offset,
             giving_way=GivingWay(self._refusal, clock),
@@ -128,6 +121,20 @@ class Membership(Wing):
         self.replicas: Replicas
         """Set by the broker; its follower says how long the master has been silent."""
         self.adopt(heartbeats, self.in_step, self.member)
+
+    def _way_in(self, folder: Path) -> Joining:
+        files, store, config = self._ground.seams.files, self._ground.store, self._config
+        return Joining(
+            IdentityFiles(folder, files, config.cluster_name, config.broker_name),
+            self._boot,
+            Lives(folder / LIVES_FILE, files),
+            self._calls,
+            FurthestLog(folder, files),
+            role=self._ground.role,
+            worker=self._worker,
+            now_ms=self._ground.clock.now_ms,
+            log_is_sound=lambda: store.damaged_from is None,
+        )
 
     def mark(self) -> str:
         """Of the life of this process, as the controller tells it to the master."""
@@ -186,7 +193,7 @@ class Membership(Wing):
         self._is_log_whole = self._boot.log_whole
         await run_on(self._worker, self._epochs.load)
         last = self._epochs.history.last
-        await run_on(self._worker, self._joining.lives.load)
+        await self._joining.load()
         if last is not None:
             await self._joining.note(last.number, None)
 
@@ -257,13 +264,18 @@ class Membership(Wing):
 
         await asyncio.gather(*(tell(address) for address in addresses if address != own.address))
 
+    def _position(self) -> LogPosition:
+        """The epoch of the last record, and the end of the log. An epoch without a byte says nothing of this log."""
+        end = self._ground.store.max_physical_offset
+        return LogPosition(self._epochs.history.number_at(PhysicalOffset(end - 1)), end)
+
     def _refusal(self) -> str:
         """Why this broker as the master takes no messages, or would take none; "" if it does."""
         return self._ground.store.not_writable_reason or self._ground.store.log.lacks_file
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         store, config, role = self._ground.store, self._config, self._ground.role
-        last, end = self._epochs.history.last, store.max_physical_offset
+        last, position = self._epochs.history.last, self._position()
         # A slave that waits for its own disk does not say that its master is silent.
         waits = role.is_master or store.not_writable_reason
         silent = None if waits else round(self.replicas.follower.status().heard_seconds_ago * 1000)
@@ -273,9 +285,8 @@ class Membership(Wing):
             broker_addr="{}:{}".format(*role.address()),
             broker_name=config.broker_name,
             broker_id=self._joining.broker_id,
-            # That of the last record. An epoch without a byte says nothing of what this log has.
-            epoch=self._epochs.history.number_at(PhysicalOffset(end - 1)),
-            max_offset=end,
+            epoch=position.epoch,
+            max_offset=position.end,
             confirm_offset=store.durability.confirmed.value,
             heartbeat_timeout_mills=config.controller_silence_ms,
             election_priority=config.election_priority,

@@ -22,6 +22,7 @@ from rocketlake.broker.membership.group_view import GroupView
 from rocketlake.broker.membership.identity import Application, IdentityFiles
 from rocketlake.broker.membership.joining import Joining
 from rocketlake.broker.membership.lives import Lives
+from rocketlake.broker.replicas.furthest_log import FurthestLog
 from rocketlake.net.client import NetClient
 from rocketlake.net.dispatcher import Dispatcher, Row
 from rocketlake.net.memory_net import MemoryNet
@@ -67,6 +68,7 @@ class World:
             boot,
             lives,
             self.calls,
+            FurthestLog(s, self.files),
             role=role,
             worker=InlineWorker("files"),
             now_ms=self.clock.now_ms,
