@@ -14,7 +14,7 @@ from rocketlake import Message, Producer
 from rocketlake.base.errors import LinkError, UsageError
 from rocketlake.cli.cluster import Cluster
 from rocketlake.cli.cluster_replicas import ClusterReplicas
-from rocketlake.cli.replicas_words import lag_of, losses, state_of
+from rocketlake.cli.replicas_words import lag_of, losses, no_failover, refusal_of, state_of
 from rocketlake.cli.tree import app
 from rocketlake.client.config import ProducerConfig
 from rocketlake.namesrv.config import load_namesrv_conf
@@ -67,14 +67,20 @@ async def typed(server: NameServer, *words: str, given: str | None = None) -> Re
 
 async def test_groups_brokers_and_switches_are_shown(server: NameServer) -> None:
     (group,) = json.loads((await typed(server, "list", "-o", "json")).stdout)
-    assert (group["group"], group["master"], group["epoch"], group["in_step"]) == ("g", 1, 1, ["1"])
+    assert (group["group"], group["master"], group["epoch"], group["in_step"]) == ("g", 1, 1, [1])
+    assert (group["not_in_step"], group["sends_refused"]) == ([2], None)
+    assert group["no_failover"] == "no other living broker holds all that was acknowledged"
     shown = json.loads((await typed(server, "show", "g", "-o", "json")).stdout)
     assert [(each["id"], each["role"]) for each in shown["brokers"]] == [(1, "master"), (2, "slave")]
     assert "it has sent no heartbeat to this controller" in shown["brokers"][1]["state"]
+    assert [(each["epoch"], each["log_end"], each["lag"], each["lag_seconds"]) for each in shown["brokers"]] == [
+        (None, None, None, None)
+    ] * 2
     assert "g of c: master 1 in epoch 1" in (await typed(server, "show", "g")).stdout
     (switch,) = json.loads((await typed(server, "history", "g", "-o", "json")).stdout)
     assert (switch["epoch"], switch["to"], switch["address"]) == (1, 1, "127.0.0.1:1")
     assert switch["why"]
+    assert switch["from"] is None
 
 
 async def test_only_a_broker_in_step_takes_over_and_a_dead_one_can_be_removed(server: NameServer) -> None:
@@ -111,9 +117,38 @@ def member(broker_id: int, end: int, **other: object) -> MemberView:
 def test_lag_is_told_in_bytes_and_in_the_seconds_that_the_master_took_for_them() -> None:
     master, slave = member(1, 5000), member(2, 4000)
     assert lag_of(group(master, slave), slave, 500.0) == (1000, 2.0)
-    assert lag_of(group(master, slave), slave, 0.0) == (1000, "?")
-    assert lag_of(group(master, slave), master, 500.0) == ("-", "-")
-    assert lag_of(group(master, member(2, -1)), member(2, -1), 500.0) == ("?", "?")
+    assert lag_of(group(master, slave), slave, 0.0) == (1000, None)
+    assert lag_of(group(master, slave), master, 500.0) == (None, None)
+    assert lag_of(group(master, member(2, -1)), member(2, -1), 500.0) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("found", "refused", "stuck"),
+    [
+        (dict(in_sync=(1, 2), min_in_sync=2), "", ""),
+        (dict(in_sync=(1,), min_in_sync=1, eligible=[2]), "", ""),
+        (
+            dict(in_sync=(1,), min_in_sync=2),
+            "1 of 2 brokers that are needed are in step",
+            "no other living broker holds all that was acknowledged",
+        ),
+        (
+            dict(in_sync=(1, 2), min_in_sync=2, trouble="no member answers"),
+            "",
+            "the controller cannot decide, its register does not answer: no member answers",
+        ),
+        (
+            dict(in_sync=(), eligible=[3], master=None),
+            "there is no master",
+            "no living broker holds all that was acknowledged",
+        ),
+    ],
+)
+def test_it_is_said_when_sends_are_refused_and_when_nobody_can_follow(
+    found: dict[str, object], refused: str, stuck: str
+) -> None:
+    view = group(member(1, 5000), member(2, 4000), member(3, 5000, pulse="SILENT"), **found)  # type: ignore[arg-type]
+    assert (refusal_of(view), no_failover(view)) == (refused, stuck)
 
 
 @pytest.mark.parametrize(

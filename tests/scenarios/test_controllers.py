@@ -366,6 +366,9 @@ async def test_a_lost_controller_and_a_register_out_of_reach_cost_no_master(worl
     world.registers["c2"].is_cut = True
     await world.clock.run_for(8000)
     assert not world.controllers["c2"].health.is_green
+    answer = await world.brokers[2].ask(Ask.CONTROLLER_GET_GROUPS, at="c2")
+    (told,) = GroupsView.decode(answer.body_bytes).groups
+    assert "the register is out of reach" in told.trouble
     world.brokers[1].crash()
     await world.clock.run_for(3000)
     assert world.group("c2").master == 1
@@ -373,6 +376,9 @@ async def test_a_lost_controller_and_a_register_out_of_reach_cost_no_master(worl
     await world.clock.run_for(1000)
     assert world.group("c2").master == 2
     assert world.brokers[3].notices[-1].master_broker_id == 2
+    await world.clock.run_for(2000)
+    answer = await world.brokers[2].ask(Ask.CONTROLLER_GET_GROUPS, at="c2")
+    assert [each.trouble for each in GroupsView.decode(answer.body_bytes).groups] == [""]
 
 
 # -- bad peers ---------------------------------------------------------------------------------------------------------

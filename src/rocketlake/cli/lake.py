@@ -150,8 +150,8 @@ def history(
                 c.rows,
                 c.bad_rows,
                 c.files,
-                c.batch if c.query else "-",
-                c.query or "-",
+                c.batch if c.query else None,
+                c.query or None,
             )
             for c in commits
         ],

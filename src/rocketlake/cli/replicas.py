@@ -13,7 +13,7 @@ import typer
 from rocketlake.cli import replicas_change
 from rocketlake.cli.command import CommandTree
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, run
-from rocketlake.cli.replicas_words import end_of_master, lag_of, state_of
+from rocketlake.cli.replicas_words import end_of_master, lag_of, no_failover, refusal_of, state_of
 from rocketlake.cli.table import (
     OUTPUT_DEFAULT,
     Moment,
@@ -53,15 +53,17 @@ def list_groups(output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMESRV_DEFA
     rows = [
         (
             group.broker_name,
-            "-" if group.master is None else group.master,
+            group.master,
             group.master_epoch,
-            Names(map(str, group.in_sync)),
-            Names(str(each.broker_id) for each in group.members if each.broker_id not in group.in_sync),
+            Names(group.in_sync),
+            Names(each.broker_id for each in group.members if each.broker_id not in group.in_sync),
             group.min_in_sync,
+            refusal_of(group) or None,
+            no_failover(group) or None,
         )
         for group in run(work())
     ]
-    headings = ("group", "master", "epoch", "in step", "not in step", "needed")
+    headings = ("group", "master", "epoch", "in step", "not in step", "needed", "sends refused", "no failover")
     show_rows(headings, rows, output, none="no broker has registered with the controller yet")
 
 
@@ -88,8 +90,8 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
             each.broker_id,
             _role(now, each),
             each.address,
-            "-" if each.epoch < 0 else each.epoch,
-            "-" if each.max_offset < 0 else each.max_offset,
+            None if each.epoch < 0 else each.epoch,
+            None if each.max_offset < 0 else each.max_offset,
             *lag_of(now, each, growth),
             state_of(now, each),
         )
@@ -106,6 +108,8 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
                 "set_epoch": now.in_sync_epoch,
                 "may_be_elected": now.eligible,
                 "needed": now.min_in_sync,
+                "sends_refused": refusal_of(now) or None,
+                "no_failover": no_failover(now) or None,
                 "brokers": objects(headings, rows),
             }
         )
@@ -114,6 +118,10 @@ def show(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NAMES
     typer.echo(f"{now.broker_name} of {now.cluster}: {master} in epoch {now.master_epoch}")
     in_step = ", ".join(map(str, now.in_sync)) or "none"
     typer.echo(f"in step: {in_step} (set {now.in_sync_epoch}); acknowledged with {amount(now.min_in_sync)} or more")
+    if why := refusal_of(now):
+        typer.secho(f"sends are refused: {why}", fg="red")
+    if why := no_failover(now):
+        typer.secho(f"no failover is possible: {why}", fg="yellow")
     show_table(headings, rows)
 
 
@@ -131,10 +139,10 @@ def history(group: Group, output: Output = OUTPUT_DEFAULT, namesrv: Namesrv = NA
         (
             each.epoch,
             Moment(each.at_ms),
-            "-" if each.before is None else each.before,
-            "-" if each.master is None else each.master,
-            each.address or "-",
-            each.why or "-",
+            each.before,
+            each.master,
+            each.address or None,
+            each.why or None,
         )
         for each in run(work())
     ]

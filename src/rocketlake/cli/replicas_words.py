@@ -13,7 +13,17 @@ from rocketlake.cli.table import amount
 if TYPE_CHECKING:
     from rocketlake.protocol.bodies.replicas import GroupView, MemberView
 
-__all__ = ["end_of_master", "holds_all", "lag_of", "lives", "losses", "member_of", "state_of"]
+__all__ = [
+    "end_of_master",
+    "holds_all",
+    "lag_of",
+    "lives",
+    "losses",
+    "member_of",
+    "no_failover",
+    "refusal_of",
+    "state_of",
+]
 
 
 def lives(member: MemberView) -> bool:
@@ -37,16 +47,39 @@ def end_of_master(group: GroupView) -> int:
     return max(0, ends.get(group.master, -1) if group.master is not None else max(ends.values(), default=-1))
 
 
-def lag_of(group: GroupView, member: MemberView, growth: float) -> tuple[int | str, int | float | str]:
-    """Bytes that the replica lacks, and seconds in which the master wrote so many. `growth`: bytes a second."""
-    if member.broker_id == group.master:
-        return "-", "-"
-    if member.max_offset < 0:
-        return "?", "?"
+def refusal_of(group: GroupView) -> str:
+    """Why sends to this group are refused now; "" if they are taken, as far as the controller knows."""
+    master = member_of(group, group.master)
+    if master is None:
+        return "there is no master"
+    if master.pulse == "REFUSED":
+        return f"the master, broker {master.broker_id}: {_PULSES[master.pulse]}"
+    if len(group.in_sync) < group.min_in_sync:
+        return f"{len(group.in_sync)} of {group.min_in_sync} brokers that are needed are in step"
+    return ""
+
+
+def no_failover(group: GroupView) -> str:
+    """Why no other broker would become the master now if this one were lost; "" if one would."""
+    if group.trouble:
+        return f"the controller cannot decide, its register does not answer: {group.trouble}"
+    others = [each for each in group.members if each.broker_id != group.master and lives(each)]
+    if any(holds_all(group, each.broker_id) for each in others):
+        return ""
+    return f"no {'other ' if group.master is not None else ''}living broker holds all that was acknowledged"
+
+
+def lag_of(group: GroupView, member: MemberView, growth: float) -> tuple[int | None, int | float | None]:
+    """Bytes that the replica lacks, and seconds in which the master wrote so many. `growth`: bytes a second.
+
+    None: not known, or it is the master.
+    """
+    if member.broker_id == group.master or member.max_offset < 0:
+        return None, None
     lag = max(0, end_of_master(group) - member.max_offset)
     if lag == 0:
         return 0, 0
-    return lag, round(lag / growth, 1) if growth else "?"
+    return lag, round(lag / growth, 1) if growth else None
 
 
 def state_of(group: GroupView, member: MemberView) -> str:

@@ -3,7 +3,8 @@
 Owns        the look of tables, of times and of numbers; the JSON form of the same rows.
 Must not know   single commands.
 
-A program reads piped output: numbers have no thousands separators there.
+A program reads piped output: numbers have no thousands separators there. What is not known, or does not apply, is None
+in a row: "-" in a table, null in JSON.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ class Moment:
         return moment_text(self.ms, "T") if self.ms > 0 else None
 
 
-class Names(tuple[str, ...]):
-    """Several names as a cell: with commas in a table, an array in JSON."""
+class Names(tuple[str | int, ...]):
+    """Several names or ids as a cell: with commas in a table, an array in JSON."""
 
     def __str__(self) -> str:
-        return ", ".join(self) or "-"
+        return ", ".join(map(str, self)) or "-"
 
 
 def amount(number: int, what: str = "") -> str:
@@ -98,14 +99,20 @@ def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Table
 
     raw = [tuple(row) for row in rows]
-    kept = [[amount(cell) if type(cell) is int else str(cell) for cell in row] for row in raw]
+    kept = [[_text(cell) for cell in row] for row in raw]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for number, heading in enumerate(headings):
         cells = [row[number] for row in raw]
-        right = int in map(type, cells) and all(type(cell) is int or cell == "-" for cell in cells)
+        right = int in map(type, cells) and all(type(cell) is int or cell is None or cell == "-" for cell in cells)
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for row in kept:
         table.add_row(*map(escape, row))
     width = sum(max([len(heading), *(len(row[n]) for row in kept)]) + 2 for n, heading in enumerate(headings))
     console = Console(highlight=False)
     Console(highlight=False, width=max(console.width, width)).print(table)
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    return amount(cell) if type(cell) is int else str(cell)

@@ -76,6 +76,12 @@ class Decider(Service):
         self._unwatch: Callable[[], object] | None = None
         self._warnings = RareWarnings(_log, clock=clock)
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be decided now: the register does not answer; "" if it does."""
+        trouble = self.health.troubles.get("register")
+        return "" if trouble is None else trouble.reason
+
     async def start(self) -> None:
         """Begin to follow the register; it need not be up yet."""
         await super().start()

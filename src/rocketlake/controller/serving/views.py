@@ -143,6 +143,7 @@ class Views:
             min_in_sync=group.min_in_sync,
             next_id=group.next_id,
             members=[self._member(name, *each) for each in sorted(group.members.items())],
+            trouble=self._decider.trouble,
         )
 
     def _member(self, name: str, broker_id: int, member: Member) -> MemberView:

@@ -150,6 +150,8 @@ class GroupView(Entry, kw_only=True):
     min_in_sync: int = 1
     next_id: int = 1
     members: list[MemberView] = field(default_factory=list)
+    trouble: str = ""
+    """Why the answering controller can decide nothing now: its register does not answer. Empty if it does."""
 
 
 class GroupsView(Body, kw_only=True):
