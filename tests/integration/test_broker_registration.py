@@ -20,9 +20,12 @@ from rocketlake.namesrv.config import NameServerConfig
 from rocketlake.namesrv.server import NameServer
 from rocketlake.net.client import NetClient
 from rocketlake.net.memory_net import MemoryNet
+from rocketlake.protocol.bodies.data_version import DataVersionBody
+from rocketlake.protocol.bodies.register import RegisterBrokerBody
 from rocketlake.protocol.bodies.route import RouteBody
+from rocketlake.protocol.bodies.topic import TopicTable
 from rocketlake.protocol.command import Command
-from rocketlake.protocol.headers.namesrv import GetRouteHeader, PutKvHeader
+from rocketlake.protocol.headers.namesrv import GetRouteHeader, PutKvHeader, RegisterBrokerHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.store.config import StoreConfig
 
@@ -99,6 +102,31 @@ async def test_every_name_server_knows_the_broker_when_it_has_started(world: Wor
         assert route is not None
         assert [(queue.broker_name, queue.write_queues) for queue in route.queues] == [("b", 8)]
         assert route.brokers[0].addresses == {0: world.broker.address}
+
+
+async def registered(world: World, address: str, epoch: int) -> dict[int, str]:
+    """The addresses of group "g" after this broker has said that it is the master in this epoch."""
+    header = RegisterBrokerHeader(
+        broker_name="g", broker_addr=address, cluster_name="C", ha_server_addr="", broker_id=0
+    )
+    body = RegisterBrokerBody(topics=TopicTable(data_version=DataVersionBody(state_version=epoch)))
+    answer = await world.ask(NAMESRV_HOSTS[0], Command.request(RequestCode.REGISTER_BROKER, header, body.encode()))
+    assert answer.code == 0
+    return world.servers[NAMESRV_HOSTS[0]].routes.brokers()["g"].addresses
+
+
+async def test_a_master_that_hung_and_goes_on_takes_nothing_from_its_successor(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On one machine: it registers once more as the master, before it hears of the newer epoch."""
+    await world.start_namesrv(NAMESRV_HOSTS[0])
+    old, new = {0: "10.0.0.8:1"}, {0: "10.0.0.8:2"}
+    assert await registered(world, old[0], 1) == old
+    assert await registered(world, new[0], 2) == new
+    caplog.clear()
+    assert await registered(world, old[0], 1) == new
+    assert "is still alive" not in caplog.text
+    assert await registered(world, old[0], 3) == old
 
 
 async def test_a_name_server_out_of_reach_does_not_stop_the_start_and_is_told_later(world: World) -> None:

@@ -64,7 +64,8 @@ class Brokers:
         """Take a broker's topics. The answer tells a slave its master, and each broker the ordered topics."""
         header = request.header(RegisterBrokerHeader)
         body = yield from _reading(request, header)
-        self._check_place(request, header, body.topics.version().state_version)
+        if not self._takes_place(request, header, body.topics.version().state_version):
+            return Reply(header=RegisterBrokerReplyHeader(), body=self._ordered_topics())
         topics = {}
         for name, entry in body.topics.topics.items():
             topics[name] = entry.to_model()
@@ -158,27 +159,31 @@ class Brokers:
         yield
         return Reply(body=self._ordered_topics())
 
-    def _check_place(self, request: Request, header: RegisterBrokerHeader, epoch: int) -> None:
+    def _takes_place(self, request: Request, header: RegisterBrokerHeader, epoch: int) -> bool:
         """A living broker keeps its address and id, unless a controller has replaced it: it may hang, or be cut off.
 
         The controller in this name server knows that. Without one the epoch of the new master must be above that of the
         old one, and the old one must be none any more. A takeover from the same machine is allowed, and logged.
+        False: it comes from the master of an older epoch. One that hung goes on and does not know yet that it has a
+        successor; it registers again with its next role. Raises AccessRefused.
         """
         name, address = header.broker_name, header.broker_addr
         what = f"to register broker {name} (id {header.broker_id}) at {address}"
         self._check_owner(request, self._routes.link_of(header.cluster_name, address), what)
         holder = self._routes.holder(name, header.broker_id)
         if holder is None or holder[0] == address:
-            return
+            return True
         known, link = holder
         if self.has_place(request, name, header.broker_id, address):
-            return
-        if header.broker_id == MASTER_ID:
-            before = self._routes.data_version(header.cluster_name, known)
-            is_newer = before is not None and before.state_version < epoch
-            if is_newer and self.has_left(name, known):
-                return
+            return True
+        before = self._routes.data_version(header.cluster_name, known) if header.broker_id == MASTER_ID else None
+        if before is not None and before.state_version < epoch and self.has_left(name, known):
+            return True
         self._check_owner(request, link, f"{what}, where {known} is alive,")
+        if before is not None and before.state_version > epoch:
+            newest = before.state_version
+            _log.info("%s is not the master of broker %s any more: epoch %d, not %d", address, name, newest, epoch)
+            return False
         self._warnings.warn(
             f"{name}/{header.broker_id}",
             "broker %s (id %d) is at %s now, told by %s, and the one at %s is still alive: if these are two brokers,"
@@ -189,6 +194,7 @@ class Brokers:
             request.address,
             known,
         )
+        return True
 
     def _check_owner(self, request: Request, link: Link | None, what: str) -> None:
         """Let only the host of the living broker, or an administrator, go on."""
