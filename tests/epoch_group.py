@@ -14,7 +14,7 @@ from rocketlake.model.positions import PhysicalOffset
 from rocketlake.net.memory_net import MemoryNet
 from rocketlake.net.network import Network
 from rocketlake.replication.auto_switch.master_end import AutoSwitchLeader, LeaderSays
-from rocketlake.replication.auto_switch.slave_end import AutoSwitchFollower
+from rocketlake.replication.auto_switch.slave_end import AutoSwitchFollower, MastersLog
 from rocketlake.replication.epochs.kept import FILE_NAME, KeptEpochs
 from rocketlake.replication.epochs.marks import MarkAt, mark_at
 from rocketlake.replication.epochs.promotion import Promotion
@@ -86,7 +86,7 @@ class Replica:
         self.least_epoch = -1
         self.is_learner = False
         self.masters_mark: MarkAt | None = None
-        self.admission: Callable[[], Awaitable[object]] | None = None
+        self.admission: Callable[[], Awaitable[MastersLog | None]] | None = None
         settings = StreamSettings(batch_bytes=3000, heartbeat_seconds=0.5, reports_flushed=reports_flushed)
         says = LeaderSays(
             lambda: self.epochs.history,

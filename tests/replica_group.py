@@ -57,7 +57,7 @@ class ReplicaGroup:
         network = self.net.host(NAMESRV)
         return NameServer(config, clock=self.clock, files=self.namesrv_files, network=network)
 
-    def new_broker(self, host: str) -> Broker:
+    def new_broker(self, host: str, store: StoreConfig | None = None) -> Broker:
         """A broker on the disk of this host, not started."""
         config = BrokerConfig(
             **{
@@ -76,7 +76,7 @@ class ReplicaGroup:
         self.networks[host] = self.net.host(host)
         return Broker(
             config,
-            STORE,
+            store or STORE,
             files=self.files[host],
             clock=self.clock,
             network=self.networks[host],

@@ -609,6 +609,42 @@ async def test_a_slave_whose_disk_is_full_leaves_once_and_comes_back_when_there_
     await group.stop()
 
 
+async def test_a_slave_that_was_away_for_the_whole_retention_is_told_why_it_cannot_follow(group: ReplicaGroup) -> None:
+    away = (await others(group))[0]
+    assert await group.send(b"0") == OK
+    await group.clock.run_for(500)
+    group.crash(away)
+    for _ in range(4):
+        await group.send_until_taken(bytes(30_000))
+    log = group.brokers[group.master].store.log
+    assert len(log.list.files) > 1
+    end = group.brokers[away].store.max_physical_offset
+    del log.list.files[0]  # as if it had expired
+    await group.begin_again(away)
+    health = group.brokers[away].health
+    await group.until(lambda: "replication/follower" in health.troubles, 20_000)
+    reason = health.troubles["replication/follower"].reason
+    assert f"the log of the master begins at {log.min_offset}, and this replica has it up to {end}" in reason
+    assert "empty the store of this replica" in reason
+    assert group.brokers[away].store.max_physical_offset == end
+
+
+async def test_a_replica_with_log_files_of_another_length_is_never_in_step(group: ReplicaGroup) -> None:
+    """The group is empty: nothing would be wrong before the first file is full."""
+    other = (await others(group))[0]
+    await group.run_through(asyncio.ensure_future(group.brokers[other].stop()))
+    await group.until(lambda: len(group.in_step) == 2)
+    group.files[other] = MemoryFiles(clock=group.clock)
+    group.boot(group.files[other])
+    broker = group.brokers[other] = group.new_broker(other, replace(STORE, commit_log_file_bytes=128 * 1024))
+    await broker.start()
+    await group.until(lambda: "replication/follower" in broker.health.troubles, 20_000)
+    reason = broker.health.troubles["replication/follower"].reason
+    assert "the files of the master's log have 65536 bytes, those of this replica 131072" in reason
+    assert "set mappedFileSizeCommitLog=65536 here" in reason
+    assert len(group.in_step) == 2
+
+
 async def test_members_that_come_back_from_other_addresses_are_known_by_their_stores(group: ReplicaGroup) -> None:
     """As pods do, whose volumes stay: the old machines do not answer, and nobody says `replicas move`."""
     old = group.master

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping
 
 from rocketlake.base.errors import RemoteError
 from rocketlake.net.request import Reply, Request
-from rocketlake.protocol.headers.replicas import CheckLifeHeader
+from rocketlake.protocol.headers.replicas import CheckLifeHeader, CheckLifeReplyHeader
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.store.commit_log import CommitLog
 
 __all__ = ["KnownLives"]
 
@@ -25,12 +26,13 @@ __all__ = ["KnownLives"]
 class KnownLives:
     """The marks that one broker knows. Apache's controller tells none: then every process counts."""
 
-    def __init__(self, replaced: Callable[[int], object], look_up: Callable[[], object]) -> None:
-        """`replaced`: another process has this id now. `look_up`: have the controller asked."""
+    def __init__(self, replaced: Callable[[int], object], look_up: Callable[[], object], log: CommitLog) -> None:
+        """`replaced`: another process has this id now. `look_up`: have the controller asked. `log`: of this broker."""
         self._marks: Mapping[int, str] = {}
         self._told = -1, -1
         self._replaced = replaced
         self._look_up = look_up
+        self._log = log
 
     def learn(self, told: tuple[int, int], marks: Mapping[int, str]) -> None:
         """The controller has named these marks in this epoch of the master and of the set; older news change nothing.
@@ -49,7 +51,10 @@ class KnownLives:
         return not self._marks or self._marks.get(broker_id) == mark
 
     def check(self, request: Request) -> Reply:
-        """CHECK_LIFE. One that has registered a moment ago asks again: the controller is asked meanwhile."""
+        """CHECK_LIFE. One that has registered a moment ago asks again: the controller is asked meanwhile.
+
+        The answer tells of the log what its stream does not: a slave that cannot follow it should know why.
+        """
         asked = request.header(CheckLifeHeader)
         if not self.knows(asked.broker_id, asked.mark):
             self._look_up()
@@ -59,4 +64,4 @@ class KnownLives:
                 hint="if it stays so: see that this broker reaches its controllers; of two brokers on copies of one"
                 " store stop one",
             )
-        return Reply()
+        return Reply(header=CheckLifeReplyHeader(log_start=self._log.min_offset, log_file_bytes=self._log.file_size))

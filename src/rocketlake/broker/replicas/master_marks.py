@@ -12,9 +12,15 @@ from rocketlake.net.client import NetClient
 from rocketlake.protocol.command import Command
 from rocketlake.protocol.fields import RequestHeader
 from rocketlake.protocol.headers.query import ViewMessageHeader
-from rocketlake.protocol.headers.replicas import CheckLifeHeader, RecordMarkHeader, RecordMarkReplyHeader
+from rocketlake.protocol.headers.replicas import (
+    CheckLifeHeader,
+    CheckLifeReplyHeader,
+    RecordMarkHeader,
+    RecordMarkReplyHeader,
+)
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
+from rocketlake.replication.auto_switch.slave_end import MastersLog
 from rocketlake.replication.epochs.marks import GONE, mark_of
 
 __all__ = ["MasterMarks"]
@@ -47,13 +53,13 @@ class MasterMarks:
             )
         return answer.header(RecordMarkReplyHeader).mark
 
-    async def admit(self, broker_id: int, mark: str) -> None:
+    async def admit(self, broker_id: int, mark: str) -> MastersLog | None:
         """Return if it counts reports of this id as ours; `mark`: of our life. Raises LinkError, RemoteError.
 
-        Apache's master, and one of ours from before this request, counts everyone.
+        Apache's master, and one of ours from before this request, counts everyone, and tells nothing of its log.
         """
         if not self._address:
-            return
+            return None
         answer = await self._ask(RequestCode.CHECK_LIFE, CheckLifeHeader(broker_id=broker_id, mark=mark))
         if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
             raise RemoteError(
@@ -62,6 +68,10 @@ class MasterMarks:
                 remark=answer.remark or "",
                 address=self._address,
             )
+        told = answer.header(CheckLifeReplyHeader)
+        if told.log_start is None or told.log_file_bytes is None:
+            return None
+        return MastersLog(PhysicalOffset(told.log_start), told.log_file_bytes)
 
     async def _mark_of_record(self, offset: PhysicalOffset) -> str:
         """Apache's master gives the record itself, also one that is not confirmed."""

@@ -142,7 +142,9 @@ class Membership(Wing):
 
     def _known_lives(self) -> KnownLives:
         return KnownLives(
-            lambda broker_id: self.replicas.leader.turn_away(str(broker_id)), lambda: self.member.look_up()
+            lambda broker_id: self.replicas.leader.turn_away(str(broker_id)),
+            lambda: self.member.look_up(),
+            self._ground.store.log,
         )
 
     def _epoch_answer(self) -> EpochAnswer:

@@ -46,6 +46,15 @@ class CheckLifeHeader(RequestHeader, kw_only=True):
     mark: str
 
 
+class CheckLifeReplyHeader(Header, kw_only=True):
+    """Answer of CHECK_LIFE: what the stream does not tell of the log. Absent from a broker of before these fields."""
+
+    log_start: Int64 | None = None
+    """Its first byte that is still there."""
+    log_file_bytes: Int64 | None = None
+    """Length of each of its files."""
+
+
 class RecordMarkReplyHeader(Header, kw_only=True):
     """Answer of GET_RECORD_MARK; "" where the log has nothing."""
 

@@ -14,6 +14,7 @@ since: Apache's master heads the last bytes of an epoch with the next one, and a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
 
 from rocketlake.base.errors import ProtocolError, StoreError
 from rocketlake.model.positions import PhysicalOffset
@@ -26,9 +27,18 @@ from rocketlake.replication.epochs.truncation import Truncation
 from rocketlake.store.durability import Stage
 from rocketlake.store.message_store import MessageStore
 
-__all__ = ["AutoSwitchFollower"]
+__all__ = ["AutoSwitchFollower", "MastersLog"]
 
 _EPOCH_MAX = (1 << 31) - 1
+
+
+class MastersLog(NamedTuple):
+    """What the frames do not tell of the master's log."""
+
+    start: PhysicalOffset
+    """Its first byte that is still there."""
+    file_bytes: int
+    """Length of each of its files."""
 
 
 class AutoSwitchFollower:
@@ -45,12 +55,12 @@ class AutoSwitchFollower:
         from_last_file: bool = False,
         is_learner: bool = False,
         masters_mark: MarkAt | None = None,
-        admission: Callable[[], Awaitable[object]] | None = None,
+        admission: Callable[[], Awaitable[MastersLog | None]] | None = None,
     ) -> None:
         """`broker_id`: ours. `least_epoch`, `most_epoch`: a master whose newest epoch is older or newer is refused.
 
         `masters_mark`: of a record in the log of this master; None: nobody can be asked. `admission`: wait until this
-        master says that our reports count for us, on a connection that is open by now.
+        master says that our reports count for us, on a connection that is open by now; None: it tells no more.
         """
         self._store = store
         self._epochs = epochs
@@ -119,10 +129,13 @@ class AutoSwitchFollower:
 
         async def settle() -> bytes:
             self._check(master)
+            log = None
             if self._admission is not None:
-                await self._admission()
+                log = await self._admission()
                 self._check(master)  # the controller may have named a newer master meanwhile
             store = self._store
+            if log is not None:
+                self._check_files(log)
             own_end = store.max_physical_offset
             point = agreed_end(self._epochs.history, own_end, master.history, master.end)
             if point is None:
@@ -131,7 +144,14 @@ class AutoSwitchFollower:
                     f" {own_end} here, {master.history} up to {master.end} there",
                     hint="empty the store of this replica and have it filled anew by its master",
                 )
-            await Truncation(store, self._epochs).to(await self._shared(point, master))
+            shared = await self._shared(point, master)
+            if log is not None and own_end and shared < log.start:
+                raise StoreError(
+                    f"the log of the master begins at {log.start}, and this replica has it up to {shared}: what lies"
+                    " between has expired at the master (fileReservedTime) while this replica was away",
+                    hint="empty the store of this replica, its master fills it anew",
+                )
+            await Truncation(store, self._epochs).to(shared)
             if store.max_physical_offset == master.end and master.history.last is not None:
                 await self._epochs.follow(*master.history.last)
             self._agrees = True
@@ -162,6 +182,15 @@ class AutoSwitchFollower:
                 " empty it and have it filled anew by its master",
             )
         return shared
+
+    def _check_files(self, log: MastersLog) -> None:
+        """No record lies across the end of a file, so both logs need files of one length."""
+        own = self._store.log.file_size
+        if log.file_bytes != own:
+            raise StoreError(
+                f"the files of the master's log have {log.file_bytes} bytes, those of this replica {own}",
+                hint=f"set mappedFileSizeCommitLog={log.file_bytes} here, and start with an empty store",
+            )
 
     def _check(self, master: layout.Answered) -> None:
         last = master.history.last

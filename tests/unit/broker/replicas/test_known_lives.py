@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from rocketlake.base.disk.memory import MemoryFiles
 from rocketlake.broker.replicas.known_lives import KnownLives
 from rocketlake.protocol.life_mark import life_mark, marks_from_text, marks_to_text
+from rocketlake.store.message_store import MessageStore
+from tests.replica_group import STORE
 
 
 def test_another_life_ends_the_connections_of_its_id_and_older_news_change_nothing() -> None:
     replaced: list[int] = []
-    lives = KnownLives(replaced.append, lambda: None)
+    log = MessageStore(Path("/s"), STORE, files=MemoryFiles()).log
+    lives = KnownLives(replaced.append, lambda: None, log)
     assert lives.knows(2, "any")  # Apache's controller tells none
     lives.learn((3, 5), {1: "a", 2: "b"})
     replaced.clear()
