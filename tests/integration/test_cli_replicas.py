@@ -89,6 +89,9 @@ async def test_only_a_broker_in_step_takes_over_and_a_dead_one_can_be_removed(se
         await typed(server, "hand-over", "g", "2", "-y")
     with pytest.raises(UsageError, match="g has no broker 7"):
         await typed(server, "remove", "g", "7", "-y")
+    with pytest.raises(UsageError, match="only 1 may hold all that was acknowledged") as caught:
+        await typed(server, "remove", "g", "1", given="")
+    assert caught.value.hint.startswith("start it")
     refused = await typed(server, "remove", "g", "2", given="n\n")
     assert refused.exit_code == 1
     assert "is forgotten" in (await typed(server, "remove", "g", "2", given="y\n")).stdout
@@ -210,6 +213,9 @@ async def test_to_force_a_broker_over_a_living_master_is_asked_for_by_name(serve
     async with NetClient() as client:
         await beat(client, server, 1, 9000)
         await beat(client, server, 2, 8000)
+        with pytest.raises(UsageError, match="broker 2 of g cannot be removed: broker 2 is alive") as caught:
+            await typed(server, "remove", "g", "2", given="")  # it asks nothing
+        assert caught.value.hint.startswith("stop it first")
         for words in ((), ("--force",), ("--force", "--to", "1")):
             with pytest.raises(UsageError, match="g has a master that lives, broker 1"):
                 await typed(server, "elect", "g", *words, "-y")

@@ -123,6 +123,18 @@ async def test_a_broker_that_knows_of_a_newer_epoch_without_a_message_is_no_stra
     await group.until(lambda: group.in_step == {1, 2, 3}, 20_000)
 
 
+async def test_a_broker_that_was_not_rebuilt_is_told_the_command(group: ReplicaGroup) -> None:
+    host = group.master
+    for each in group.hosts:
+        group.crash(each)
+    await lose_register(group)
+    await group.begin_again(host)
+    health = group.brokers[host].health
+    await group.until(lambda: "identity" in health.troubles)
+    assert "no broker 1 was ever a member of this group here" in health.troubles["identity"].reason
+    assert "`rocketlake replicas rebuild`" in health.troubles["identity"].reason
+
+
 async def test_a_store_whose_log_goes_further_is_not_rebuilt(group: ReplicaGroup) -> None:
     assert await group.send(b"a") == OK
     for host in group.hosts:

@@ -20,8 +20,10 @@ from rocketlake.controller.group import from_json
 from rocketlake.controller.registers.register import OutcomeUnknown, Swap
 from rocketlake.controller.serving import requests
 from rocketlake.model.message import Message
+from rocketlake.net.client import NetClient
 from rocketlake.protocol.bodies.replicas import GroupsView
 from rocketlake.protocol.command import Command
+from rocketlake.protocol.headers.controller import CleanBrokerDataHeader
 from rocketlake.protocol.headers.query import ViewMessageHeader
 from rocketlake.protocol.request_code import RequestCode
 from rocketlake.protocol.response_code import ResponseCode
@@ -607,6 +609,47 @@ async def test_a_slave_whose_disk_is_full_leaves_once_and_comes_back_when_there_
     disk.capacity = 1 << 40
     await group.send_until_taken(b"1", 20_000)
     await group.stop()
+
+
+async def remove(group: ReplicaGroup, broker_id: int) -> None:
+    """As `rocketlake replicas remove b ID` does."""
+    header = CleanBrokerDataHeader(
+        cluster_name="C", broker_name="b", broker_controller_ids_to_clean=str(broker_id), is_clean_living_broker=False
+    )
+    command = Command.request(RequestCode.CLEAN_BROKER_DATA, header)
+    async with NetClient(clock=group.clock, network=group.net.host("127.0.0.1")) as operator:
+        asked = asyncio.ensure_future(operator.invoke(f"{NAMESRV}:9876", command, 3000))
+        await group.run_through(asked)
+    assert asked.result().code == OK, asked.result().remark
+
+
+@pytest.mark.parametrize("is_running", [False, True], ids=["dead", "cut off from its controllers"])
+async def test_a_broker_that_was_removed_is_told_so_and_that_its_store_must_be_emptied(
+    group: ReplicaGroup, is_running: bool
+) -> None:
+    gone = (await others(group))[0]
+    broker_id = group.brokers[gone].membership.member.standing.broker_id  # type: ignore[union-attr]
+    if is_running:
+        group.net.partition(gone, NAMESRV)
+    else:
+        group.crash(gone)
+    await group.clock.run_for(3000)
+    await remove(group, broker_id)
+    if is_running:
+        health = group.brokers[gone].health
+        await group.until(lambda: "replication/follower" in health.troubles, 20_000)
+        assert f"this group has no broker {broker_id}" in health.troubles["replication/follower"].reason
+        group.net.heal()
+    else:
+        await group.begin_again(gone)
+    health = group.brokers[gone].health
+    await group.until(lambda: "identity" in health.troubles, 20_000)
+    reason = health.troubles["identity"].reason
+    assert f"broker {broker_id} was removed from this group" in reason
+    assert "empty it" in reason
+    await group.clock.run_for(12_000)
+    assert "another process has" not in str(health.troubles)
+    assert group.in_step == {1, 2, 3} - {broker_id}
 
 
 async def test_a_slave_that_was_away_for_the_whole_retention_is_told_why_it_cannot_follow(group: ReplicaGroup) -> None:

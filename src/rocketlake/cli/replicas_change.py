@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rocketlake.cli.output import NAMESRV_DEFAULT, Namesrv, confirm, run
-from rocketlake.cli.replicas_words import lives, losses, member_of, state_of
+from rocketlake.cli.replicas_words import lives, losses, member_of, removal_refusal, state_of
 
 if TYPE_CHECKING:
     from rocketlake.protocol.bodies.replicas import GroupView, MemberView
@@ -105,11 +105,15 @@ def move(
 
 def remove(group: Group, broker_id: BrokerId, yes: Yes = False, namesrv: Namesrv = NAMESRV_DEFAULT) -> None:
     """Forget a dead broker that does not come back. Its id is not given to another one."""
+    from rocketlake.base.errors import UsageError
     from rocketlake.cli.cluster import Cluster
     from rocketlake.cli.cluster_replicas import ClusterReplicas
 
     found = _look(group, namesrv)
-    _member(found, broker_id)
+    member = _member(found, broker_id)
+    if refusal := removal_refusal(found, broker_id):
+        what, _, cure = refusal.partition(". Cure: ")
+        raise UsageError(f"broker {broker_id} of {group} cannot be removed: {what}", where=member.address, hint=cure)
     if not yes:
         confirm(f"forget broker {broker_id} of {group} ({_said(found, broker_id)})?")
 

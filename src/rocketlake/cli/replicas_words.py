@@ -22,6 +22,7 @@ __all__ = [
     "member_of",
     "no_failover",
     "refusal_of",
+    "removal_refusal",
     "state_of",
 ]
 
@@ -67,6 +68,23 @@ def no_failover(group: GroupView) -> str:
     if any(holds_all(group, each.broker_id) for each in others):
         return ""
     return f"no {'other ' if group.master is not None else ''}living broker holds all that was acknowledged"
+
+
+def removal_refusal(group: GroupView, broker_id: int) -> str:
+    """Why a controller would not forget this broker now, by its own rule; "" if it would."""
+    from rocketlake.controller.decision import decide
+    from rocketlake.controller.group import Group, Member
+    from rocketlake.controller.questions import Clean, Heard
+
+    recorded = Group(
+        members={each.broker_id: Member(address=each.address) for each in group.members},
+        master=group.master,
+        in_sync=frozenset(group.in_sync),
+        eligible=frozenset(group.eligible),
+        doubtful=frozenset(group.doubtful),
+    )
+    alive = {each.broker_id: Heard() for each in group.members if lives(each)}
+    return decide(recorded, Clean(frozenset({broker_id})), alive).remark
 
 
 def lag_of(group: GroupView, member: MemberView, growth: float) -> tuple[int | None, int | float | None]:

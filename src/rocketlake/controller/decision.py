@@ -186,11 +186,7 @@ def _newest(group: Group, alive: Alive) -> int:
 def _register(group: Group, asked: Register, alive: Alive) -> Decision:
     old = group.members.get(asked.broker_id)
     if old is None:
-        return Decision(
-            group,
-            Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
-            f"the id {asked.broker_id} is not registered in this group",
-        )
+        return Decision(group, Code.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, _no_member(group, asked.broker_id))
     if _is_copy(old, asked) and asked.broker_id in alive:
         remark = f"broker {asked.broker_id} lives at {old.address}; this store is an older copy of its store"
         return Decision(group, Code.CONTROLLER_BROKER_ID_INVALID, remark)
@@ -239,6 +235,19 @@ def _register(group: Group, asked: Register, alive: Alive) -> Decision:
         new = replace(new, min_in_sync=member.min_in_sync, eligible=frozenset(), doubtful=frozenset())
         reasons.append(f"as the master it needs {member.min_in_sync} replicas from now on")
     return Decision(new, why=", ".join(reasons))
+
+
+def _no_member(group: Group, broker_id: int) -> str:
+    if broker_id < group.next_id:
+        return (
+            f"broker {broker_id} was removed from this group, and no id is given twice. Cure: stop it; save its store"
+            " if its messages are in no other member; then empty it: it gets a new id, and the master fills it"
+        )
+    return (
+        f"no broker {broker_id} was ever a member of this group here: the register is a new one, or that of other"
+        " controllers. Cure: see that controllerAddr names the controllers of its group; if their register is lost, run"
+        " `rocketlake replicas rebuild` on each store of the group"
+    )
 
 
 def _may_lack_records(old: Member, asked: Register) -> bool:
@@ -293,7 +302,7 @@ def _clean_refusal(group: Group, asked: Clean, alive: Alive) -> str:
         if not asked.broker_ids and group.master is not None:
             return f"the group has a master, {group.master}: name the brokers that are to be forgotten"
         if living := sorted(asked.broker_ids & alive.keys()):
-            return f"broker {living[0]} is alive"
+            return f"broker {living[0]} is alive. Cure: stop it first, a running broker would come back"
     if not group.members:
         return "the group is not known"
     holders = group.electable | group.doubtful
@@ -301,6 +310,8 @@ def _clean_refusal(group: Group, asked: Clean, alive: Alive) -> str:
     if holders and holders <= gone and not group.members.keys() <= gone:
         # The next broker that asks would be the master, with whatever log it has.
         return (
-            f"no other broker holds all acknowledged messages: make one of the others the master first, not {holders}"
+            f"only {', '.join(map(str, sorted(holders)))} may hold all that was acknowledged. Cure: start it, and wait"
+            " until another one is in step; if it is lost for good, make another one the master with"
+            " `rocketlake replicas elect --force`"
         )
     return ""

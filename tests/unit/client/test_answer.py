@@ -39,3 +39,15 @@ def test_the_cure_of_the_server_comes_before_the_usual_one() -> None:
     said = "SEND_MESSAGE_V2 was refused with NO_PERMISSION: not from here"
     assert told("not from here. Cure: set adminAccess=ANY") == (said, "set adminAccess=ANY")
     assert told("not from here") == (said, "look at the permission of topic and group")
+
+
+def test_each_refusal_has_a_cure() -> None:
+    """Apache's brokers send none, and ours not for each of their refusals."""
+    for code in (*ResponseCode, 9999):
+        assert answer.refusal(Command(code), RequestCode.SEND_MESSAGE_V2, "h:1").hint, code
+
+    def cure(code: ResponseCode) -> str:
+        return answer.refusal(Command(code), RequestCode.SEND_MESSAGE_V2, "h:1").hint
+
+    assert "fewer properties" in cure(ResponseCode.MESSAGE_ILLEGAL)  # the properties are too long
+    assert "lists the queues of a topic" in cure(ResponseCode.INVALID_PARAMETER)  # queue 99

@@ -213,6 +213,8 @@ class Member(Service):
             if error.code in _NOT_OURS and self._parts.joining.broker_id and not self._is_registered:
                 self._disown(error)
             if error.code in _UNKNOWN:
+                if not self._is_registered and self._parts.joining.broker_id:
+                    self.health.set("identity", str(error))  # removed, or the register is another one
                 self._is_registered = False
             self._refused(error)
             await self._clock.sleep(_RETRY_SECONDS)
@@ -302,7 +304,8 @@ class Member(Service):
         A controller may be a little behind the others: only if it stays so. Apache's does not tell who we are.
         """
         if not view.asker_mark:
-            return False
+            # Apache's controller tells of nobody. Ours tells of its members: this broker is none any more.
+            return bool(view.member_marks)
         if view.asker_mark != self._parts.joining.lives.mark:
             return True
         goal, now = self.standing.goal, self._clock.monotonic()

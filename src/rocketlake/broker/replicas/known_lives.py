@@ -59,9 +59,14 @@ class KnownLives:
         if not self.knows(asked.broker_id, asked.mark):
             self._look_up()
             raise RemoteError(
-                f"another process has the id {asked.broker_id} in this group, as far as its master was told",
+                self._refusal(asked.broker_id),
                 code=ResponseCode.CONTROLLER_BROKER_ID_INVALID,
-                hint="if it stays so: see that this broker reaches its controllers; of two brokers on copies of one"
-                " store stop one",
+                hint="if it stays so: see that this broker reaches its controllers, which say more; of two brokers on"
+                " copies of one store stop one",
             )
         return Reply(header=CheckLifeReplyHeader(log_start=self._log.min_offset, log_file_bytes=self._log.file_size))
+
+    def _refusal(self, broker_id: int) -> str:
+        if broker_id in self._marks:
+            return f"another process has the id {broker_id} in this group, as far as its master was told"
+        return f"this group has no broker {broker_id}, or not yet, as far as its master was told"

@@ -25,7 +25,10 @@ HINTS = {
     ResponseCode.TOPIC_NOT_EXIST: "`rocketlake topic create` makes it; or set autoCreateTopicEnable=true on the broker",
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "set autoCreateSubscriptionGroup=true on the broker",
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "the broker is too old or too new for this call",
+    ResponseCode.MESSAGE_ILLEGAL: "send a message within the limit that the text names: shorter body, fewer properties",
+    ResponseCode.INVALID_PARAMETER: "correct what the text names; `rocketlake topic show` lists the queues of a topic",
 }
+_HINT_ELSE = "look at what the text names; the log of that server may say more"
 _CURE = ". Cure: "
 """Begins the cure at the end of an error's text (base/errors.py)."""
 
@@ -133,5 +136,5 @@ def refusal(answer: Command, request_code: int, address: str) -> RemoteError:
         code=answer.code,
         remark=answer.remark or "",
         address=address,
-        hint=cure or HINTS.get(code, ""),
+        hint=cure or HINTS.get(code, _HINT_ELSE),
     )
