@@ -343,8 +343,15 @@ class Broker(Service):
             if waits:
                 await asyncio.wait({task})
 
-    def take_messages(self, pause: str = "") -> None:
-        """Have a master refuse messages for this reason, or take them again without one. A slave keeps it in mind."""
+    def refuse_messages(self, why: str) -> None:
+        """Have a master refuse messages for this reason, until `take_messages`. A slave keeps it in mind."""
+        self._pause(why)
+
+    def take_messages(self) -> None:
+        """Have a master take messages, also when it refused them before. A slave keeps it in mind."""
+        self._pause("")
+
+    def _pause(self, pause: str) -> None:
         if pause != self.ground.role.pause:
             self.ground.role.pause = pause
             if self._serves_role:

@@ -66,7 +66,10 @@ class Roles(Protocol):
     async def become_slave(self, broker_id: int, *, waits: bool) -> None:
         """See Broker."""
 
-    def take_messages(self, pause: str = "") -> None:
+    def refuse_messages(self, why: str) -> None:
+        """See Broker."""
+
+    def take_messages(self) -> None:
         """See Broker."""
 
 
@@ -133,7 +136,7 @@ class Member(Service):
             parts.calls,
             clock,
             learn=self.learn,
-            take_messages=parts.roles.take_messages,
+            refuse_messages=parts.roles.refuse_messages,
             log_end=parts.log_end,
         )
         self._warnings = RareWarnings(_log, interval_seconds=60, clock=clock)
@@ -186,7 +189,7 @@ class Member(Service):
     def _goal_changed(self) -> None:
         if self.standing.state is State.DEPOSED:
             self._parts.in_step.end()
-            self._parts.roles.take_messages("this broker is not the master any more: ask the new one")
+            self._parts.roles.refuse_messages("this broker is not the master any more: ask the new one")
         self._due.set()
 
     async def _meet(self) -> None:
@@ -473,7 +476,7 @@ class Member(Service):
         elif self._short_since is None:
             self._short_since = now
         elif now - self._short_since >= _SHORT_SECONDS:
-            self._parts.roles.take_messages(
+            self._parts.roles.refuse_messages(
                 f"{self._parts.in_step.trouble or 'too few replicas are in step'}: nothing can be kept safe"
             )
 

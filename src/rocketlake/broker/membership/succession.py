@@ -75,15 +75,15 @@ class Succession:
         clock: Clock,
         *,
         learn: Callable[[GroupView], None],
-        take_messages: Callable[[str], object],
+        refuse_messages: Callable[[str], object],
         log_end: Callable[[], PhysicalOffset],
     ) -> None:
-        """`learn`: the controller has said so. `take_messages`: refuse sends for this reason."""
+        """`learn`: the controller has said so. `refuse_messages`: see Broker."""
         self._standing = standing
         self._calls = calls
         self._clock = clock
         self._learn = learn
-        self._take_messages = take_messages
+        self._refuse_messages = refuse_messages
         self._log_end = log_end
 
     async def hand_over(self, replicas: SyncStateSet | None) -> None:
@@ -98,7 +98,7 @@ class Succession:
         if not ends:
             _log.warning("no replica is in step: this broker has no successor")
             return
-        self._take_messages("this broker hands over: ask again")
+        self._refuse_messages("this broker hands over: ask again")
         if not await self._until(lambda: replicas.confirmed >= self._log_end()):
             _log.warning("not all replicas have caught up before the change")
         try:
