@@ -202,13 +202,20 @@ def typed(*words: str, given: str | None = None) -> Result:
 async def test_the_command_says_how_far_a_log_goes_and_asks_before_it_puts_files_aside(
     group: ReplicaGroup, tmp_path: Path
 ) -> None:
-    await split(group)
-    own = position(stopped(group, group.hosts[0]))
-    on_disk(group.files[group.hosts[0]], STORE_ROOT, tmp_path)
+    master, *_ = await split(group)
+    own = position(stopped(group, master))
+    on_disk(group.files[master], STORE_ROOT, tmp_path)
     store = str(tmp_path)
     assert f"goes to {own} (epoch, end in bytes)" in typed(store, "--dry-run").stdout
     with pytest.raises(UsageError, match="how far does the furthest log of this group go"):
         typed(store, "--yes")
+    log = tmp_path / "commitlog" / f"{0:020d}"
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b"only here", b"only hers"))  # the last record
+    damaged = typed(store, "--dry-run")
+    assert "bytes that are no sound record lie behind it" in damaged.output
+    assert str(own) not in damaged.stdout
+    log.write_bytes(whole)
     further = f"{own.epoch}:{own.end + 5}"
     looked = typed(store, "--furthest", further, "--dry-run").stdout
     assert "brokerIdentity -> brokerIdentity.old" in looked

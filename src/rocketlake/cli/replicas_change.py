@@ -154,6 +154,8 @@ def rebuild(
     awaited = None if furthest is None else position_from_text(furthest)
     with closing(Rebuild(store, (FILE_NAME, TEMP_NAME, LIVES), commit_log=log)) as work:
         typer.echo(f"the log of {store} goes to {work.position} (epoch, end in bytes)")
+        if work.damage:
+            typer.secho(f"warning: {work.damage}: this disk may have lost a part of it", fg="yellow", err=True)
         if awaited is None:
             if not dry_run:
                 raise UsageError(

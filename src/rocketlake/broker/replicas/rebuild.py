@@ -55,10 +55,13 @@ class Rebuild:
         try:
             self._epochs = epoch_file.load(self._files, root / EPOCHS)
             with closing(StoreReader(root, commit_log=commit_log, files=self._files)) as reader:
-                end = reader.log_end().physical_offset
+                found = reader.log_end()
         except BaseException:
             self.close()
             raise
+        end = found.physical_offset
+        self.damage = found.torn
+        """What lies behind that end, "" if there is nothing: a start may find more sound records there."""
         self.position = LogPosition(self._epochs.number_at(PhysicalOffset(end - 1)), end)
         """How far the log of this store goes."""
         self._with_bytes = self._epochs.cut(PhysicalOffset(end))
