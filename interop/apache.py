@@ -31,7 +31,7 @@ class PeerMissing(Exception):
 
 def classpath(name: str) -> str:
     """The class path of `<name>.pom.xml`, resolved by Maven once and kept under target/."""
-    with _alone(name):
+    with alone(name):
         return _kept(name) or _fetched(name)
 
 
@@ -64,7 +64,7 @@ def compiled_drivers(name: str) -> str:
     folder = HERE / "drivers"
     sources = sorted(folder.glob("**/*.java" if "rocketmq-tools" in jars else "*.java"))
     newest = max(source.stat().st_mtime for source in sources)
-    with _alone(f"{name}-drivers"):
+    with alone(f"{name}-drivers"):
         if not out.exists() or out.stat().st_mtime < newest:
             aside = TARGET / f"{name}-drivers.new"  # a folder that is half full would pass for compiled
             shutil.rmtree(aside, ignore_errors=True)
@@ -79,7 +79,7 @@ def compiled_drivers(name: str) -> str:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def alone(name: str) -> Iterator[None]:
     """One process at a time: tests run in several, and all want the same peers."""
     TARGET.mkdir(parents=True, exist_ok=True)
     with (TARGET / f"{name}.lock").open("w") as lock:

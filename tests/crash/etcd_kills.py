@@ -43,7 +43,7 @@ class Kills(Service):
 
     async def run(self, count: int) -> None:
         """Raises swap_history.Wrong."""
-        settings = EtcdSettings(self.peers.addresses, unsafe_versions=True)
+        settings = EtcdSettings(self.peers.addresses, unsafe_versions=self.peers.is_unsafe)
         clock = SystemClock()
         registers = [EtcdRegister(settings) for _ in range(3)]
         for number, register in enumerate(registers):

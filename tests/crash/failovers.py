@@ -29,6 +29,8 @@ _WAIT_SECONDS = 30
 class Outcome:
     """What a run came to."""
 
+    etcd: str
+    """Its release."""
     gaps: dict[str, list[float]] = field(default_factory=dict)
     """Seconds, by the kind of the fault."""
     acknowledged: int = 0
@@ -54,8 +56,8 @@ async def fault(group: GroupProcesses, sending: Sending, kind: str) -> float:
 
 async def play(folder: Path, kinds: Sequence[str]) -> Outcome:
     """These faults, one after the other."""
-    outcome, ledger = Outcome(), Ledger()
     group = GroupProcesses(folder)
+    outcome, ledger = Outcome(group.etcd.release), Ledger()
     try:
         await group.start()
         addresses = [each.address for each in group.brokers]
@@ -91,8 +93,9 @@ def report(outcome: Outcome) -> None:
         print(f"{kind}: p50 {statistics.median(found):.0f} ms, most {found[-1]} ms of {len(found)}")
     print(f"{len(outcome.lost)} of {outcome.acknowledged} acknowledged messages are lost")
     print(f"{outcome.repeated} batches were sent again: {outcome.wrong or 'each row is stored once'}")
-    text = json.dumps({"gap_ms": figures, "acknowledged": outcome.acknowledged, "lost": len(outcome.lost)})
-    Path(f"bench/results/failover-{time.strftime('%Y-%m-%d-%H%M')}.json").write_text(text + "\n")
+    print(f"etcd {outcome.etcd}")
+    kept = {"gap_ms": figures, "acknowledged": outcome.acknowledged, "lost": len(outcome.lost), "etcd": outcome.etcd}
+    Path(f"bench/results/failover-{time.strftime('%Y-%m-%d-%H%M')}.json").write_text(json.dumps(kept) + "\n")
 
 
 def main(count: int, only: Sequence[str]) -> int:

@@ -66,7 +66,7 @@ def _mount(*words: str) -> int:
 class Controller:
     """A name server with a controller whose register is etcd."""
 
-    def __init__(self, root: Path, number: int, etcd: str) -> None:
+    def __init__(self, root: Path, number: int, etcd: str, *, is_unsafe: bool) -> None:
         (self.port,) = free_ports(1)
         self.machine = f"127.0.2.{number + 1}"
         self.address = f"{self.machine}:{self.port}"
@@ -75,7 +75,7 @@ class Controller:
         self._conf = self._root / "namesrv.conf"
         self._conf.write_text(
             f"listenPort={self.port}\nenableControllerInNamesrv=true\nkvConfigPath={self._root}/kv.json\n"
-            f"controllerAddress={self.address}\ncontrollerEtcdAddresses={etcd}\ncontrollerEtcdUnsafeVersions=true\n"
+            f"controllerAddress={self.address}\ncontrollerEtcdAddresses={etcd}\ncontrollerEtcdUnsafeVersions={str(is_unsafe).lower()}\n"
         )
         self.is_up = False
 
@@ -101,7 +101,8 @@ class GroupProcesses:
         self.cuts = Cuts()
         members = {f"127.0.3.{number + 1}": port for number, port in enumerate(self.etcd.ports)}
         etcd = ";".join(f"http://{machine}:{port}" for machine, port in members.items())
-        self.controllers = [Controller(root, number, etcd) for number in range(2)]
+        is_unsafe = self.etcd.is_unsafe
+        self.controllers = [Controller(root, number, etcd, is_unsafe=is_unsafe) for number in range(2)]
         self.disks = [Disk(root / f"disk{number}") for number in range(3)]
         self.brokers = [self._broker(number) for number in range(3)]
         self.machines = {broker.machine: broker for broker in self.brokers}
