@@ -77,8 +77,8 @@ class CommitLog:
         self.list: LogFiles = MappedFileList(folder, self.file_size, files, self.allocate.open_file)
         self.broken = ""
         """Why nothing can be appended any more; "" while all is well."""
-        self.lacks_file = ""
-        """Why the last append that needed a new file got none; "" when it got one."""
+        self.disk_error = ""
+        """Why the disk refused the last append, or the file that it needed; "" after one that went well."""
         self.last_store_ms = Millis(0)
         """Store time of the last record appended."""
         self._reserve = min(self.file_size // 4, config.body_bytes_max + _HEADS_BYTES_MAX)
@@ -274,9 +274,8 @@ class CommitLog:
         try:
             mapped = self.list.file_for_append(first_start)
         except (OSError, StoreError) as error:
-            self.lacks_file = f"cannot make the next commit log file: {error}"
-            raise AppendFailed(PutStatus.CREATE_FILE_FAILED, self.lacks_file, path=str(self.list.folder)) from error
-        self.lacks_file = ""
+            self.disk_error = f"cannot make the next commit log file: {error}"
+            raise AppendFailed(PutStatus.CREATE_FILE_FAILED, self.disk_error, path=str(self.list.folder)) from error
         if self.pool is not None:
             mapped.lend_buffer(self.pool.borrow())
         self.make_ahead()
@@ -333,14 +332,16 @@ class CommitLog:
             # A torn record lies in the file and could not be erased: a walk would end there, before later records.
             self.broken = str(error)
             raise AppendFailed(PutStatus.SERVICE_NOT_AVAILABLE, self.broken) from error
+        self.disk_error = ""
 
     def _refused(self, mapped: LogFile, error: OSError) -> AppendFailed:
         # Logged even if the next write works: a dying disk must not stay unseen.
         self._warnings.warn("write", "a write of %s at %d failed: %s", mapped.path, mapped.wrote, error)
         full = error.errno in _SPACE_ERRORS
+        self.disk_error = f"write failed: {os.strerror(error.errno or 0)}{self._free_text() if full else ''}"
         return AppendFailed(
             PutStatus.DISK_FULL if full else PutStatus.SERVICE_NOT_AVAILABLE,
-            f"write failed: {os.strerror(error.errno or 0)}{self._free_text() if full else ''}",
+            self.disk_error,
             path=str(mapped.path),
             offset=mapped.wrote,
             hint="free space on this disk, or lower fileReservedTime or diskMaxUsedSpaceRatio" if full else "",

@@ -205,7 +205,7 @@ class MessageStore(StoreReads, Service):
 
     def _note_health(self) -> None:
         """All that keeps messages from being taken: a failed sync, a full disk, a broken log, a dead dispatch."""
-        self.health.set("store/writes", self.not_writable_reason)
+        self.health.set("store/writes", self.not_writable_reason or self.log.disk_error)
         damaged_from, reason = self.damaged_from, ""
         if damaged_from is not None:
             reason = (

@@ -28,6 +28,7 @@ _log = get_logger(__name__)
 _HAND_OVER_SECONDS = 3.0
 """Each of the two waits of a planned change ends after this."""
 _PATIENCE_SECONDS = 0.6
+"""So long a master refuses before it gives way, and so long it leads well before it may do so again at once."""
 _AGAIN_SECONDS = 20.0
 _SILENT_SECONDS = 20.0
 """Longer than Apache's controllers listen for one that has gone without a word."""
@@ -41,6 +42,7 @@ class GivingWay:
         self._refusal = refusal
         self._clock = clock
         self._since: float | None = None
+        self._well_since: float | None = None
         self._not_before = 0.0
 
     def look(self) -> str:
@@ -48,7 +50,12 @@ class GivingWay:
         now, refusal = self._clock.monotonic(), self._refusal()
         if not refusal:
             self._since = None
-        elif self._since is None:
+            self._well_since = now if self._well_since is None else self._well_since
+            if now - self._well_since >= _PATIENCE_SECONDS:
+                self._not_before = now
+            return ""
+        self._well_since = None
+        if self._since is None:
             self._since = now
         elif now - self._since >= _PATIENCE_SECONDS and self.may:
             self.gave()
@@ -57,11 +64,15 @@ class GivingWay:
 
     @property
     def may(self) -> bool:
-        """True if the last time is long enough ago: two brokers that cannot lead would else change all the time."""
+        """True if the last time is long enough ago, or this broker has led well since.
+
+        Two brokers that cannot lead would else change all the time.
+        """
         return self._clock.monotonic() >= self._not_before
 
     def gave(self) -> None:
         """It gives way now."""
+        self._since = self._well_since = None
         self._not_before = self._clock.monotonic() + _AGAIN_SECONDS
 
 

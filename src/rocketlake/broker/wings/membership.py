@@ -273,13 +273,13 @@ class Membership(Wing):
 
     def _refusal(self) -> str:
         """Why this broker as the master takes no messages, or would take none; "" if it does."""
-        return self._ground.store.not_writable_reason or self._ground.store.log.lacks_file
+        return self._ground.store.not_writable_reason or self._ground.store.log.disk_error
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         store, config, role = self._ground.store, self._config, self._ground.role
-        last, position = self._epochs.history.last, self._position()
+        last, position, refusal = self._epochs.history.last, self._position(), self._refusal()
         # A slave that waits for its own disk does not say that its master is silent.
-        waits = role.is_master or store.not_writable_reason
+        waits = role.is_master or refusal
         silent = None if waits else round(self.replicas.follower.status().heard_seconds_ago * 1000)
         lives = self._joining.lives
         return BrokerHeartbeatHeader(
@@ -299,7 +299,7 @@ class Membership(Wing):
             known_epoch=max(self.member.standing.goal.epoch, -1 if last is None else last.number),
             known_master=lives.master,
             known_master_epoch=None if lives.master is None else lives.epoch,
-            cannot_lead=True if self._refusal() else None,
+            cannot_lead=True if refusal else None,
         )
 
 
