@@ -20,14 +20,15 @@ ROOMS = {
     " integration/test_bad_*.py integration/test_before_registration.py integration/test_broker_*.py"
     " integration/test_cold_reads.py integration/test_cost_of_requests.py integration/test_disowned.py"
     " integration/test_faults_in_duties.py integration/test_gate.py integration/test_large_batches.py"
-    " integration/test_memory_bounds.py integration/test_poison.py integration/test_property_room.py"
+    " integration/test_lost_register.py integration/test_memory_bounds.py integration/test_poison.py"
+    " integration/test_property_room.py"
     " integration/test_reads_over_a_switch.py integration/test_replica_*.py integration/test_slave_reads.py"
     " integration/test_stalled_disk.py integration/test_strangers.py integration/test_succession.py"
     " integration/test_table_copies.py"
     " integration/test_takeover*.py integration/test_under_apaches_controller.py integration/test_unfit_heirs.py"
     " simulation/test_switch.py simulation/test_transaction_histories.py simulation/test_real_groups.py",
     "cli": "unit/cli unit/install integration/test_cli_*.py integration/test_how_to.py integration/test_packages.py"
-    " integration/test_supervisor.py",
+    " integration/test_lost_register.py integration/test_supervisor.py",
     "client": "unit/client integration/test_client_*.py integration/test_first_positions.py integration/test_how_to.py"
     " integration/test_bad_input.py simulation/test_switch.py",
     "codec": "unit/codec property/test_codec_properties.py golden/test_records.py parity/test_checksum.py"
