@@ -19,5 +19,5 @@ from rocketlake.spark.replay.damage import why_unsendable
     ],
 )
 def test_a_replay_sends_what_a_producer_may_send_and_says_why_not(body: bytes, properties: bytes, why: str) -> None:
-    copy = Message("T", body, properties=property_text.decode(properties))
+    copy = Message.with_properties("T", body, property_text.decode(properties))
     assert why_unsendable(copy, 100) == why

@@ -232,7 +232,7 @@ def _refusal(answer: Command, queue: MessageQueue) -> RocketLakeError:
     if has_cure:
         error.what, error.hint = what, cure
     else:
-        error.hint = error.hint or _HINTS.get(answer.code, "")  # type: ignore[call-overload]
+        error.hint = _HINTS.get(answer.code) or error.hint  # type: ignore[call-overload]  # the sink's own options first
     return error
 
 

@@ -217,12 +217,12 @@ async def test_a_second_half_message_of_a_committed_transaction_is_not_asked_abo
 ) -> None:
     """Apache's broker puts back what was committed a moment before; the producer would have it committed twice.
 
-    It is found though its body is not compressed as its flag says.
+    It is found though nobody can unpack its body.
     """
-    born_ms = world.clock.now_ms()
-    committed = PutMessage("T", 3, b"m", property_text.encode({"UNIQ_KEY": "u"}), sys_flag=8 | packed, born_ms=born_ms)
+    born_ms, body = world.clock.now_ms(), b"\x78\x9c no zlib"
+    committed = PutMessage("T", 3, body, property_text.encode({"UNIQ_KEY": "u"}), sys_flag=8 | packed, born_ms=born_ms)
     assert world.store.put(committed).status is PutStatus.OK
-    world.put(UNIQ_KEY=key)
+    world.put(body, UNIQ_KEY=key)
     assert await world.walk() == 1
     assert (len(world.link.asked), len(world.lying())) == (asked, 1 + asked)
 
