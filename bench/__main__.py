@@ -1,6 +1,6 @@
 """`make bench`: Apache RocketMQ and RocketLake by turns (A B A B) under the same load on this machine.
 
-Prints progress and a table, and writes bench/results/<date>.json after each load, so that a broken run keeps what it
+Prints progress and a table, and writes bench/results/<date>-speed.json after each load: a broken run keeps what it
 has. CPU per message of the broker process is the first figure: it holds on a noisy machine.
 """
 
@@ -27,6 +27,11 @@ from bench.rounds import run_once
 from interop.apache import PeerMissing
 
 RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def result_path(what: str, *, quick: bool = False) -> Path:
+    """The file of a run that begins now; a quick run is for looking at and is kept out of the repository."""
+    return RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-{what}{'-quick' if quick else ''}.json"
 
 
 def run_load(load: Load, root: Path, plan: Plan, earlier: Earlier) -> list[dict[str, Any]]:
@@ -109,7 +114,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="rocketlake-bench-", dir=options.root))
     earlier = Earlier()
     RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}{'-quick' if options.quick else ''}.json"
+    target = result_path("speed", quick=options.quick)
     result: dict[str, Any] = {"machine": machine(), "plan": asdict(plan)}
     try:
         print("limits of the machine", flush=True)

@@ -18,13 +18,12 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import wire
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.groups import GROUPS, Group, Replica
 from bench.java import BatchSend
 from bench.window import wait_until
@@ -119,7 +118,7 @@ def main() -> None:
             for name in ("mb_per_second", "whole_mb_per_second", "replica_cpu_ms_per_mb", "master_cpu_ms_per_mb")
         }
         print("ours / Apache's: " + ", ".join(f"{name} {value:g}" for name, value in ratio.items()))
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-catch-up.json"
+    target = result_path("catch-up")
     target.write_text(json.dumps(result, indent=1) + "\n")
     print(f"written: {target}")
 

@@ -6,7 +6,7 @@ Must not know   how a group finds its new master.
 Groups of three with a controller, each with what keeps every acknowledged message: all replicas in step have it. The
 producer asks no name server: it tries the brokers one after the other until one takes its messages, so a gap is the
 group's own. At the end each acknowledged message must be where its acknowledgement said. Writes
-bench/results/failover-<date>.json, and a picture of the gaps beside it (bench/picture.py).
+bench/results/<date>-gaps.json, and a picture of the gaps beside it (bench/picture.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.groups import GROUPS, Group, Replica
 from bench.picture import draw
 from rocketlake.base.clock import SystemClock
@@ -207,7 +206,7 @@ def main() -> None:
     for side, found in result["gap_ms"].items():
         for name, values in found.items():
             print(f"{side}, {name}: p50 {statistics.median(values):.0f} ms, longest {values[-1]} ms of {len(values)}")
-    target = RESULTS / f"failover-{datetime.now():%Y-%m-%d-%H%M}.json"
+    target = result_path("gaps")
     target.write_text(json.dumps(result) + "\n")
     target.with_suffix(".svg").write_text(draw(result["gap_ms"]))
     print(f"written: {target} and its picture")

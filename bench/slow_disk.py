@@ -29,11 +29,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from interop.apache import free_ports, wait_for_port
 from rocketlake.base.disk.posix import PosixFiles
 from rocketlake.base.disk.watched import WatchedFiles
@@ -305,7 +304,7 @@ def main() -> None:
         print(f"{kind}: p99 {normal:.2f} ms on the normal disk, {slow:.2f} ms on the slow one: {ratios[kind]:.2f}")
     settings = {"rate": options.rate, "seconds": options.seconds, "warm": options.warm, "rounds": options.rounds}
     result = {"machine": head, "settings": settings, "p99_ratio": ratios, "runs": runs}
-    path = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-slow-disk.json"
+    path = result_path("slow-disk")
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"written: {path.relative_to(HERE)}; the aim is a ratio under {RATIO_MAX:g}")
 

@@ -6,7 +6,7 @@ Must not know   how a takeover works, what the clients do (interop/java/drivers/
 An Apache broker and name server 5.3.3; producers and consumers of 5.3.3 that look for routes every 30 s, as they do
 unless told otherwise, and every second. While they go on, `rocketlake follow` and `rocketlake takeover` run as an
 operator types them. Delayed messages, messages to be retried and open transactions cross the takeover. Exits with 1 if
-a message was acknowledged and never read. Writes bench/results/takeover-<date>.json.
+a message was acknowledged and never read. Writes bench/results/<date>-takeover.json.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.program import Program
 from interop.apache import ApacheCluster, compiled_drivers, free_ports
 
@@ -108,7 +107,7 @@ def main() -> int:
             for pair in pairs:
                 lost += pair["lost"]
                 print(f"  {kind:20} " + "  ".join(f"{name} {value}" for name, value in pair.items()))
-    path = RESULTS / f"takeover-{datetime.now():%Y-%m-%d-%H%M}.json"
+    path = result_path("takeover")
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(path)
     return 1 if lost else 0

@@ -16,11 +16,10 @@ import shutil
 import statistics
 import tempfile
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import RESULTS, chosen, commit_of, machine
+from bench.__main__ import chosen, commit_of, machine, result_path
 from bench.brokers import RocketLake
 from bench.plan import Earlier, Load, Plan
 from bench.rounds import run_once
@@ -74,7 +73,7 @@ def main() -> None:
         parser.error("two checkouts have the same folder name: give each a name of its own, it is the column's title")
     sides = [side_of(root) for root in roots]
     folder = Path(tempfile.mkdtemp(prefix="rocketlake-turns-"))
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-turns.json"
+    target = result_path("turns")
     commits = {root.name: commit_of(root) for root in roots}
     result: dict[str, Any] = {"machine": machine(), "checkouts": commits, "runs": {}}
     try:

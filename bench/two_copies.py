@@ -15,11 +15,10 @@ import shutil
 import statistics
 import tempfile
 import time
-from datetime import datetime
 from pathlib import Path
 
 from bench import wire
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.groups import GROUPS, Group
 from bench.java import BenchmarkProducer
 from bench.window import wait_until
@@ -86,7 +85,7 @@ def main() -> None:
     )
     ratio = {name: round(ours[name] / apache[name], 3) for name in FIGURES}
     print("ours / Apache's: " + ", ".join(f"{name} {value:g}" for name, value in ratio.items()))
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-two-copies.json"
+    target = result_path("two-copies")
     result = {"machine": before, "options": vars(options), "runs": runs, "ratio": ratio}
     target.write_text(json.dumps(result, indent=1) + "\n")
     print(f"written: {target}")

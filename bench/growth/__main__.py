@@ -6,11 +6,10 @@ import argparse
 import json
 import shutil
 import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.growth import at_size, over_time
 from bench.plan import Values
 
@@ -24,7 +23,7 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in options.only.split(",") if name]
     root = Path(tempfile.mkdtemp(prefix="rocketlake-growth-", dir=options.root))
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-growth.json"
+    target = result_path("growth")
     result: dict[str, Any] = {"machine": machine(), "minutes": {}, "sizes": {}}
     try:
         for load in over_time.LOADS:

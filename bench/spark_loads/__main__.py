@@ -12,11 +12,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import RESULTS, machine
+from bench.__main__ import machine, result_path
 from bench.plan import Values
 from bench.spark_loads import LOADS
 from bench.spark_loads.plan import SparkLoad, SparkPlan
@@ -76,7 +75,7 @@ def main() -> None:
     if options.child:
         print(_LAST_LINE + json.dumps(loads[0].run(options.child, plan)))
         return
-    target = RESULTS / f"{datetime.now():%Y-%m-%d-%H%M}-spark{'-quick' if options.quick else ''}.json"
+    target = result_path("spark", quick=options.quick)
     results: dict[str, dict[str, Any]] = {}
     for number, load in enumerate(loads):
         print(f"load {number + 1} of {len(loads)}: {load.name} ({load.title})", flush=True)

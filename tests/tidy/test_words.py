@@ -49,6 +49,8 @@ OWN_WORDS = {
         "waiter",
         "wing",
     ),
+    *("doubtful", "edition", "eligible", "epoch", "goal", "in step", "life", "promise", "put back", "receipt"),
+    *("set epoch", "standing"),
 }
 """Words that a reader cannot guess from RocketMQ's; a new one comes here and into docs/glossary.md."""
 

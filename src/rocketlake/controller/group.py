@@ -55,8 +55,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     masters: dict[int, int | None] = {}
     """The masters of the newest epochs: what a member knows of one of them can be compared."""
     put_back: int = msgspec.field(name="putBack", default=0)
-    """The epoch in which a member showed that the register was an older copy; 0: none has. Masters of before are those
-    that the copy named: members may know others, and are not asked about them any more."""
+    """The epoch in which a member showed that the register was an older copy; 0: none has. Before this epoch `masters`
+    is the restored copy's; it is no longer compared with what members remember."""
     given_again: int = msgspec.field(name="again", default=0)
     """The copy may have given epochs from this one on, up to `put_back`, that had other masters before."""
     in_sync: frozenset[int] = msgspec.field(name="sss", default=frozenset())

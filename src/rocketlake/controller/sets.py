@@ -44,12 +44,12 @@ def without(group: Group, broker_ids: frozenset[int]) -> Group:
 
 
 def distrusted(group: Group, known_epoch: int, masters: Iterable[tuple[int, int]]) -> Group:
-    """The group whose record is older than what a member knows: who held everything then may not any more.
+    """The group whose record is older than what a member knows: its sets name nobody that surely holds everything.
 
-    The longest log of all members does, but for one with bytes of an epoch that was given again. `masters`: epochs that
-    the member knows, with their masters. What both know alike was given once.
-    Nobody is asked about the masters of before any more: two members that know different ones of one epoch would be
-    found out in turn for ever, each with a new epoch that the other has not heard of.
+    The longest log of all members is chosen instead, except a log that ends in an epoch number used twice. `masters`:
+    epochs that the member knows, with their masters; an epoch that both know alike was used once.
+    From here on the recorded masters of earlier epochs are not compared with what members remember: two members that
+    remember different ones would contradict the record in turn for ever, each time with a new epoch.
     """
     alike = [epoch for epoch, master in masters if group.masters.get(epoch) == master]
     master_epoch = max(group.master_epoch, known_epoch) + 1

@@ -342,7 +342,7 @@ def _constant(value: bool | None) -> Constant:
 
 
 def _checked(result: Condition, *sides: Side) -> Condition:
-    """The result, unless a part of a side without value fails."""
+    """`result`, if every condition inside the sides that have no value can be evaluated; else the error of that one."""
     inner = [side.inner for side in sides if isinstance(side, NothingSide) and side.inner is not None]
     if not inner:
         return result

@@ -114,7 +114,11 @@ class NetClient(Service):
             link = await self._caught_up(address, deadline)
             if next(iter(line)) is not place:
                 if not await self._clock.wait(place, deadline - self._clock.monotonic()):
-                    raise LinkError("requests before it wait for the link", where=address, hint="look at the peer")
+                    raise LinkError(
+                        f"this request waited behind others for {address}, which reads slowly",
+                        where=address,
+                        hint="raise the timeout of the call, or look at the load of that server",
+                    )
                 link = await self._caught_up(address, deadline)  # those before it have written meanwhile
             return link
         finally:

@@ -445,7 +445,10 @@ class MessageStore(StoreReads, Service):
         await run_on(self._workers["queues"], self.checkpoint.job())
 
     async def end_is_sound(self) -> None:
-        """What the log lacks was behind its end, and comes back from a master, or is given up. Raises OSError."""
+        """Stop reporting damage: the missing records lay behind the present end of the log.
+
+        A master sends them again, or nobody has them. Raises OSError.
+        """
         self.checkpoint.damaged_from = PhysicalOffset(-1)
         await run_on(self._workers["queues"], self.checkpoint.job())
 

@@ -39,7 +39,10 @@ class KnownMaster:
         self._decided = address
 
     def told(self, address: str, ha_address: str) -> None:
-        """Somebody who knows says so; "" says nothing. A master hears nothing: the name may be a slave's of before."""
+        """Note the master's addresses; "" changes nothing.
+
+        Ignored while this broker is the master: the message may be from before its election.
+        """
         if self._decided not in ("", address):
             return
         if self.role.is_master or address == "{}:{}".format(*self.role.address()):

@@ -4,9 +4,8 @@ Owns        the file that remembers the last boot and the doubt.
 Must not know   who is told, what follows.
 
 A process that is killed loses nothing: its bytes are in the page cache. A machine that goes down loses what was not yet
-on disk, and this replica may have reported those bytes as stored. So does a broker lack
-them that has its id and no checkpoint of its store: somebody has emptied it. That doubt stays until the controller was
-told.
+on disk, and this replica may have reported those bytes as stored. The same holds if the file of its id exists but the
+store's checkpoint does not: somebody emptied the store. That doubt stays until the controller was told.
 """
 
 from __future__ import annotations

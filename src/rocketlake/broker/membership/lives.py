@@ -22,7 +22,7 @@ __all__ = ["FILE_NAME", "Lives"]
 FILE_NAME = "memberLives"
 _WORD_BYTES = 8
 _WORDS_MAX = 8
-"""Starts in a row without an answer from a controller. Of more the newest are kept, and the oldest: it was answered."""
+"""Words kept in the file: the last confirmed one, and of the starts since then the 7 newest, this one included."""
 _MASTERS_MAX = 31
 """As many as the register keeps, with the newest one."""
 

@@ -336,7 +336,10 @@ class ProducerSequences(SavedTable):
         self._is_wanted = changed
 
     def to_text(self) -> str:
-        """The newest text whose place in the log is on disk. While messages come, it is the text of the call before."""
+        """The table as text, as of the newest place in the log that is on disk.
+
+        While messages come, that is the text which the call before made: its place has been flushed since.
+        """
         ends = self._counted_ends()
         snapshots = (self._candidate, _Snapshot(ends.written, self._version, self._text(ends.written)))
         self._candidate = snapshots[-1]

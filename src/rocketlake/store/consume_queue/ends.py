@@ -184,7 +184,7 @@ class EndsJob:
         return self._forgotten != self._owner._forgotten
 
     def run(self) -> None:
-        """Write; an older file does as well, so a disk that refuses is no error."""
+        """Write the file. A failure is logged only: recovery works with the older one, more slowly."""
         if not self._is_outdated:
             try:
                 self._owner.write(self.lines, self._index, is_exact=False)
