@@ -243,7 +243,7 @@ def test_tail_ends_with_its_reader_though_no_message_comes(start: Start, tmp_pat
         assert tail.stdout is not None
         read_until(tail, "@1  y" if topic == "T" else "does not exist yet")
         tail.stdout.close()
-        assert tail.wait(timeout=30) == 1
+        assert tail.wait(timeout=100) == 1
         tail.stdout = None
 
 
